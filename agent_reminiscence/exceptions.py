@@ -1,0 +1,79 @@
+"""The error tree: what a caller can catch, from the caller's own mistakes to a store that is away."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+
+class ReminiscenceError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class UsageError(ReminiscenceError):
+    """The caller's mistake; retrying the same call changes nothing."""
+
+
+class ConfigurationError(UsageError):
+    """A setting is missing, unknown or contradicts another, or the installation does not fit it."""
+
+
+class InvalidInputError(UsageError, ValueError):
+    """An argument was refused before anything was written; the message names the value and the limit."""
+
+
+class NotInitializedError(UsageError):
+    """The object was used before `initialize()` or after `close()`."""
+
+
+class MemoryNotFoundError(UsageError):
+    """No such memory for this `external_id`; another tenant's id gives the same answer, so who asks learns nothing."""
+
+    def __init__(self, external_id: str, memory_id: UUID) -> None:
+        super().__init__(
+            f"external_id {external_id!r} has no memory {str(memory_id)!r};"
+            " get_active_memories() lists the ids it has"
+        )
+        self.external_id = external_id
+        self.memory_id = memory_id
+
+
+class IdempotencyConflictError(UsageError):
+    """The idempotency key was used before for a different request."""
+
+    def __init__(self, external_id: str, idempotency_key: str) -> None:
+        super().__init__(
+            f"idempotency_key {idempotency_key!r} of external_id {external_id!r} was used for a different request;"
+            " a new request needs a new key"
+        )
+        self.external_id = external_id
+        self.idempotency_key = idempotency_key
+
+
+class StoreError(ReminiscenceError):
+    """A database refused or is away; `__cause__` holds the driver's error. Nothing was half-written."""
+
+
+class StoreTimeoutError(StoreError):
+    """No connection became free, or a statement ran longer than its timeout."""
+
+
+class VersionConflictError(StoreError):
+    """Another writer was first; read the memory again and decide again."""
+
+    def __init__(self, external_id: str, memory_id: UUID, expected_version: int, version: int) -> None:
+        super().__init__(
+            f"memory {str(memory_id)!r} of external_id {external_id!r} is at version {version},"
+            f" not {expected_version}; read it again and decide again"
+        )
+        self.external_id = external_id
+        self.memory_id = memory_id
+        self.expected_version = expected_version
+        self.version = version
+
+
+class EmbeddingError(ReminiscenceError):
+    """An embedder gave no vector, or one of the wrong length."""
+
+
+class AgentError(ReminiscenceError):
+    """A model failed, or its plan did not validate."""

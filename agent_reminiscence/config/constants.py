@@ -1,0 +1,125 @@
+"""Numbers and names the package is built on, each with its unit and where it comes from.
+
+What a user may change is in `settings.py`; what is here changes with a release.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+# Tiers --------------------------------------------------------------------------------------------
+
+Tier = Literal["active", "shortterm", "longterm"]
+TIERS: Final[tuple[Tier, ...]] = ("active", "shortterm", "longterm")
+
+# Trust labels, least trusted last: what is derived from several events carries the least trusted of
+# their labels. A user's own words first; a model's output last, because it may be made up.
+Source = Literal["user", "agent", "tool", "import", "model"]
+SOURCES: Final[tuple[Source, ...]] = ("user", "agent", "tool", "import", "model")
+SOURCE_TRUST: Final[dict[str, float]] = {"user": 1.0, "agent": 0.8, "tool": 0.7, "import": 0.7, "model": 0.5}
+
+# Types that extractors and models choose from first; any other string is allowed.
+ENTITY_TYPES: Final = (
+    "person", "organization", "place", "event", "product", "project", "concept", "document", "date", "other",
+)  # fmt: skip
+RELATIONSHIP_TYPES: Final = (
+    "knows", "works_for", "works_on", "located_in", "part_of", "owns", "created", "uses", "mentions",
+    "happened_before", "related_to",
+)  # fmt: skip
+
+# Limits of what is accepted -----------------------------------------------------------------------
+
+# An id is part of several index keys; a btree entry holds at most 2,704 bytes, so 2 × 256 characters
+# of up to 4 bytes still fit.
+MAX_ID_CHARACTERS: Final = 256
+MAX_TITLE_CHARACTERS: Final = 500
+MAX_CONTENT_CHARACTERS: Final = 1_000_000
+MAX_DESCRIPTION_CHARACTERS: Final = 10_000
+MAX_METADATA_BYTES: Final = 65_536
+MAX_METADATA_DEPTH: Final = 16
+MAX_EVENT_PAYLOAD_BYTES: Final = 1_048_576
+# Longer than any question; a whole document as a query costs seconds and ranks noise.
+MAX_QUERY_CHARACTERS: Final = 20_000
+MAX_RESULTS: Final = 200
+MAX_LEDGER_PAGE: Final = 1_000
+
+# Chunks and their indexed forms -------------------------------------------------------------------
+
+MAX_CHUNK_TOKENS: Final = 120
+# A chunk is indexed alone, with the chunks before it, and with those around it; two each way measured
+# best on multi-session conversations (R@10 70 with look-back alone, 77 with all three).
+WINDOW_BEFORE: Final = 2
+WINDOW_AFTER: Final = 2
+# Changes whenever the rendering of the indexed forms changes, so that a replay of an older event
+# renders what was rendered then.
+FORM_VERSION: Final = 1
+
+# Retrieval ----------------------------------------------------------------------------------------
+
+# Best first; how deep each of the six rankings is read.
+RANKING_DEPTH: Final = 50
+# Reciprocal rank fusion, weight / (RRF_K + rank): 10 measured better than the usual 60.
+RRF_K: Final = 10.0
+BM25_WEIGHT: Final = 1.0
+VECTOR_WEIGHT: Final = 0.5
+# Added where the query names exactly one known speaker and the chunk is theirs. In units of the undivided
+# sum of the six lists: 0.15 is best on questions about conversations but buries an utterance's own words
+# (found in the top three: 91 %; at 0.05: 99.5 %).
+SPEAKER_BOOST: Final = 0.05
+# Small multiplicative factors, as a share of the fused score at their extremes.
+RECENCY_WEIGHT: Final = 0.02
+RECENCY_HALF_LIFE_DAYS: Final = 90.0
+IMPORTANCE_WEIGHT: Final = 0.02
+CONFIDENCE_WEIGHT: Final = 0.02
+# Above this many live chunks of one stream the vector lists come from HNSW instead of an exact scan.
+EXACT_SEARCH_MAX_CHUNKS: Final = 10_000
+HNSW_EF_SEARCH: Final = 100
+# Sentences of the extractive summary and the hits they are taken from.
+SUMMARY_HITS: Final = 3
+
+# Consolidation and promotion ----------------------------------------------------------------------
+
+# A text this long is consolidated when it is created, in characters.
+LONG_TEXT_CHARACTERS: Final = 2_000
+# Chunks shorter than this many words are never taken for duplicates: "Thanks!" means something each time.
+DUPLICATE_MIN_WORDS: Final = 6
+# Cosine similarity at which two chunks are compared word by word, and at which they count as recurrence.
+DUPLICATE_CANDIDATE_SIMILARITY: Final = 0.9
+RECURRENCE_SIMILARITY: Final = 0.8
+RECURRENCE_NEIGHBOURS: Final = 5
+# importance = the weighted sum of trust, recurrence, specificity and stability, each 0..1; docs/guide/tiers.md
+IMPORTANCE_TRUST: Final = 0.30
+IMPORTANCE_RECURRENCE: Final = 0.25
+IMPORTANCE_SPECIFICITY: Final = 0.25
+IMPORTANCE_STABILITY: Final = 0.20
+# A chunk that survived this many updates of its memory counts as fully stable.
+STABLE_AFTER_UPDATES: Final = 5
+# Names, numbers and dates that make a chunk fully specific.
+SPECIFIC_AFTER_DETAILS: Final = 3
+SUMMARY_SENTENCES: Final = 3
+
+# Embedding ----------------------------------------------------------------------------------------
+
+EMBEDDING_BATCH_TEXTS: Final = 256
+# How many chunks without vectors one round of the backfill takes on.
+BACKFILL_CHUNKS: Final = 500
+# pgvector indexes at most 4,000 halfvec dimensions.
+MAX_EMBEDDING_DIMENSION: Final = 4_000
+
+# Stores -------------------------------------------------------------------------------------------
+
+POSTGRES_MIN_VERSION: Final = 170_000
+PGVECTOR_MIN_VERSION: Final = (0, 8, 0)
+PG_TEXTSEARCH_MIN_VERSION: Final = (0, 6, 0)
+CONNECT_TIMEOUT_SECONDS: Final = 10
+# How often an update is planned anew when another writer came first, before its version conflict is reported.
+MAX_WRITE_ATTEMPTS: Final = 5
+SCHEMA_NAME: Final = "reminiscence"
+OWNER_ROLE: Final = "reminiscence_owner"
+APP_ROLE: Final = "reminiscence_app"
+SCHEDULER_ROLE: Final = "reminiscence_scheduler"
+WORKER_ROLE: Final = "reminiscence_worker"
+ERASER_ROLE: Final = "reminiscence_eraser"
+# The login of the embedded server; on a server of your own its name is your choice.
+EMBEDDED_LOGIN: Final = "reminiscence_login"
+EMBEDDED_DATABASE: Final = "reminiscence"

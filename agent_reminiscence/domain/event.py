@@ -1,0 +1,160 @@
+"""Events: what is appended to the ledger, and the payloads of the kinds that change the tiers.
+
+A payload holds all that its handler needs: ids, chunk spans, and what a formula, an embedder or a model
+decided. A replay of the same events therefore gives the same rows, whatever the configuration is by then.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_reminiscence.config.constants import FORM_VERSION, Source
+
+RESERVED_PREFIX = "memory."
+
+
+class EventKind(StrEnum):
+    """The kinds that this package writes; any other kind comes from users and changes no tier."""
+
+    CREATED = "memory.created"
+    UPDATED = "memory.updated"
+    ARCHIVED = "memory.archived"
+    CONSOLIDATED = "memory.consolidated"
+    PROMOTED = "memory.promoted"
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NewEvent(_Frozen):
+    """An event that is about to be appended; the ledger adds position, recording time, salt and digest."""
+
+    external_id: str
+    event_id: UUID
+    kind: str
+    payload: dict[str, Any]
+    occurred_at: datetime
+    source: Source = "user"
+    actor: str | None = None
+    conversation_id: str | None = None
+    turn: int | None = None
+    idempotency_key: str | None = None
+    request_hash: bytes | None = None
+
+
+class Event(NewEvent):
+    """An event as the ledger holds it.
+
+    `position` counts from 1 without gaps within its `external_id`; `recorded_at` never runs against it.
+    `digest` is the SHA-256 of `salt` and all that the caller gave; `chain` that of the previous event's chain,
+    this digest, position and recording time.
+    """
+
+    position: int
+    recorded_at: datetime
+    salt: bytes | None
+    digest: bytes
+    chain: bytes
+
+
+class ChunkEntry(_Frozen):
+    """One chunk of a memory's text, in text order; the spans of all entries tile the text."""
+
+    id: UUID
+    start: int = Field(description="First character, counted from 0.")
+    end: int = Field(description="One past the last character.")
+    speaker: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict, description="What the caller's metadata says of this turn.")
+    new: bool = Field(description="Whether the chunk came in with this event; otherwise it was there before.")
+
+
+class MemoryCreated(_Frozen):
+    """Payload of `memory.created`."""
+
+    memory_id: UUID
+    title: str
+    content: str
+    description: str | None
+    metadata: dict[str, Any]
+    chunks: tuple[ChunkEntry, ...]
+    consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
+    form_version: int = FORM_VERSION
+
+
+class MemoryUpdated(_Frozen):
+    """Payload of `memory.updated`: the fields that changed, and the chunks of the text as it is now."""
+
+    memory_id: UUID
+    version: int
+    changes: dict[str, Any] = Field(description="New values of those of title, content, description, metadata that changed.")
+    chunks: tuple[ChunkEntry, ...]
+    consolidation_due: bool
+    form_version: int = FORM_VERSION
+
+
+class MemoryArchived(_Frozen):
+    """Payload of `memory.archived`: the memory is finished and leaves the active list; its chunks stay searchable."""
+
+    memory_id: UUID
+    version: int
+
+
+class ChunkRating(_Frozen):
+    """What a consolidation decided about one chunk."""
+
+    id: UUID
+    importance: float = Field(ge=0, le=1)
+    confidence: float = Field(ge=0, le=1)
+
+
+class Duplicate(_Frozen):
+    """A chunk that says what another one says already."""
+
+    id: UUID
+    duplicate_of: UUID
+
+
+class MemoryConsolidated(_Frozen):
+    """Payload of `memory.consolidated`: the whole plan; its handler moves the memory's chunks to shortterm."""
+
+    memory_id: UUID
+    version: int = Field(description="The version of the memory that was consolidated.")
+    title: str
+    summary: str
+    chunks: tuple[ChunkRating, ...]
+    duplicates: tuple[Duplicate, ...] = ()
+    reinforced: tuple[ChunkRating, ...] = Field(default=(), description="Older chunks that the new ones repeat.")
+    embedding_generation: int = Field(description="The generation of vectors that near-duplicates were found with.")
+
+
+class Promotion(_Frozen):
+    """One chunk that becomes longterm, with its validity in the world's time."""
+
+    id: UUID
+    importance: float = Field(ge=0, le=1)
+    confidence: float = Field(ge=0, le=1)
+    start_date: datetime
+    end_date: datetime | None = None
+
+
+class MemoryPromoted(_Frozen):
+    """Payload of `memory.promoted`."""
+
+    memory_id: UUID
+    threshold: float
+    chunks: tuple[Promotion, ...]
+
+
+PAYLOADS: dict[EventKind, type[BaseModel]] = {
+    EventKind.CREATED: MemoryCreated,
+    EventKind.UPDATED: MemoryUpdated,
+    EventKind.ARCHIVED: MemoryArchived,
+    EventKind.CONSOLIDATED: MemoryConsolidated,
+    EventKind.PROMOTED: MemoryPromoted,
+}

@@ -1,0 +1,113 @@
+"""Memories and chunks as the tiers hold them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_reminiscence.config.constants import Source, Tier
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class WriteOutcome(_Frozen):
+    """What became of one write."""
+
+    event_id: UUID
+    position: int = Field(description="Where the ledger holds it, from 1 within its external_id.")
+    chunks_added: int
+    chunks_kept: int
+    chunks_ended: int
+    vectors_missing: int = Field(description="Chunks of this memory found by words only until their vectors are made.")
+    consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
+
+
+class ActiveMemory(_Frozen):
+    """A whole text that is being worked on.
+
+    `occurred_at` is when it was true in the world, `created_at` and `updated_at` when the ledger recorded it.
+    """
+
+    id: UUID
+    external_id: str
+    version: int = Field(description="1 when created, one more with each update.")
+    title: str
+    content: str
+    description: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    source: Source
+    actor: str | None = None
+    conversation_id: str | None = None
+    occurred_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    archived_at: datetime | None = None
+    consolidated_version: int = Field(description="The version that was consolidated last; 0 for none.")
+    updates_until_consolidation: int = Field(description="How many more updates until it is consolidated.")
+    write: WriteOutcome | None = Field(default=None, description="Set on what a write returns.")
+
+
+class StoredMemory(_Frozen):
+    """An active memory as its row holds it, with the layout of its live chunks."""
+
+    external_id: str
+    memory_id: UUID
+    version: int
+    title: str
+    content: str
+    description: str | None
+    metadata: dict[str, Any]
+    source: Source
+    actor: str | None
+    conversation_id: str | None
+    occurred_at: datetime
+    created_at: datetime
+    updated_at: datetime
+    archived_at: datetime | None
+    consolidated_version: int
+    chunk_ids: tuple[UUID, ...]
+    chunk_starts: tuple[int, ...]
+
+
+class StoredChunk(_Frozen):
+    """A live chunk of one memory, in text order, with its text as it is indexed."""
+
+    chunk_id: UUID
+    content: str
+    speaker: str | None
+    tier: Tier
+    importance: float
+    confidence: float
+    source: Source
+    memory_version: int
+    start_date: datetime
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class ShorttermMemory(_Frozen):
+    """What a consolidation made of an active memory; its chunks are those of the same `memory_id`."""
+
+    external_id: str
+    memory_id: UUID
+    version: int
+    title: str
+    summary: str
+    last_updated: datetime
+
+
+class ConsolidationReport(_Frozen):
+    """What `memory.admin.consolidate` did for one memory."""
+
+    memory_id: UUID
+    version: int
+    consolidated: bool = Field(description="False when this version was consolidated before.")
+    chunks: int
+    duplicates: int
+    promoted: int
+    vectors_filled: int
+    vectors_missing: int

@@ -5,6 +5,7 @@ What a user may change is in `settings.py`; what is here changes with a release.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 # Tiers --------------------------------------------------------------------------------------------
@@ -17,6 +18,13 @@ TIERS: Final[tuple[Tier, ...]] = ("active", "shortterm", "longterm")
 Source = Literal["user", "agent", "tool", "import", "model"]
 SOURCES: Final[tuple[Source, ...]] = ("user", "agent", "tool", "import", "model")
 SOURCE_TRUST: Final[dict[str, float]] = {"user": 1.0, "agent": 0.8, "tool": 0.7, "import": 0.7, "model": 0.5}
+
+
+
+def least_trusted(labels: Iterable[Source]) -> Source:
+    """The label that something derived from events with `labels` carries; `user` where there is none."""
+    return max(labels, key=SOURCES.index, default="user")
+
 
 # Types that extractors and models choose from first; any other string is allowed.
 ENTITY_TYPES: Final = (

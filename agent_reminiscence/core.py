@@ -1,0 +1,443 @@
+"""`AgentMem`: four methods and `async with`. Builds everything below it, validates, and delegates."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import UUID
+
+from agent_reminiscence.admin import MemoryAdmin
+from agent_reminiscence.config.constants import MAX_RESULTS, Source, Tier
+from agent_reminiscence.config.settings import Config
+from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
+from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
+from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
+from agent_reminiscence.database.repositories.search import SearchRepository, Weights
+from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.database.schema import SchemaParameters, check_login, check_version, prepare_embedded
+from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
+from agent_reminiscence.projections import Tables
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.consolidation import ConsolidationService
+from agent_reminiscence.services.embedders import Embedder, create_embedder
+from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.ledger import MemoryLedger
+from agent_reminiscence.services.memory_manager import MemoryManager
+from agent_reminiscence.services.projector import Projector
+from agent_reminiscence.services.promotion import PromotionService
+from agent_reminiscence.services.requests import CreateRequest, UpdateRequest
+from agent_reminiscence.services.retrieval import RetrievalService, RetrieveRequest
+
+
+class _Unset(Enum):
+    """Tells an argument that was left out from None, which removes a description."""
+
+    UNSET = "unset"
+
+
+_UNSET: Final = _Unset.UNSET
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class AgentMem:
+    """The memory of agents: whole texts that are worked on, and what became of them.
+
+    Use it as `async with AgentMem() as memory:`, or call `initialize()` and `close()` yourself. One object serves any
+    number of tasks of one event loop and any number of tenants.
+
+    Args:
+        config: Settings; None reads them from the environment and `.env`.
+        embedder: Makes the vectors instead of the configured provider.
+        clock: Says what time it is, for `occurred_at` and for recency; the ledger's recording time is the server's.
+        weights: How retrieval weighs its lists; None is the measured default.
+
+    Raises:
+        ConfigurationError: A setting is unknown or contradicts another.
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        embedder: Embedder | None = None,
+        clock: Callable[[], datetime] = _utc_now,
+        weights: Weights | None = None,
+    ) -> None:
+        self._config = config if config is not None else Config()
+        self._embedder = embedder
+        self._clock = clock
+        self._weights = weights
+        self._lifecycle = asyncio.Lock()
+        self._parts: _Parts | None = None
+        self._was_closed = False
+
+    async def initialize(self) -> None:
+        """Start or reach the store and check that it fits; a second call does nothing.
+
+        Raises:
+            ConfigurationError: The schema, the login or the embedder does not fit; the message says what to do.
+            StoreError: The store cannot be reached.
+        """
+        async with self._lifecycle:
+            if self._parts is None:
+                self._parts = await _build(self._config, self._embedder, self._clock, self._weights)
+                self._was_closed = False
+
+    async def close(self) -> None:
+        """Close the connections and leave the embedded server, which its last user stops; a second call does nothing."""
+        async with self._lifecycle:
+            parts, self._parts = self._parts, None
+            if parts is not None:
+                self._was_closed = True
+                await parts.close()
+
+    async def __aenter__(self) -> Self:
+        await self.initialize()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_parts", None) is not None:
+            warnings.warn(
+                "an AgentMem was never closed; use `async with AgentMem()` or `await memory.close()`",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    @property
+    def ledger(self) -> MemoryLedger:
+        """Append and read events."""
+        return self._ready().ledger
+
+    @property
+    def admin(self) -> MemoryAdmin:
+        """What is not daily work."""
+        return self._ready().admin
+
+    async def create_active_memory(
+        self,
+        external_id: str | int | UUID,
+        title: str,
+        content: str,
+        *,
+        description: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        occurred_at: datetime | None = None,
+        actor: str | None = None,
+        conversation_id: str | None = None,
+        source: Source = "user",
+        idempotency_key: str | None = None,
+    ) -> ActiveMemory:
+        """Remember a text. It is stored verbatim and found from the moment this returns.
+
+        Args:
+            external_id: Whose memory it is: your own id of a user or agent. 7 and "7" are the same.
+            title: At most 500 characters; indexed with every chunk.
+            content: At most 1,000,000 characters.
+            description: At most 10,000 characters; stored, not searched.
+            metadata: A JSON object. `speaker` names who speaks throughout; `turns`, a list of objects with `start`
+                (a position in `content`) and `speaker`, says where each utterance begins.
+            occurred_at: When it was true in the world, with a time zone; None is now.
+            actor: Which agent, user or tool causes the write.
+            conversation_id: The conversation it belongs to.
+            source: How far it is trusted: user, agent, tool, import or model.
+            idempotency_key: A second call with the same key and request returns the first one's result.
+
+        Returns:
+            The memory at version 1, and in `write` what became of this write. A text of more than 2,000 characters is
+            consolidated at once.
+
+        Raises:
+            InvalidInputError: An argument is refused; nothing is written.
+            IdempotencyConflictError: The key was used for a different request.
+            StoreError: The store is away or refused the write.
+        """
+        parts = self._ready()
+        text = validation.content(content)
+        return await parts.manager.create(
+            CreateRequest(
+                external_id=validation.external_id(external_id),
+                title=validation.title(title),
+                content=text,
+                description=validation.description(description),
+                metadata=validation.memory_metadata(metadata, text),
+                occurred_at=validation.optional_moment("occurred_at", occurred_at),
+                actor=validation.optional_identifier("actor", actor),
+                conversation_id=validation.optional_identifier("conversation_id", conversation_id),
+                source=validation.source(source),
+                idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
+            )
+        )
+
+    async def get_active_memories(self, external_id: str | int | UUID) -> list[ActiveMemory]:
+        """All memories being worked on, oldest first; archived ones are left out, and an unknown id has none.
+
+        Raises:
+            InvalidInputError: The id is refused.
+            StoreError: The store is away.
+        """
+        return await self._ready().manager.get_all(validation.external_id(external_id))
+
+    async def update_active_memory(
+        self,
+        external_id: str | int | UUID,
+        memory_id: UUID | str,
+        *,
+        title: str | _Unset = _UNSET,
+        content: str | _Unset = _UNSET,
+        description: str | _Unset | None = _UNSET,
+        metadata: Mapping[str, Any] | _Unset | None = _UNSET,
+        occurred_at: datetime | None = None,
+        actor: str | None = None,
+        conversation_id: str | None = None,
+        source: Source = "user",
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> ActiveMemory:
+        """Change a memory. What its text no longer says has ended; it is kept, and found with `as_of`.
+
+        Args:
+            title: A new title; it re-indexes the whole memory.
+            content: A new text. Passages that stay the same keep their chunks, with importance and dates.
+            description: A new description; None removes it.
+            metadata: New metadata in place of all of the old; None empties it. Without it, a new `content` drops
+                `turns` from the old metadata, whose positions were those of the old text.
+            expected_version: The version you have read; the update is refused when another writer was first.
+            occurred_at: As in `create_active_memory`, and so the arguments not described here.
+
+        Returns:
+            The memory at its new version. Every fifth update (`active_memory_update_threshold`) consolidates it.
+
+        Raises:
+            InvalidInputError: An argument is refused, nothing is to be changed, or the memory is archived.
+            MemoryNotFoundError: `external_id` has no such memory.
+            VersionConflictError: Another writer was first.
+            IdempotencyConflictError: The key was used for a different request.
+            StoreError: The store is away or refused the write.
+        """
+        parts = self._ready()
+        changes: dict[str, Any] = {}
+        if not isinstance(title, _Unset):
+            changes["title"] = validation.title(title)
+        if not isinstance(content, _Unset):
+            changes["content"] = validation.content(content)
+        if not isinstance(description, _Unset):
+            changes["description"] = validation.description(description)
+        if not isinstance(metadata, _Unset):
+            changes["metadata"] = validation.memory_metadata(metadata, changes.get("content"))
+        if not changes:
+            raise InvalidInputError("nothing to change; pass title, content, description or metadata")
+        return await parts.manager.update(
+            UpdateRequest(
+                external_id=validation.external_id(external_id),
+                memory_id=validation.memory_id(memory_id),
+                changes=changes,
+                occurred_at=validation.optional_moment("occurred_at", occurred_at),
+                actor=validation.optional_identifier("actor", actor),
+                conversation_id=validation.optional_identifier("conversation_id", conversation_id),
+                source=validation.source(source),
+                expected_version=_optional_number("expected_version", expected_version, maximum=2**31 - 1),
+                idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
+            )
+        )
+
+    async def retrieve_memories(
+        self,
+        external_id: str | int | UUID,
+        query: str,
+        *,
+        limit: int | None = None,
+        tiers: Iterable[Tier] | None = None,
+        token_budget: int | None = None,
+        min_confidence: float | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+    ) -> RetrievalResult:
+        """Find what answers a question, best first. Calls no model.
+
+        Args:
+            query: At most 20,000 characters, in any language; operators have no meaning.
+            limit: At most so many hits, from 1 to 200; None is the configured default, 10.
+            tiers: Only these of active, shortterm and longterm; None is all.
+            token_budget: At most so many tokens of hits' text; what does not fit is left out and counted.
+            min_confidence: Only chunks with at least this confidence, 0 to 1.
+            as_of: What was true in the world at that moment; None is now.
+            known_at: What the memory held at that moment; None is all it holds. Alone, it asks for what was then known
+                to be true then.
+
+        Returns:
+            Hits with their sources, and a summary quoted from the best of them.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is away.
+        """
+        parts = self._ready()
+        if tiers is not None and not isinstance(tiers, str):
+            tiers = list(tiers)
+        hits = _optional_number("limit", limit, maximum=MAX_RESULTS)
+        budget = _optional_number("token_budget", token_budget)
+        return await parts.retrieval.retrieve(
+            RetrieveRequest(
+                external_id=validation.external_id(external_id),
+                query=validation.query(query),
+                limit=hits if hits is not None else self._config.retrieval_limit,
+                tiers=validation.tiers(tiers),
+                token_budget=budget if budget is not None else self._config.token_budget,
+                min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
+                as_of=validation.optional_moment("as_of", as_of),
+                known_at=validation.optional_moment("known_at", known_at),
+            )
+        )
+
+    def _ready(self) -> _Parts:
+        if self._parts is None:
+            state = "was closed" if self._was_closed else "is not initialized"
+            raise NotInitializedError(f"this AgentMem {state}; use `async with AgentMem()` or `await memory.initialize()`")
+        return self._parts
+
+
+def _optional_number(name: str, value: object, *, maximum: int | None = None) -> int | None:
+    return None if value is None else validation.whole_number(name, value, minimum=1, maximum=maximum)
+
+
+class _Parts:
+    """Everything below the facade, once it is built."""
+
+    def __init__(
+        self,
+        server: EmbeddedPostgres | None,
+        store: PostgresManager,
+        manager: MemoryManager,
+        retrieval: RetrievalService,
+        ledger: MemoryLedger,
+        admin: MemoryAdmin,
+    ) -> None:
+        self.server = server
+        self.store = store
+        self.manager = manager
+        self.retrieval = retrieval
+        self.ledger = ledger
+        self.admin = admin
+
+    async def close(self) -> None:
+        await self.store.close()
+        if self.server is not None:
+            await self.server.stop()
+
+
+async def _build(
+    config: Config, embedder: Embedder | None, clock: Callable[[], datetime], weights: Weights | None
+) -> _Parts:
+    """The one place that constructs managers, repositories and services."""
+    if embedder is None:
+        embedder = create_embedder(config.embedding_provider, config.embedding_model, config.embedding_dimension)
+    server, settings = await _connect(config, embedder)
+    store = PostgresManager(
+        settings,
+        pool_size=config.postgres_pool_size,
+        pool_timeout_seconds=config.pool_timeout_seconds,
+        statement_timeout_seconds=config.statement_timeout_seconds,
+    )
+    try:
+        await store.initialize()
+        generation = await _check_generation(store, embedder)
+    except BaseException:
+        await store.close()
+        if server is not None:
+            await server.stop()
+        raise
+
+    event_ledger = EventLedger()
+    tables = Tables(
+        active=ActiveMemoryRepository(),
+        shortterm=ShorttermMemoryRepository(),
+        longterm=LongtermMemoryRepository(generation),
+        chunks=MemoryChunkRepository(generation),
+    )
+    projector = Projector(event_ledger, tables)
+    vectors = ChunkVectorRepository(generation, embedder.model_name)
+    embedding = EmbeddingService(store, event_ledger, vectors, embedder)
+    promotion = PromotionService(
+        store, projector, tables, clock=clock, threshold=config.shortterm_promotion_threshold
+    )
+    consolidation = ConsolidationService(
+        store, projector, tables, embedding, promotion, clock=clock, generation=generation
+    )
+    manager = MemoryManager(
+        store,
+        event_ledger,
+        projector,
+        tables,
+        embedding,
+        consolidation,
+        clock=clock,
+        update_threshold=config.active_memory_update_threshold,
+    )
+    return _Parts(
+        server=server,
+        store=store,
+        manager=manager,
+        retrieval=RetrievalService(
+            store, event_ledger, SearchRepository(generation, weights), embedding, clock=clock
+        ),
+        ledger=MemoryLedger(store, event_ledger, projector, clock=clock),
+        admin=MemoryAdmin(store, tables, manager, consolidation),
+    )
+
+
+async def _connect(config: Config, embedder: Embedder) -> tuple[EmbeddedPostgres | None, ConnectionSettings]:
+    """Reach the configured server, or start the embedded one with its schema."""
+    if config.postgres_dsn is not None:
+        settings = ConnectionSettings.from_dsn(config.postgres_dsn.get_secret_value())
+        await check_login(settings)
+        return None, settings
+    server = EmbeddedPostgres(config.data_dir or default_data_dir())
+    address = await server.start()
+    try:
+        administrator = ConnectionSettings(
+            host=address.host, port=address.port, user=address.superuser, database="postgres"
+        )
+        parameters = SchemaParameters(
+            chunk_partitions=config.chunk_partitions,
+            embedding_dimension=embedder.dimension,
+            model_name=embedder.model_name,
+        )
+        return server, await prepare_embedded(administrator, parameters)
+    except BaseException:
+        await server.stop()
+        raise
+
+
+async def _check_generation(store: PostgresManager, embedder: Embedder) -> int:
+    """The generation of vectors to use, after checking that this embedder is the one that makes them."""
+    # No tenant: the tables of the schema itself belong to none.
+    async with store.transaction("", read_only=True) as db:
+        current = await check_version(db)
+    if (current.model_name, current.dimension) != (embedder.model_name, embedder.dimension):
+        raise ConfigurationError(
+            f"the vectors of this database were made by {current.model_name!r} with {current.dimension} dimensions, but"
+            f" {embedder.model_name!r} with {embedder.dimension} is configured; vectors of different models cannot be"
+            " compared. Set embedding_provider, embedding_model and embedding_dimension to what made them, or use"
+            " another database (data_dir, postgres_dsn)"
+        )
+    return current.generation

@@ -1,0 +1,335 @@
+"""Connections and transactions on Postgres: one role and one `external_id` each; driver errors become StoreError here.
+
+The pool is ours, because the driver's hands a connection whose transaction was left open to its next user,
+together with the role and the `external_id` that it carries. Here a connection returns to the pool only after its
+COMMIT or ROLLBACK came back; whatever was cancelled or broken in between is closed, and the server rolls back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import psqlpy
+from psqlpy.exceptions import Error as DriverError
+
+from agent_reminiscence.config.constants import APP_ROLE, CONNECT_TIMEOUT_SECONDS, SCHEMA_NAME
+from agent_reminiscence.exceptions import ConfigurationError, StoreError, StoreTimeoutError
+
+_logger = logging.getLogger("agent_reminiscence.database")
+
+Params = Mapping[str, Any]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """Where a server is and who connects; `password` never appears in a message or a repr."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+    password: str | None = None
+    ssl_mode: str = "prefer"
+
+    def __repr__(self) -> str:
+        return f"ConnectionSettings({self.user}@{self.host}:{self.port}/{self.database})"
+
+    @classmethod
+    def from_dsn(cls, dsn: str) -> ConnectionSettings:
+        """Parse `postgresql://user:password@host:port/database?sslmode=…`.
+
+        Raises:
+            ConfigurationError: A part is missing, or the DSN has a parameter other than host, port and sslmode.
+        """
+        parts = urlsplit(dsn)
+        options = dict(parse_qsl(parts.query))
+        unknown = options.keys() - {"host", "port", "sslmode"}
+        if unknown:
+            raise ConfigurationError(
+                f"postgres_dsn has the parameter {', '.join(sorted(unknown))}; only host, port and sslmode are supported"
+            )
+        database = unquote(parts.path.removeprefix("/"))
+        host = options.get("host") or unquote(parts.hostname or "")
+        if not (host and parts.username and database):
+            raise ConfigurationError("postgres_dsn must name a user, a host and a database: postgresql://user@host/database")
+        ssl_mode = options.get("sslmode", "prefer")
+        if ssl_mode not in _SSL_MODES:
+            raise ConfigurationError(f"postgres_dsn has sslmode={ssl_mode!r}; choose one of {', '.join(_SSL_MODES)}")
+        try:
+            port = int(options.get("port") or parts.port or 5432)
+        except ValueError:
+            raise ConfigurationError("postgres_dsn has a port that is not a number") from None
+        return cls(
+            host=host,
+            port=port,
+            user=unquote(parts.username),
+            database=database,
+            password=None if parts.password is None else unquote(parts.password),
+            ssl_mode=ssl_mode,
+        )
+
+
+_SSL_MODES = {
+    "disable": psqlpy.SslMode.Disable,
+    "allow": psqlpy.SslMode.Allow,
+    "prefer": psqlpy.SslMode.Prefer,
+    "require": psqlpy.SslMode.Require,
+    "verify-ca": psqlpy.SslMode.VerifyCa,
+    "verify-full": psqlpy.SslMode.VerifyFull,
+}
+
+
+async def open_connection(settings: ConnectionSettings) -> SqlExecutor:
+    """One connection outside any pool, in autocommit; for administration.
+
+    Raises:
+        StoreError: The server cannot be reached or refuses the login.
+    """
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            connection = await psqlpy.connect(
+                host=settings.host,
+                port=settings.port,
+                username=settings.user,
+                password=settings.password,
+                db_name=settings.database,
+                application_name="agent_reminiscence",
+                connect_timeout_sec=CONNECT_TIMEOUT_SECONDS,
+                # Unix sockets have no TLS to negotiate.
+                ssl_mode=psqlpy.SslMode.Disable if settings.host.startswith("/") else _SSL_MODES[settings.ssl_mode],
+            )
+    except (DriverError, TimeoutError) as error:
+        raise StoreError(f"cannot connect to PostgreSQL as {settings!r}: {_reason(error)}") from error
+    return SqlExecutor(connection)
+
+
+class SqlExecutor:
+    """Statements on one connection. Parameters are named, `$(name)p` in the statement."""
+
+    def __init__(self, connection: psqlpy.Connection) -> None:
+        self._connection = connection
+        self.is_broken = False
+
+    async def fetch_all(self, statement: str, params: Params | None = None, *, prepared: bool = True) -> list[Row]:
+        """Run `statement` and return its rows.
+
+        Args:
+            prepared: Whether the server keeps the statement's plan; a large one is faster without.
+
+        Raises:
+            StoreTimeoutError: It ran longer than the statement timeout.
+            StoreError: The server refused it or is away.
+        """
+        try:
+            # The driver refuses an empty mapping.
+            result = await self._connection.execute(statement, params or None, prepared)
+            return result.result()
+        except DriverError as error:
+            raise self._translate(error) from error
+
+    async def fetch_one(self, statement: str, params: Params | None = None) -> Row | None:
+        """Run `statement` and return its first row, or None where it gives none."""
+        rows = await self.fetch_all(statement, params)
+        return rows[0] if rows else None
+
+    async def execute(self, statement: str, params: Params | None = None) -> None:
+        """Run `statement` for its effect."""
+        await self.fetch_all(statement, params)
+
+    async def execute_script(self, script: str) -> None:
+        """Run statements without parameters, separated by semicolons, in one round trip."""
+        try:
+            await self._connection.execute_batch(script)
+        except DriverError as error:
+            raise self._translate(error) from error
+
+    async def set_local(self, settings: Mapping[str, str]) -> None:
+        """Set server settings until the transaction ends, in one round trip."""
+        calls = ", ".join(f"set_config(${2 * i + 1}, ${2 * i + 2}, true)" for i in range(len(settings)))
+        try:
+            await self._connection.execute(f"SELECT {calls}", [part for pair in settings.items() for part in pair])
+        except DriverError as error:
+            raise self._translate(error) from error
+
+    def close(self) -> None:
+        """Close the connection; an open transaction is rolled back by the server."""
+        self.is_broken = True
+        self._connection.close()
+
+    def _translate(self, error: DriverError) -> StoreError:
+        reason = _reason(error)
+        if _is_disconnect(reason):
+            self.is_broken = True
+            return StoreError(f"the connection to PostgreSQL was lost: {reason}")
+        if "statement timeout" in reason:
+            return StoreTimeoutError(f"PostgreSQL ended a statement: {reason}; statement_timeout_seconds sets the limit")
+        return StoreError(f"PostgreSQL refused a statement: {reason}")
+
+
+class PostgresManager:
+    """A pool of connections, and transactions on them.
+
+    Args:
+        settings: Where to connect, and as whom: a login that is neither superuser nor owner.
+        pool_size: Connections open at most.
+        pool_timeout_seconds: How long `transaction` waits for one.
+        statement_timeout_seconds: How long a statement may run.
+    """
+
+    def __init__(
+        self,
+        settings: ConnectionSettings,
+        *,
+        pool_size: int,
+        pool_timeout_seconds: float,
+        statement_timeout_seconds: float,
+    ) -> None:
+        self._settings = settings
+        self._pool_size = pool_size
+        self._pool_timeout_seconds = pool_timeout_seconds
+        self._statement_timeout = f"{int(statement_timeout_seconds * 1000)}ms"
+        self._search_path = f"{SCHEMA_NAME}, public"
+        self._free = asyncio.Semaphore(pool_size)
+        self._idle: list[SqlExecutor] = []
+        self._is_open = False
+
+    async def initialize(self) -> None:
+        """Connect once and find the schema of the extensions, which need not be `public`.
+
+        Raises:
+            StoreError: The server cannot be reached or refuses the login.
+        """
+        self._is_open = True
+        connection = await open_connection(self._settings)
+        rows = await connection.fetch_all(
+            "SELECT DISTINCT extnamespace::regnamespace::text AS name FROM pg_extension"
+            " WHERE extname IN ('vector', 'pg_textsearch') ORDER BY 1"
+        )
+        self._search_path = ", ".join([SCHEMA_NAME, *(row["name"] for row in rows if row["name"] != SCHEMA_NAME)])
+        self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Close the idle connections; those in use are closed when they come back."""
+        self._is_open = False
+        while self._idle:
+            self._idle.pop().close()
+
+    @asynccontextmanager
+    async def transaction(
+        self, external_id: str, *, role: str = APP_ROLE, settings: Mapping[str, str] | None = None, read_only: bool = False
+    ) -> AsyncIterator[SqlExecutor]:
+        """One transaction as `role` that sees the rows of `external_id` only.
+
+        Commits at the end of the block and rolls back when it raises. Cancelled at any point it leaves nothing
+        behind, except that a COMMIT under way may or may not have taken effect.
+
+        Args:
+            settings: Server settings for this transaction only, such as `enable_sort`.
+            read_only: Whether the block only reads, in one snapshot.
+
+        Raises:
+            StoreTimeoutError: No connection became free in time.
+            StoreError: The server is away.
+        """
+        # One round trip makes a transaction what it is: its role, its tenant and its limits, all gone at its end.
+        local = {
+            "role": role,
+            "reminiscence.external_id": external_id,
+            "search_path": self._search_path,
+            "statement_timeout": self._statement_timeout,
+            **(settings or {}),
+        }
+        connection = await self._acquire(local, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN")
+        finished = False
+        try:
+            try:
+                yield connection
+            except Exception:
+                # A plain failure: roll back and keep the connection. A cancellation is no Exception and skips this,
+                # because the statement it interrupted may still be running.
+                await self._finish(connection, "ROLLBACK")
+                finished = True
+                raise
+            await self._finish(connection, "COMMIT")
+            finished = True
+        finally:
+            self._release(connection, reusable=finished)
+
+    async def _finish(self, connection: SqlExecutor, command: str) -> None:
+        try:
+            await connection.execute_script(command)
+        except StoreError as error:
+            if command == "ROLLBACK":
+                connection.is_broken = True
+                return
+            if connection.is_broken:
+                raise StoreError(
+                    "the connection was lost during COMMIT, so whether the write took effect is unknown;"
+                    " repeat it with the same idempotency_key, or read before you repeat it"
+                ) from error
+            raise
+
+    async def _acquire(self, local: Mapping[str, str], begin: str) -> SqlExecutor:
+        if not self._is_open:
+            raise StoreError("the store is closed")
+        try:
+            async with asyncio.timeout(self._pool_timeout_seconds):
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise StoreTimeoutError(
+                f"no connection became free within {self._pool_timeout_seconds:g} s;"
+                f" all {self._pool_size} are in use (postgres_pool_size, pool_timeout_seconds)"
+            ) from error
+        try:
+            return await self._begin(local, begin)
+        except BaseException:
+            self._free.release()
+            raise
+
+    async def _begin(self, local: Mapping[str, str], begin: str) -> SqlExecutor:
+        """A connection with a transaction begun. One that died while idle is replaced: nothing ran on it yet."""
+        while True:
+            reused = bool(self._idle)
+            connection = self._idle.pop() if reused else await open_connection(self._settings)
+            begun = False
+            try:
+                await connection.execute_script(begin)
+                await connection.set_local(local)
+                begun = True
+                return connection
+            except StoreError:
+                if not (reused and connection.is_broken):
+                    raise
+                _logger.info("an idle connection had been closed by the server; connecting again")
+            finally:
+                if not begun:
+                    connection.close()
+
+    def _release(self, connection: SqlExecutor, *, reusable: bool) -> None:
+        if reusable and not connection.is_broken and self._is_open:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        self._free.release()
+
+
+def _reason(error: BaseException) -> str:
+    """What the server said, on one line and without DETAIL or CONTEXT, which may quote a row."""
+    text = str(error) or type(error).__name__
+    text = re.split(r"\n(?:DETAIL|CONTEXT|HINT|QUERY|WHERE):", text, maxsplit=1)[0]
+    for prefix in ("Cannot execute query, error - ", "Database engine pool exception: ", "db error: "):
+        text = text.replace(prefix, "")
+    return " ".join(text.split())
+
+
+def _is_disconnect(reason: str) -> bool:
+    signs = ("connection closed", "error communicating with the server", "terminating connection", "broken pipe", "reset by peer")
+    return any(sign in reason.lower() for sign in signs)

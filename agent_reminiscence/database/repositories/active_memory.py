@@ -1,0 +1,93 @@
+"""The active tier: whole texts being worked on."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.exceptions import MemoryNotFoundError, VersionConflictError
+
+_SQL = load_queries("sql", "active_memory")
+
+
+class ActiveMemoryRepository:
+    """Rows of `active_memory`."""
+
+    async def create(self, db: SqlExecutor, memory: StoredMemory) -> None:
+        """Store a new memory."""
+        await db.execute(_SQL["create_active_memory"], _params(memory))
+
+    async def get_by_id(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> StoredMemory:
+        """The memory, archived or not.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory.
+        """
+        row = await db.fetch_one(_SQL["get_active_memory"], {"external_id": external_id, "memory_id": memory_id})
+        if row is None:
+            raise MemoryNotFoundError(external_id, memory_id)
+        return _memory(row)
+
+    async def get_all(self, db: SqlExecutor, external_id: str) -> list[StoredMemory]:
+        """All memories that are not archived, oldest first."""
+        return [_memory(row) for row in await db.fetch_all(_SQL["get_all_active_memories"], {"external_id": external_id})]
+
+    async def find_unconsolidated(self, db: SqlExecutor, external_id: str) -> list[UUID]:
+        """Ids of memories whose current version was not consolidated, oldest first."""
+        return _ids(await db.fetch_all(_SQL["find_unconsolidated"], {"external_id": external_id}))
+
+    async def find_ids(self, db: SqlExecutor, external_id: str) -> list[UUID]:
+        """Ids of all memories, archived ones too, oldest first."""
+        return _ids(await db.fetch_all(_SQL["find_memory_ids"], {"external_id": external_id}))
+
+    async def update(self, db: SqlExecutor, memory: StoredMemory, *, expected_version: int) -> None:
+        """Store `memory` in place of its version `expected_version`.
+
+        Raises:
+            VersionConflictError: Another writer was first; read again and decide again.
+        """
+        rows = await db.fetch_all(_SQL["update_active_memory"], _params(memory) | {"expected_version": expected_version})
+        if not rows:
+            stored = await self.get_by_id(db, memory.external_id, memory.memory_id)
+            raise VersionConflictError(memory.external_id, memory.memory_id, expected_version, stored.version)
+
+    async def archive(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, archived_at: datetime) -> None:
+        """Take the memory off the active list; its text and its chunks stay.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory.
+        """
+        params = {"external_id": external_id, "memory_id": memory_id, "archived_at": archived_at}
+        if not await db.fetch_all(_SQL["archive_active_memory"], params):
+            raise MemoryNotFoundError(external_id, memory_id)
+
+    async def mark_consolidated(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int) -> None:
+        """Note that `version` is the one that was consolidated last.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory.
+        """
+        params = {"external_id": external_id, "memory_id": memory_id, "version": version}
+        if not await db.fetch_all(_SQL["mark_consolidated"], params):
+            raise MemoryNotFoundError(external_id, memory_id)
+
+
+def _params(memory: StoredMemory) -> dict[str, Any]:
+    return memory.model_dump() | {
+        "metadata": json.dumps(memory.metadata, ensure_ascii=False),
+        "chunk_ids": list(memory.chunk_ids),
+        "chunk_starts": list(memory.chunk_starts),
+    }
+
+
+def _memory(row: Row) -> StoredMemory:
+    return StoredMemory.model_validate(row | {"metadata": json.loads(row["metadata"])})
+
+
+def _ids(rows: list[Row]) -> list[UUID]:
+    return [UUID(row["memory_id"]) for row in rows]

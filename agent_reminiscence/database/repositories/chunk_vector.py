@@ -1,0 +1,58 @@
+"""Vectors of chunks and the cache they come from. Both can be made again from the chunks' texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.queries import load_queries
+
+
+class ChunkVectorRepository:
+    """Rows of `chunk_vector_<generation>` and `embedding_cache`; a missing vector is a missing row."""
+
+    def __init__(self, generation: int, model_name: str) -> None:
+        queries = load_queries("sql", "chunk_vector")
+        self._sql = {name: sql.replace("{generation}", str(generation)) for name, sql in queries.items()}
+        self._model_name = model_name
+
+    async def find_missing_texts(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID | None, *, limit: int
+    ) -> list[str]:
+        """Texts to embed before `limit` more chunks can have vectors; those in the cache are left out.
+
+        Args:
+            memory_id: Only this memory's chunks; None is all of them.
+        """
+        params = {
+            "external_id": external_id,
+            "memory_id": memory_id,
+            "model_name": self._model_name,
+            "limit": limit,
+        }
+        return [row["text"] for row in await db.fetch_all(self._sql["find_missing_texts"], params)]
+
+    async def add_to_cache(self, db: SqlExecutor, external_id: str, vectors: Mapping[bytes, list[float]]) -> None:
+        """Keep vectors by the SHA-256 of their texts."""
+        if not vectors:
+            return
+        params = {
+            "external_id": external_id,
+            "model_name": self._model_name,
+            # As hexadecimal text: the driver takes bytes in an array for a nested array.
+            "hashes": [text_hash.hex() for text_hash in vectors],
+            # As text: the driver cannot send an array of halfvec.
+            "vectors": ["[" + ",".join(map(repr, vector)) + "]" for vector in vectors.values()],
+        }
+        await db.execute(self._sql["add_cached_vectors"], params)
+
+    async def fill(self, db: SqlExecutor, external_id: str, memory_id: UUID | None) -> int:
+        """Give vectors to all chunks whose texts are cached; returns how many got theirs."""
+        params = {"external_id": external_id, "memory_id": memory_id, "model_name": self._model_name}
+        return len(await db.fetch_all(self._sql["fill_vectors"], params))
+
+    async def count_missing(self, db: SqlExecutor, external_id: str, memory_id: UUID | None = None) -> int:
+        """How many chunks have no vectors."""
+        row = await db.fetch_one(self._sql["count_missing"], {"external_id": external_id, "memory_id": memory_id})
+        return 0 if row is None else int(row["chunks"])

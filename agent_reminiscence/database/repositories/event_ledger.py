@@ -1,0 +1,130 @@
+"""The ledger: append and read, nothing else. Its table takes no UPDATE and no DELETE."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.domain.canonical import canonical_json, sha256
+from agent_reminiscence.domain.event import Event, NewEvent
+
+_SQL = load_queries("sql", "event_ledger")
+
+# Enough that a digest cannot be guessed from a short text once the salt is erased.
+_SALT_BYTES = 16
+
+
+class EventLedger:
+    """Streams of events, one per `external_id`."""
+
+    async def lock(self, db: SqlExecutor, external_id: str) -> None:
+        """Make this transaction the only writer of the stream until it ends, creating the stream if absent."""
+        params = {"external_id": external_id}
+        if await db.fetch_one(_SQL["lock_stream"], params) is None:
+            await db.execute(_SQL["create_stream"], params)
+            await db.execute(_SQL["lock_stream"], params)
+
+    async def append(self, db: SqlExecutor, event: NewEvent) -> Event:
+        """Append at the next position of a stream that `lock` has locked.
+
+        Returns:
+            The event with its position, counted from 1 without gaps, and its recording time.
+        """
+        salt = secrets.token_bytes(_SALT_BYTES)
+        digest = event_digest(event, salt)
+        params = event.model_dump() | {
+            # As text: the driver turns large numbers of a JSON parameter into floats.
+            "payload": json.dumps(event.payload, ensure_ascii=False),
+            "salt": salt,
+            "digest": digest,
+        }
+        rows = await db.fetch_all(_SQL["append_event"], params)
+        return Event(**dict(event), salt=salt, digest=digest, **rows[0])
+
+    async def find_by_idempotency_key(self, db: SqlExecutor, external_id: str, idempotency_key: str) -> Event | None:
+        """The event that `idempotency_key` was used for."""
+        row = await db.fetch_one(
+            _SQL["find_event_by_idempotency_key"], {"external_id": external_id, "idempotency_key": idempotency_key}
+        )
+        return None if row is None else _event(row)
+
+    async def read(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        *,
+        after: int,
+        kinds: Sequence[str] | None,
+        actor: str | None,
+        limit: int,
+    ) -> list[Event]:
+        """At most `limit` events behind position `after`, in order of position."""
+        params = {
+            "external_id": external_id,
+            "after": after,
+            "kinds": None if kinds is None else list(kinds),
+            "actor": actor,
+            "limit": limit,
+        }
+        return [_event(row) for row in await db.fetch_all(_SQL["read_events"], params)]
+
+    async def read_memory(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, position: int) -> list[Event]:
+        """All events of one memory up to and including `position`, in order."""
+        params = {"external_id": external_id, "memory_id": str(memory_id), "position": position}
+        return [_event(row) for row in await db.fetch_all(_SQL["read_memory_events"], params)]
+
+    async def live_chunks(self, db: SqlExecutor, external_id: str) -> int:
+        """How many chunks of the stream a search sees now; 0 for an unknown stream."""
+        row = await db.fetch_one(_SQL["read_stream"], {"external_id": external_id})
+        return 0 if row is None else int(row["live_chunks"])
+
+    async def add_live_chunks(self, db: SqlExecutor, external_id: str, delta: int) -> None:
+        """Correct the count of live chunks by `delta`."""
+        if delta:
+            await db.execute(_SQL["add_live_chunks"], {"external_id": external_id, "delta": delta})
+
+    async def set_due(self, db: SqlExecutor, external_id: str, due_at: datetime | None) -> None:
+        """Note since when the stream has work waiting; None is none."""
+        await db.execute(_SQL["set_due"], {"external_id": external_id, "due_at": due_at})
+
+
+def event_digest(event: NewEvent, salt: bytes) -> bytes:
+    """SHA-256 of `salt` and all that the caller gave, in one canonical spelling."""
+    given: dict[str, Any] = {
+        "external_id": event.external_id,
+        "event_id": str(event.event_id),
+        "kind": event.kind,
+        "payload": event.payload,
+        "occurred_at": event.occurred_at.isoformat(),
+        "source": event.source,
+        "actor": event.actor,
+        "conversation_id": event.conversation_id,
+        "turn": event.turn,
+        "idempotency_key": event.idempotency_key,
+        "request_hash": None if event.request_hash is None else event.request_hash.hex(),
+    }
+    return sha256(salt, canonical_json(given).encode())
+
+
+def next_chain(previous: bytes, digest: bytes, position: int, recorded_at: datetime) -> bytes:
+    """The chain value of an event, as `append_event` computes it in SQL.
+
+    Args:
+        previous: Chain of the event before it; b"" for the first.
+    """
+    moment = recorded_at - _EPOCH
+    microseconds = (moment.days * 86_400 + moment.seconds) * 1_000_000 + moment.microseconds
+    return sha256(previous, digest, position.to_bytes(8, "big"), microseconds.to_bytes(8, "big", signed=True))
+
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def _event(row: Row) -> Event:
+    return Event.model_validate(row | {"payload": json.loads(row["payload"])})

@@ -1,0 +1,183 @@
+"""The chunks of all tiers, and what their vectors carry of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from agent_reminiscence.config.constants import Source, Tier
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.domain.event import ChunkRating, Duplicate
+from agent_reminiscence.domain.memory import StoredChunk
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedForms:
+    """A chunk as it is indexed: alone, with the chunks before it, with those around it."""
+
+    text: str
+    before: str
+    around: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewChunk:
+    """A chunk that comes in with a version of its memory."""
+
+    chunk_id: UUID
+    order: int
+    span_start: int
+    span_end: int
+    content: str
+    content_hash: bytes
+    speaker: str | None
+    speaker_key: str | None
+    metadata: dict[str, Any]
+    importance: float
+    confidence: float
+    forms: IndexedForms
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A consolidated chunk of another memory that is close to `chunk_id`."""
+
+    chunk_id: UUID
+    other_id: UUID
+    similarity: float
+    other_content: str
+    other_speaker_key: str | None
+    other_importance: float
+    other_confidence: float
+
+
+class MemoryChunkRepository:
+    """Rows of `memory_chunk`. What a search filters by is kept the same in the vectors of `generation`."""
+
+    def __init__(self, generation: int) -> None:
+        queries = load_queries("sql", "memory_chunk")
+        self._sql = {name: sql.replace("{generation}", str(generation)) for name, sql in queries.items()}
+
+    async def add(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        memory_id: UUID,
+        chunks: Sequence[NewChunk],
+        *,
+        memory_version: int,
+        source: Source,
+        start_date: datetime,
+        recorded_at: datetime,
+    ) -> None:
+        """Store chunks of the active tier."""
+        if not chunks:
+            return
+        params = {
+            "external_id": external_id,
+            "memory_id": memory_id,
+            "memory_version": memory_version,
+            "source": source,
+            "start_date": start_date,
+            "recorded_at": recorded_at,
+            "chunk_ids": [c.chunk_id for c in chunks],
+            "orders": [c.order for c in chunks],
+            "starts": [c.span_start for c in chunks],
+            "ends": [c.span_end for c in chunks],
+            "contents": [c.content for c in chunks],
+            # As hexadecimal text: the driver takes bytes in an array for a nested array.
+            "hashes": [c.content_hash.hex() for c in chunks],
+            "speakers": [c.speaker for c in chunks],
+            "speaker_keys": [c.speaker_key for c in chunks],
+            "metadata": [json.dumps(c.metadata, ensure_ascii=False) for c in chunks],
+            "texts": [c.forms.text for c in chunks],
+            "befores": [c.forms.before for c in chunks],
+            "arounds": [c.forms.around for c in chunks],
+            "importances": [c.importance for c in chunks],
+            "confidences": [c.confidence for c in chunks],
+        }
+        await db.execute(self._sql["add_chunks"], params)
+
+    async def get_layout(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[StoredChunk]:
+        """The chunks that tile the memory's text, in text order."""
+        rows = await db.fetch_all(self._sql["layout_chunks"], {"external_id": external_id, "memory_id": memory_id})
+        return [StoredChunk.model_validate(row | {"metadata": json.loads(row["metadata"])}) for row in rows]
+
+    async def reform(self, db: SqlExecutor, external_id: str, forms: Mapping[UUID, IndexedForms]) -> None:
+        """Store new indexed forms of chunks that stay; their vectors are missing until they are made again."""
+        if not forms:
+            return
+        params = {
+            "external_id": external_id,
+            "chunk_ids": list(forms),
+            "texts": [form.text for form in forms.values()],
+            "befores": [form.before for form in forms.values()],
+            "arounds": [form.around for form in forms.values()],
+        }
+        await db.execute(self._sql["reform_chunks"], params)
+
+    async def end(
+        self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, recorded_at: datetime, ended_at: datetime
+    ) -> int:
+        """End chunks that an update replaced, and let live again what repeated them.
+
+        Returns:
+            How many fewer chunks are live; negative when more are.
+        """
+        if not chunk_ids:
+            return 0
+        params = {
+            "external_id": external_id,
+            "chunk_ids": list(chunk_ids),
+            "recorded_at": recorded_at,
+            "ended_at": ended_at,
+        }
+        ended = await db.fetch_all(self._sql["end_chunks"], params)
+        revived = await db.fetch_all(self._sql["revive_duplicates"], {"external_id": external_id, "chunk_ids": list(chunk_ids)})
+        return int(ended[0]["chunks"]) - int(revived[0]["chunks"])
+
+    async def end_duplicates(
+        self, db: SqlExecutor, external_id: str, duplicates: Sequence[Duplicate], *, recorded_at: datetime, ended_at: datetime
+    ) -> int:
+        """End chunks that repeat others; returns how many were live."""
+        if not duplicates:
+            return 0
+        params = {
+            "external_id": external_id,
+            "chunk_ids": [d.id for d in duplicates],
+            "duplicates_of": [d.duplicate_of for d in duplicates],
+            "recorded_at": recorded_at,
+            "ended_at": ended_at,
+        }
+        rows = await db.fetch_all(self._sql["end_duplicates"], params)
+        return int(rows[0]["chunks"])
+
+    async def rate(self, db: SqlExecutor, external_id: str, ratings: Sequence[ChunkRating], *, tier: Tier | None) -> None:
+        """Store importance and confidence; with `tier`, move the chunks there unless they are longterm."""
+        if not ratings:
+            return
+        params = {
+            "external_id": external_id,
+            "tier": tier,
+            "chunk_ids": [r.id for r in ratings],
+            "importances": [r.importance for r in ratings],
+            "confidences": [r.confidence for r in ratings],
+        }
+        await db.execute(self._sql["rate_chunks"], params)
+
+    async def find_neighbours(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, similarity: float, limit: int
+    ) -> list[Neighbour]:
+        """Consolidated chunks of other memories at least `similarity` (cosine) close to this one's.
+
+        Returns:
+            At most `limit` for each chunk of the memory, nearest first.
+        """
+        params = {"external_id": external_id, "memory_id": memory_id, "similarity": similarity, "limit": limit}
+        rows = await db.fetch_all(self._sql["find_neighbours"], params)
+        return [Neighbour(**row | {"chunk_id": UUID(row["chunk_id"]), "other_id": UUID(row["other_id"])}) for row in rows]

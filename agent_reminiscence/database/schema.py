@@ -1,0 +1,351 @@
+"""Makes and checks the schema: roles and extensions by an administrator, tables by their owner, once per database."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_DATABASE, EMBEDDED_LOGIN, OWNER_ROLE, SCHEMA_NAME
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.database.queries import statement_folder
+from agent_reminiscence.exceptions import ConfigurationError, StoreError
+
+_logger = logging.getLogger("agent_reminiscence.database")
+
+# Advisory lock of everyone who changes a database's schema: the bytes of "remi" as a number.
+_SCHEMA_LOCK = 0x72656D69
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaParameters:
+    """What the schema is rendered with; fixed once it is made."""
+
+    chunk_partitions: int
+    embedding_dimension: int
+    model_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file of `sql/migrations`."""
+
+    version: int
+    name: str
+    script: str
+
+    @property
+    def checksum(self) -> bytes:
+        return hashlib.sha256(self.script.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Which embedder made the vectors that searches use."""
+
+    generation: int
+    model_name: str
+    dimension: int
+
+
+def migrations() -> list[Migration]:
+    """All migrations of this release, in order."""
+    found = [_read(path) for path in sorted((statement_folder("sql") / "migrations").glob("*.sql"))]
+    if [m.version for m in found] != list(range(1, len(found) + 1)):
+        raise RuntimeError(f"the migrations are not numbered 1 to {len(found)}")
+    return found
+
+
+def _read(path: Path) -> Migration:
+    number, _, name = path.stem.partition("_")
+    return Migration(int(number), name, path.read_text(encoding="utf-8"))
+
+
+def render(script: str, parameters: SchemaParameters) -> str:
+    """Fill in the two placeholders of a schema script."""
+    return script.replace("{{chunk_partitions}}", str(parameters.chunk_partitions)).replace(
+        "{{embedding_dimension}}", str(parameters.embedding_dimension)
+    )
+
+
+def bootstrap_script(login: str) -> str:
+    """What an administrator runs first; `login` is the role that the application connects as."""
+    script = (statement_folder("sql") / "bootstrap.sql").read_text(encoding="utf-8")
+    return script.replace("{{login}}", _identifier(login))
+
+
+def schema_script() -> str:
+    """The whole current schema, not yet rendered."""
+    return (statement_folder("sql") / "schema.sql").read_text(encoding="utf-8")
+
+
+def installation_script(login: str, parameters: SchemaParameters) -> str:
+    """All of it as one SQL script for psql, for those who may not create roles and hand it to someone who may."""
+    return "\n".join(
+        [
+            "BEGIN;",
+            bootstrap_script(login),
+            f"SET LOCAL ROLE {OWNER_ROLE};",
+            _SEARCH_PATH_SCRIPT,
+            render(schema_script(), parameters),
+            _records_script(migrations(), parameters),
+            "COMMIT;",
+            "",
+        ]
+    )
+
+
+# The extensions may be in any schema; their operators must be found without naming it.
+_SEARCH_PATH_SCRIPT = f"""SELECT set_config('search_path', '{SCHEMA_NAME}, ' || string_agg(DISTINCT extnamespace::regnamespace::text, ', '), true)
+FROM pg_extension WHERE extname IN ('vector', 'pg_textsearch');"""
+
+
+async def migrate(settings: ConnectionSettings, *, login: str, parameters: SchemaParameters) -> list[Migration]:
+    """Make the schema, or bring it up to date, as the administrator whom `settings` names.
+
+    All of it happens in one transaction under an advisory lock: several callers wait for each other, and a failure
+    leaves the database as it was.
+
+    Returns:
+        The migrations applied now; empty when nothing was to be done.
+
+    Raises:
+        ConfigurationError: The server, an extension, a privilege or an applied migration does not fit; the message
+            says what to run.
+        StoreError: The server is away or refused a statement.
+    """
+    db = await open_connection(settings)
+    try:
+        await _check_server(db)
+        await _check_administrator(db, login)
+        await db.execute_script("BEGIN")
+        await db.execute("SELECT pg_advisory_xact_lock($(key)p)::text", {"key": _SCHEMA_LOCK})
+        await db.execute_script(bootstrap_script(login))
+        await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
+        await db.execute_script(_SEARCH_PATH_SCRIPT)
+        applied = await _applied(db)
+        pending = migrations()[len(applied) :]
+        if not applied:
+            # A new database takes the current schema at once; a test holds the two ways to the same result.
+            await db.execute_script(render(schema_script(), parameters))
+            await db.execute_script(_records_script(pending, parameters))
+        elif pending:
+            stored = await _stored_parameters(db)
+            for migration in pending:
+                await db.execute_script(render(migration.script, stored))
+            await db.execute_script(_migration_records(pending))
+        await db.execute_script("COMMIT")
+    finally:
+        db.close()
+    for migration in pending:
+        _logger.info("applied migration %04d_%s", migration.version, migration.name)
+    return pending
+
+
+async def prepare_embedded(server: ConnectionSettings, parameters: SchemaParameters) -> ConnectionSettings:
+    """Make login, database and schema on the embedded server where they are missing.
+
+    Args:
+        server: The embedded server's superuser, on its database `postgres`.
+
+    Returns:
+        How the library connects: the login, on the package's own database.
+    """
+    admin = await open_connection(server)
+    try:
+        # Session lock: CREATE DATABASE cannot run in a transaction, and another process may be doing the same.
+        await admin.execute("SELECT pg_advisory_lock($(key)p)::text", {"key": _SCHEMA_LOCK})
+        rows = await admin.fetch_all(
+            "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $(login)p) AS has_login,"
+            " EXISTS (SELECT FROM pg_database WHERE datname = $(database)p) AS has_database",
+            {"login": EMBEDDED_LOGIN, "database": EMBEDDED_DATABASE},
+        )
+        if not rows[0]["has_login"]:
+            await admin.execute_script(f"CREATE ROLE {EMBEDDED_LOGIN} LOGIN NOSUPERUSER NOBYPASSRLS NOINHERIT")
+        if not rows[0]["has_database"]:
+            await admin.execute_script(f"CREATE DATABASE {EMBEDDED_DATABASE}")
+    finally:
+        admin.close()
+    owner = ConnectionSettings(host=server.host, port=server.port, user=server.user, database=EMBEDDED_DATABASE)
+    if not await _is_current(owner):
+        await migrate(owner, login=EMBEDDED_LOGIN, parameters=parameters)
+    return ConnectionSettings(host=server.host, port=server.port, user=EMBEDDED_LOGIN, database=EMBEDDED_DATABASE)
+
+
+async def check_login(settings: ConnectionSettings) -> None:
+    """Check that server, schema and login are what the promises rest on.
+
+    Raises:
+        ConfigurationError: Something is missing or too powerful; the message says what to run.
+        StoreError: The server is away.
+    """
+    db = await open_connection(settings)
+    try:
+        await _check_server(db)
+        row = await db.fetch_one(_LOGIN_FACTS, {"role": APP_ROLE, "schema": SCHEMA_NAME})
+        assert row is not None
+        if not row["has_schema"] or row["may_set"] is None:
+            raise ConfigurationError(
+                f"database {settings.database!r} has no schema {SCHEMA_NAME!r}; an administrator runs"
+                f" `agent-reminiscence migrate --admin-dsn … --login {settings.user}`"
+            )
+        if row["bypasses"]:
+            raise ConfigurationError(
+                f"login {settings.user!r} is a superuser or has BYPASSRLS, which switches off the isolation of tenants;"
+                " connect as a plain login"
+            )
+        if not row["may_set"]:
+            raise ConfigurationError(
+                f"login {settings.user!r} may not take the role {APP_ROLE}; an administrator runs"
+                f" `agent-reminiscence migrate --admin-dsn … --login {settings.user}`"
+            )
+        if row["inherits"]:
+            raise ConfigurationError(
+                f"login {settings.user!r} inherits the rights of {', '.join(row['inherits'])} outside a transaction;"
+                f" grant them WITH INHERIT FALSE, SET TRUE (`agent-reminiscence migrate` does)"
+            )
+    finally:
+        db.close()
+
+
+_LOGIN_FACTS = """
+SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $(schema)p) AS has_schema,
+    (SELECT pg_has_role(oid, 'SET') FROM pg_roles WHERE rolname = $(role)p) AS may_set,
+    (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) AS bypasses,
+    (SELECT array_agg(rolname::text ORDER BY rolname) FROM pg_roles
+     WHERE starts_with(rolname, $(schema)p || '_') AND rolname <> current_user AND pg_has_role(oid, 'USAGE')) AS inherits
+"""
+
+
+async def check_version(db: SqlExecutor) -> Generation:
+    """Check, as the application role, that the schema is this release's; return the current generation.
+
+    Raises:
+        ConfigurationError: The schema is older or newer than this release, or an applied migration was changed.
+    """
+    applied = await _applied(db)
+    known = migrations()
+    if len(applied) < len(known):
+        raise ConfigurationError(
+            f"the schema is at migration {len(applied)}, this release needs {len(known)}; an administrator runs"
+            " `agent-reminiscence migrate --admin-dsn …`"
+        )
+    row = await db.fetch_one("SELECT generation, model_name, dimension FROM embedding_generation WHERE is_current")
+    if row is None:
+        raise ConfigurationError("the schema has no current generation of vectors; it was not made by `migrate`")
+    return Generation(row["generation"], row["model_name"], row["dimension"])
+
+
+async def _check_server(db: SqlExecutor) -> None:
+    row = await db.fetch_one(
+        "SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS name,"
+        " (SELECT coalesce(jsonb_object_agg(name, coalesce(installed_version, default_version)), '{}'::jsonb)"
+        "  FROM pg_available_extensions WHERE name IN ('vector', 'pg_textsearch')) AS extensions,"
+        " current_setting('pg_textsearch.library_version', true) AS textsearch"
+    )
+    assert row is not None
+    if row["version"] < constants.POSTGRES_MIN_VERSION:
+        raise ConfigurationError(f"the server is PostgreSQL {row['name']}; {constants.POSTGRES_MIN_VERSION // 10_000} or later is needed")
+    for name, minimum in (("vector", constants.PGVECTOR_MIN_VERSION), ("pg_textsearch", constants.PG_TEXTSEARCH_MIN_VERSION)):
+        version = row["extensions"].get(name)
+        if version is None:
+            raise ConfigurationError(
+                f"the server has no extension {name}; install its package on the server"
+                " (the image timescale/timescaledb-ha:pg17 carries both vector and pg_textsearch)"
+            )
+        if _version(version) < minimum:
+            raise ConfigurationError(
+                f"the server has {name} {version}; {'.'.join(map(str, minimum))} or later is needed:"
+                f" update the package and run ALTER EXTENSION {name} UPDATE"
+            )
+    if row["textsearch"] is None:
+        raise ConfigurationError(
+            "pg_textsearch is installed but not loaded; add it to shared_preload_libraries in postgresql.conf and restart the server"
+        )
+
+
+async def _check_administrator(db: SqlExecutor, login: str) -> None:
+    row = await db.fetch_one(
+        "SELECT r.rolsuper, r.rolcreaterole, current_user::text AS name,"
+        " (SELECT count(*) FROM pg_extension WHERE extname IN ('vector', 'pg_textsearch')) AS extensions,"
+        " EXISTS (SELECT FROM pg_roles WHERE rolname = $(login)p) AS has_login"
+        " FROM pg_roles r WHERE r.rolname = current_user",
+        {"login": login},
+    )
+    assert row is not None
+    if not row["has_login"]:
+        raise ConfigurationError(f"there is no role {login!r}; run CREATE ROLE {_identifier(login)} LOGIN PASSWORD '…' first")
+    if login == row["name"]:
+        raise ConfigurationError(f"{login!r} is the administrator itself; the application connects as a login of its own")
+    if row["rolsuper"] or (row["rolcreaterole"] and row["extensions"] == 2):
+        return
+    raise ConfigurationError(
+        f"{row['name']!r} may not create roles or extensions; hand the output of"
+        f" `agent-reminiscence migrate --print-sql --login {login}` to an administrator of the database"
+    )
+
+
+async def _is_current(settings: ConnectionSettings) -> bool:
+    db = await open_connection(settings)
+    try:
+        row = await db.fetch_one("SELECT to_regclass($(name)p)::text AS name", {"name": f"{SCHEMA_NAME}.schema_migration"})
+        if row is None or row["name"] is None:
+            return False
+        await db.execute_script(f"SET search_path = {SCHEMA_NAME}")
+        return len(await _applied(db)) == len(migrations())
+    finally:
+        db.close()
+
+
+async def _applied(db: SqlExecutor) -> list[int]:
+    """Versions applied, checked against the files of this release."""
+    exists = await db.fetch_one(f"SELECT to_regclass('{SCHEMA_NAME}.schema_migration')::text AS name")
+    if exists is None or exists["name"] is None:
+        return []
+    rows = await db.fetch_all("SELECT version, name, checksum FROM schema_migration ORDER BY version")
+    known = migrations()
+    if len(rows) > len(known):
+        raise ConfigurationError(
+            f"the schema is at migration {len(rows)}, newer than this release, which knows {len(known)}; update agent-reminiscence"
+        )
+    for row, migration in zip(rows, known, strict=False):
+        if row["checksum"] != migration.checksum:
+            raise ConfigurationError(
+                f"migration {row['version']:04d}_{row['name']} was applied with other contents than this release has;"
+                " install the release that made the schema"
+            )
+    return [row["version"] for row in rows]
+
+
+async def _stored_parameters(db: SqlExecutor) -> SchemaParameters:
+    partitions = await db.fetch_one("SELECT value FROM schema_parameter WHERE name = 'chunk_partitions'")
+    generation = await db.fetch_one("SELECT model_name, dimension FROM embedding_generation WHERE is_current")
+    if partitions is None or generation is None:
+        raise StoreError("the schema does not say what it was made with; it was not made by `migrate`")
+    return SchemaParameters(int(partitions["value"]), generation["dimension"], generation["model_name"])
+
+
+def _records_script(applied: list[Migration], parameters: SchemaParameters) -> str:
+    return f"""{_migration_records(applied)}
+INSERT INTO schema_parameter (name, value) VALUES ('chunk_partitions', '{parameters.chunk_partitions}');
+INSERT INTO embedding_generation (generation, model_name, dimension, is_current)
+VALUES (1, {_literal(parameters.model_name)}, {parameters.embedding_dimension}, true);"""
+
+
+def _migration_records(applied: list[Migration]) -> str:
+    values = ", ".join(rf"({m.version}, {_literal(m.name)}, '\x{m.checksum.hex()}')" for m in applied)
+    return f"INSERT INTO schema_migration (version, name, checksum) VALUES {values};"
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("-")[0].split(".") if part.isdigit())
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,31 @@
+"""What one event changes in the tiers: a handler per kind, the same ones at a write and at a rebuild.
+
+A handler makes no ids and reads no clock, no network, no randomness and no configuration: all it needs is in the
+event and in the rows of its stream. That is why a replay gives the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.projections.archived import apply_archived
+from agent_reminiscence.projections.consolidated import apply_consolidated
+from agent_reminiscence.projections.created import apply_created
+from agent_reminiscence.projections.promoted import apply_promoted
+from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.updated import apply_updated
+
+# Returns by how many the stream's live chunks changed.
+Handler = Callable[[SqlExecutor, Tables, Event], Awaitable[int]]
+
+HANDLERS: Mapping[str, Handler] = {
+    EventKind.CREATED: apply_created,
+    EventKind.UPDATED: apply_updated,
+    EventKind.ARCHIVED: apply_archived,
+    EventKind.CONSOLIDATED: apply_consolidated,
+    EventKind.PROMOTED: apply_promoted,
+}
+
+__all__ = ["HANDLERS", "Handler", "Tables"]

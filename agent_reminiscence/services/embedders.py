@@ -1,0 +1,261 @@
+"""Texts into unit vectors: the protocol, the bundled embedder, and a deterministic one for tests.
+
+An embedder's vectors all have length 1, so that a cosine is a dot product. None is ever zeros: cosine distance to a
+zero vector is not a number, and an index skips such rows without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
+from agent_reminiscence.services.tokens import bundled_tokenizer, wordllama_folder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+UNIT_LENGTH_TOLERANCE = 1e-3
+"""How far from 1 the length of a vector may be: what rounding to 16-bit floats leaves of it, and no more."""
+
+WORDLLAMA_MODEL = "wordllama-l2-supercat-256"
+WORDLLAMA_DIMENSION = 256
+HASH_DIMENSION = 64
+EMBEDDING_PROVIDERS = ("wordllama", "hash")
+
+_WORDLLAMA_WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
+_WORDLLAMA_TENSOR = "embedding.weight"
+# About 2 ms of work (0.1 ms a short text); more goes to a thread, at 0.2 ms for the way there and back.
+_INLINE_CHARACTERS = 2_000
+# Token vectors that are gathered at once, 1 KiB each: a text of any length takes 8 MiB at most.
+_TOKENS_PER_STEP = 8_192
+
+_WORD = re.compile(r"\w+")
+# Small beside a word's 1, and never its multiple: it tells texts of the same words apart and keeps sums off zero.
+_TEXT_WEIGHT = 0.01
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors; safe to call from several tasks at once."""
+
+    @property
+    def model_name(self) -> str:
+        """Names the vectors: those of different names are never compared."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """The length of every vector."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed `texts`.
+
+        Returns:
+            One unit-length vector per text, in order; shape (len(texts), `self.dimension`). `[]` for no texts. The
+            same text gives the same vector, whatever texts it comes with.
+
+        Raises:
+            EmbeddingError: A text has no vector; the message names its index, never its words.
+            ConfigurationError: The model is not there.
+        """
+        ...
+
+
+class WordLlamaEmbedder:
+    """The embedder that comes with the installation: the mean of a text's token vectors, 256 dimensions.
+
+    It reads the weights and the tokenizer out of the wordllama package's folder, on first use and in a thread. The
+    package itself is not imported: that takes a second, configures the root logger, brings an HTTP client, and fails
+    for an account without a home folder. So nothing here can reach the network. The vectors are those of
+    `WordLlama.load().embed(texts, norm=True)`, except that they do not change with the batch a text is in, that
+    `<s>` in a text is three characters instead of a control token, and that an empty text is an error instead of
+    NaN.
+    """
+
+    def __init__(self) -> None:
+        self._loading = threading.Lock()
+        self._weights: NDArray[np.float32] | None = None
+
+    @property
+    def model_name(self) -> str:
+        """Always `wordllama-l2-supercat-256`."""
+        return WORDLLAMA_MODEL
+
+    @property
+    def dimension(self) -> int:
+        """Always 256."""
+        return WORDLLAMA_DIMENSION
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed `texts`, a small batch at once and a large one in a thread.
+
+        Returns:
+            One unit-length vector per text, in order; shape (len(texts), 256).
+
+        Raises:
+            EmbeddingError: A text is empty; the message names its index.
+            ConfigurationError: The wordllama package is not installed, or is not the version this one reads.
+        """
+        if not texts:
+            return []
+        if self._weights is not None and sum(map(len, texts)) <= _INLINE_CHARACTERS:
+            return self._embed_now(texts)
+        return await asyncio.to_thread(self._embed_now, texts)
+
+    def _embed_now(self, texts: Sequence[str]) -> list[list[float]]:
+        with self._loading:
+            if self._weights is None:
+                self._weights = _load_wordllama_weights()
+        weights = self._weights
+        tokenizer = bundled_tokenizer()
+        if tokenizer is None:
+            raise ConfigurationError(_wordllama_is_missing())
+        encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
+
+
+class HashEmbedder:
+    """Hashed words as a vector: texts that share words are close, and every process gives the same numbers.
+
+    For tests and for trying things out: it knows no meaning, only spelling.
+
+    Args:
+        dimension: The length of the vectors; at least 1.
+    """
+
+    def __init__(self, dimension: int = HASH_DIMENSION) -> None:
+        if dimension < 1:
+            raise ConfigurationError(f"embedding_dimension is {dimension}; HashEmbedder needs at least 1")
+        self._dimension = dimension
+
+    @property
+    def model_name(self) -> str:
+        """`hash-` and the dimension."""
+        return f"hash-{self._dimension}"
+
+    @property
+    def dimension(self) -> int:
+        """The dimension it was made with."""
+        return self._dimension
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed `texts`, the empty text included.
+
+        Returns:
+            One unit-length vector per text, in order; shape (len(texts), `self.dimension`).
+        """
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        marks = hashlib.shake_128(text.encode("utf-8", "surrogatepass")).digest(self._dimension)
+        vector = [_TEXT_WEIGHT * (1 + mark / 256) for mark in marks]
+        for word in _WORD.findall(text.casefold()):
+            number = int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest())
+            sign, place = divmod(number, 2**63)
+            vector[place % self._dimension] += 1 - 2 * sign
+        length = math.sqrt(math.sumprod(vector, vector))
+        return [value / length for value in vector]
+
+
+def create_embedder(provider: str, model: str | None = None, dimension: int | None = None) -> Embedder:
+    """The embedder that the settings name.
+
+    Args:
+        provider: `embedding_provider`: one of `EMBEDDING_PROVIDERS`.
+        model: `embedding_model`; None for the provider's own.
+        dimension: `embedding_dimension`; None for the model's own.
+
+    Raises:
+        ConfigurationError: A setting names something there is not; the message names it and the choices.
+    """
+    embedder: Embedder
+    if provider == "wordllama":
+        embedder = WordLlamaEmbedder()
+    elif provider == "hash":
+        embedder = HashEmbedder(HASH_DIMENSION if dimension is None else dimension)
+    else:
+        choices = " and ".join(repr(name) for name in EMBEDDING_PROVIDERS)
+        raise ConfigurationError(f"embedding_provider is {provider!r}; there are {choices}")
+    if model not in (None, embedder.model_name):
+        raise ConfigurationError(
+            f"embedding_model is {model!r}; the {provider!r} provider has only {embedder.model_name!r}"
+        )
+    if dimension not in (None, embedder.dimension):
+        raise ConfigurationError(
+            f"embedding_dimension is {dimension}; {embedder.model_name!r} has {embedder.dimension}"
+        )
+    return embedder
+
+
+def check_vectors(vectors: Sequence[Sequence[float]], *, count: int, dimension: int, model_name: str) -> None:
+    """Refuse vectors that must not be stored.
+
+    Args:
+        vectors: What an embedder returned.
+        count: How many texts it was given.
+        dimension: How long each vector has to be.
+        model_name: The embedder's, for the message.
+
+    Raises:
+        EmbeddingError: Their number or their length in dimensions is wrong, or one is not of unit length within
+            `UNIT_LENGTH_TOLERANCE` (zeros, NaN and infinities are not).
+    """
+    if len(vectors) != count:
+        raise EmbeddingError(f"{model_name} returned {len(vectors)} vectors for {count} texts")
+    for index, vector in enumerate(vectors):
+        if len(vector) != dimension:
+            raise EmbeddingError(
+                f"{model_name} returned a vector of {len(vector)} dimensions for text {index} instead of {dimension}"
+            )
+        length = math.sqrt(math.sumprod(vector, vector))
+        # Written so that NaN, which compares as false with everything, is refused.
+        if not abs(length - 1) <= UNIT_LENGTH_TOLERANCE:
+            raise EmbeddingError(f"{model_name} returned a vector of length {length:g} for text {index} instead of 1")
+
+
+def _mean_vector(weights: NDArray[np.float32], token_ids: Sequence[int], index: int) -> list[float]:
+    """The mean of the tokens' vectors at length 1; the sum has the same direction, so nothing is divided twice."""
+    import numpy as np
+
+    if not token_ids:
+        raise EmbeddingError(f"{WORDLLAMA_MODEL} has no vector for text {index}: it is empty")
+    total = np.zeros(weights.shape[1], dtype=np.float64)
+    for start in range(0, len(token_ids), _TOKENS_PER_STEP):
+        total += weights[token_ids[start : start + _TOKENS_PER_STEP]].sum(axis=0)
+    length = float(np.linalg.norm(total))
+    if length == 0:
+        raise EmbeddingError(f"{WORDLLAMA_MODEL} has no vector for text {index}: its tokens cancel out")
+    vector: list[float] = (total / length).tolist()
+    return vector
+
+
+def _load_wordllama_weights() -> NDArray[np.float32]:
+    """The token vectors; shape (32000, 256)."""
+    folder = wordllama_folder()
+    if folder is None:
+        raise ConfigurationError(_wordllama_is_missing())
+    if not (folder / _WORDLLAMA_WEIGHTS).is_file():
+        raise ConfigurationError(
+            f"the installed wordllama package has no {_WORDLLAMA_WEIGHTS.name}; install the version that"
+            " agent_reminiscence requires, or set another embedding_provider"
+        )
+    import numpy as np
+    from safetensors.numpy import load_file
+
+    tensors = load_file(folder / _WORDLLAMA_WEIGHTS)
+    return np.ascontiguousarray(tensors[_WORDLLAMA_TENSOR], dtype=np.float32)
+
+
+def _wordllama_is_missing() -> str:
+    return (
+        "embedding_provider is 'wordllama', which is not installed; run `pip install wordllama`,"
+        " or pass an embedder of your own to AgentMem(embedder=…)"
+    )

@@ -1,0 +1,106 @@
+"""The ledger as users see it: events of their own kinds, and everything that was recorded, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES, MAX_LEDGER_PAGE, Source
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.projector import Projector
+from agent_reminiscence.services.requests import AppendRequest
+
+
+class MemoryLedger:
+    """`memory.ledger`: append and read events of one `external_id`."""
+
+    def __init__(
+        self, store: PostgresManager, ledger: EventLedger, projector: Projector, *, clock: Callable[[], datetime]
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._projector = projector
+        self._clock = clock
+
+    async def append(
+        self,
+        external_id: str | int | UUID,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        actor: str | None = None,
+        conversation_id: str | None = None,
+        turn: int | None = None,
+        occurred_at: datetime | None = None,
+        source: Source = "agent",
+        idempotency_key: str | None = None,
+    ) -> Event:
+        """Append an event of a kind of your own, such as `world.observed`.
+
+        It is stored, can be read back and is covered by the stream's digest chain; it changes no tier and is in no
+        search.
+
+        Args:
+            kind: Lower-case words joined by dots, outside the prefix `memory.`.
+            payload: A JSON object of at most 1 MiB.
+            turn: Which turn of its conversation, from 0.
+            occurred_at: When it was true in the world; None is now.
+            idempotency_key: A second call with the same key and request returns the first one's event.
+
+        Raises:
+            InvalidInputError: An argument is refused; nothing is written.
+            IdempotencyConflictError: The key was used for a different request.
+            StoreError: The store is away or refused the write.
+        """
+        request = AppendRequest(
+            external_id=validation.external_id(external_id),
+            kind=validation.event_kind(kind),
+            payload=validation.json_object("payload", payload, MAX_EVENT_PAYLOAD_BYTES),
+            actor=validation.optional_identifier("actor", actor),
+            conversation_id=validation.optional_identifier("conversation_id", conversation_id),
+            turn=None if turn is None else validation.whole_number("turn", turn, minimum=0, maximum=2**31 - 1),
+            occurred_at=validation.optional_moment("occurred_at", occurred_at),
+            source=validation.source(source),
+            idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
+        )
+        async with self._store.transaction(request.external_id) as db:
+            retried = await self._projector.begin(db, request)
+            if retried is not None:
+                return retried
+            return await self._projector.record(db, request.event(request.kind, request.payload, self._clock()))
+
+    async def read(
+        self,
+        external_id: str | int | UUID,
+        *,
+        after: int = 0,
+        kinds: Sequence[str] | None = None,
+        actor: str | None = None,
+        limit: int = 100,
+    ) -> list[Event]:
+        """One page of events in order of position.
+
+        Args:
+            after: Position behind which to begin; 0 is the beginning. The next page begins after the last event of
+                this one, and an empty page is the end.
+            kinds: Only these kinds; None is all.
+            actor: Only this actor's; None is everybody's.
+            limit: At most so many, from 1 to 1,000.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is away.
+        """
+        tenant = validation.external_id(external_id)
+        if kinds is not None:
+            kinds = [validation.identifier("kind", kind) for kind in kinds]
+        page = validation.whole_number("limit", limit, minimum=1, maximum=MAX_LEDGER_PAGE)
+        position = validation.whole_number("after", after, minimum=0, maximum=2**63 - 1)
+        who = validation.optional_identifier("actor", actor)
+        async with self._store.transaction(tenant, read_only=True) as db:
+            return await self._ledger.read(db, tenant, after=position, kinds=kinds, actor=who, limit=page)

@@ -1,0 +1,43 @@
+"""Appends an event and runs its handler, in one transaction: the ledger and the tiers never disagree."""
+
+from __future__ import annotations
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.domain.event import Event, NewEvent
+from agent_reminiscence.exceptions import IdempotencyConflictError
+from agent_reminiscence.projections import HANDLERS, Tables
+from agent_reminiscence.services.requests import WriteRequest
+
+
+class Projector:
+    """The one way by which anything is written."""
+
+    def __init__(self, ledger: EventLedger, tables: Tables) -> None:
+        self._ledger = ledger
+        self._tables = tables
+
+    async def begin(self, db: SqlExecutor, request: WriteRequest) -> Event | None:
+        """Lock the stream and look the idempotency key up, before anything else is looked at.
+
+        Returns:
+            The event that the key was used for, when it was for the same request: nothing is to be written.
+
+        Raises:
+            IdempotencyConflictError: The key was used for a different request.
+        """
+        await self._ledger.lock(db, request.external_id)
+        if request.idempotency_key is None:
+            return None
+        event = await self._ledger.find_by_idempotency_key(db, request.external_id, request.idempotency_key)
+        if event is not None and event.request_hash != request.hash():
+            raise IdempotencyConflictError(request.external_id, request.idempotency_key)
+        return event
+
+    async def record(self, db: SqlExecutor, new_event: NewEvent) -> Event:
+        """Append to the stream that `begin` has locked, and apply the event to the tiers."""
+        event = await self._ledger.append(db, new_event)
+        handler = HANDLERS.get(event.kind)
+        if handler is not None:
+            await self._ledger.add_live_chunks(db, event.external_id, await handler(db, self._tables, event))
+        return event

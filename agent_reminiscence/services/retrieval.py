@@ -1,0 +1,167 @@
+"""Searches the tiers and says where each answer comes from. Recall calls no model."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS, SearchRepository, SearchRequest, VectorScan
+from agent_reminiscence.domain.retrieval import Citation, Omission, RetrievalResult, SearchHit, Usage
+from agent_reminiscence.exceptions import EmbeddingError
+from agent_reminiscence.projections.forms import fold_name
+from agent_reminiscence.services.consolidation import first_sentence
+from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.tokens import TokenCounter, count_tokens
+
+_logger = logging.getLogger("agent_reminiscence.retrieval")
+
+_WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*", re.UNICODE)
+_POSSESSIVE = re.compile(r"['’]s$|['’]$")
+# A name longer than four words is no speaker's; more candidates than this come from no question.
+_NAME_WORDS = 4
+_MAX_NAME_CANDIDATES = 200
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrieveRequest:
+    """A validated question."""
+
+    external_id: str
+    query: str
+    limit: int
+    tiers: Sequence[Tier]
+    token_budget: int | None
+    min_confidence: float | None
+    as_of: datetime | None
+    known_at: datetime | None
+
+
+class RetrievalService:
+    """Answers questions from one database."""
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        search: SearchRepository,
+        embedding: EmbeddingService,
+        *,
+        clock: Callable[[], datetime],
+        token_counter: TokenCounter = count_tokens,
+        exact_search_max_chunks: int = constants.EXACT_SEARCH_MAX_CHUNKS,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._search = search
+        self._embedding = embedding
+        self._clock = clock
+        self._count_tokens = token_counter
+        self._exact_search_max_chunks = exact_search_max_chunks
+
+    async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:
+        """The best chunks for the question, with a summary of them; the deterministic answer to every question."""
+        vector, omitted = await self._embed(request.query)
+        now = self._clock()
+        search = SearchRequest(
+            external_id=request.external_id,
+            query=request.query,
+            vector=vector,
+            speaker_keys=name_candidates(request.query),
+            tiers=request.tiers,
+            min_confidence=request.min_confidence or 0.0,
+            # What was known then is asked of the world as it was then, unless another moment is named.
+            as_of=request.as_of if request.as_of is not None else request.known_at,
+            known_at=request.known_at or (now if request.as_of is None else _LATEST),
+            now=now,
+            limit=request.limit,
+        )
+        async with self._store.transaction(request.external_id, settings=SEARCH_SETTINGS, read_only=True) as db:
+            scan = await self._scan(vector, await self._ledger.live_chunks(db, request.external_id))
+            rows = await self._search.search(db, search, scan=scan)
+        hits = [SearchHit(**row, tokens=self._count_tokens(row["content"])) for row in rows]
+        hits, over_budget = _within(hits, request.token_budget)
+        if over_budget:
+            omitted.append(Omission(reason="token_budget", count=over_budget))
+        summary, citations = summarise(request.query, hits)
+        return RetrievalResult(
+            query=request.query,
+            hits=tuple(hits),
+            summary=summary,
+            citations=citations,
+            omitted=tuple(omitted),
+            usage=Usage(texts_embedded=0 if vector is None else 1),
+        )
+
+    async def _embed(self, query: str) -> tuple[Sequence[float] | None, list[Omission]]:
+        """The query's vector; without one the search goes by words and the result says so."""
+        try:
+            return await self._embedding.get_embedding(query), []
+        except EmbeddingError as error:
+            _logger.warning("the query has no vector; searching by words only: %s", error)
+            return None, [Omission(reason="no_query_vector", count=1)]
+
+    async def _scan(self, vector: Sequence[float] | None, live_chunks: int) -> VectorScan:
+        if vector is None:
+            return "none"
+        return "exact" if live_chunks <= self._exact_search_max_chunks else "hnsw"
+
+
+def name_candidates(query: str) -> list[str]:
+    """Folded runs of one to four words of `query` that could name a speaker.
+
+    Names are capitalised where the query has capitals at all, so that "will" in "what will she do?" is nobody; a query
+    all in lower case may mean any of its words.
+    """
+    words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(query)]
+    cased = any(word[:1].isupper() for word in words)
+    candidates: dict[str, None] = {}
+    for length in range(1, _NAME_WORDS + 1):
+        for start in range(len(words) - length + 1):
+            run = words[start : start + length]
+            if not cased or (run[0][:1].isupper() and run[-1][:1].isupper()):
+                candidates.setdefault(fold_name(" ".join(run)))
+            if len(candidates) == _MAX_NAME_CANDIDATES:
+                return list(candidates)
+    return list(candidates)
+
+
+def summarise(query: str, hits: Sequence[SearchHit]) -> tuple[str, tuple[Citation, ...]]:
+    """The sentence of each of the best hits that shares most words with the query, each with its citation's number."""
+    asked = {word.casefold() for word in _WORD.findall(query)}
+    sentences: list[str] = []
+    citations: list[Citation] = []
+    for number, hit in enumerate(hits[: constants.SUMMARY_HITS], start=1):
+        sentences.append(f"{_best_sentence(hit.content, asked)} [{number}]")
+        citations.append(Citation(number=number, chunk_id=hit.chunk_id, memory_id=hit.memory_id))
+    return " ".join(sentences), tuple(citations)
+
+
+def _best_sentence(text: str, asked: set[str]) -> str:
+    rest, best, most = text.strip(), "", -1
+    while rest:
+        sentence = first_sentence(rest)
+        shared = len(asked & {word.casefold() for word in _WORD.findall(sentence)})
+        if shared > most:
+            best, most = sentence, shared
+        rest = rest[len(sentence) :].strip()
+    return best
+
+
+def _within(hits: Sequence[SearchHit], token_budget: int | None) -> tuple[list[SearchHit], int]:
+    """The hits that fit the budget, best first, and how many did not; a hit that is too long lets shorter ones in."""
+    if token_budget is None:
+        return list(hits), 0
+    kept, left = [], token_budget
+    for hit in hits:
+        if hit.tokens <= left:
+            kept.append(hit)
+            left -= hit.tokens
+    return kept, len(hits) - len(kept)

@@ -1,0 +1,137 @@
+"""Counting tokens without a model and without the network.
+
+The yardstick is the tokenizer that comes inside the wordllama package (Llama-2 BPE with byte fallback). It is read
+straight from that package's folder with the `tokenizers` library: importing `wordllama` itself takes a second,
+brings `requests` along and configures the root logger, which is the application's to configure.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+TokenCounter = Callable[[str], int]
+"""Says how many tokens a text has; replaceable wherever a limit or a budget is in tokens."""
+
+# Safety margin of the estimator; tests/unit/test_tokens.py holds it against a current model's tokenizer.
+ESTIMATE_MARGIN = 1.1
+
+_TOKENIZER_FILE = Path("tokenizers", "l2_supercat_tokenizer_config.json")
+_LOADING = threading.Lock()
+
+# One alternative per kind of text that tokenizers treat alike; the group's name says which cost below applies.
+_PIECES = re.compile(
+    r"""
+      (?P<emoji>[\U0001F000-\U0001FAFF\u2600-\u27BF\u200B-\u200F\uFE00-\uFE0F\u20E3])  # joiners, selectors, too
+    | (?P<rare>[\U00010000-\U0010FFFF])                     # ancient scripts, mathematical letters, rare characters
+    | (?P<latin>[A-Za-z]+)
+    | (?P<letters>[^\W\d_A-Za-z\u2E80-\uFFFF]+)             # accents, Cyrillic, Arabic …
+    | (?P<space>[ ]+)
+    | (?P<single>.)                                         # digits, punctuation, line ends, CJK: one token each
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_LATIN_CHARACTERS_PER_TOKEN = 5
+_OTHER_CHARACTERS_PER_TOKEN = 2
+_TOKENS_PER_EMOJI_CHARACTER = 3
+_TOKENS_PER_RARE_CHARACTER = 4  # its bytes
+
+
+def count_tokens(text: str) -> int:
+    """Count the tokens of `text`, special tokens left out.
+
+    The bundled tokenizer counts when wordllama is installed, `estimate_tokens` otherwise. Nothing is cut, however
+    long `text` is; the interpreter lock is free while a long one is counted.
+
+    Args:
+        text: Any text without lone surrogates.
+
+    Returns:
+        The number of tokens; 0 for an empty text.
+    """
+    return count_tokens_batch([text])[0]
+
+
+def count_tokens_batch(texts: Sequence[str]) -> list[int]:
+    """Count the tokens of each of `texts`, in parallel where there are several cores.
+
+    Returns:
+        One count per text, in order; each is what `count_tokens` says.
+    """
+    tokenizer = bundled_tokenizer()
+    if tokenizer is None:
+        return [estimate_tokens(text) for text in texts]
+    # The batch call, for one text too: it lets other threads run and skips offsets nobody asked for.
+    return [len(encoding) for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate the tokens of `text` from its characters, rather too many than too few.
+
+    Returns:
+        The estimate, `ESTIMATE_MARGIN` included and rounded up; 0 for an empty text.
+    """
+    return math.ceil(ESTIMATE_MARGIN * sum(_cost(piece) for piece in _PIECES.finditer(text)))
+
+
+def _cost(piece: re.Match[str]) -> int:
+    length = piece.end() - piece.start()
+    match piece.lastgroup:
+        case "emoji":
+            return length * _TOKENS_PER_EMOJI_CHARACTER
+        case "rare":
+            return length * _TOKENS_PER_RARE_CHARACTER
+        case "latin":
+            return math.ceil(length / _LATIN_CHARACTERS_PER_TOKEN)
+        case "letters":
+            return math.ceil(length / _OTHER_CHARACTERS_PER_TOKEN)
+        case "space":
+            return 0 if length == 1 else 1  # a single space is part of the word after it
+        case _:
+            return 1
+
+
+def wordllama_folder() -> Path | None:
+    """Where the wordllama package lies, found without importing it; None when it is not installed."""
+    spec = find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent
+
+
+def bundled_tokenizer() -> Tokenizer | None:
+    """The tokenizer from the wordllama package, loaded once for all threads; None when wordllama is not installed.
+
+    It neither cuts nor pads, and takes `<s>` in a text for the characters they are.
+    """
+    with _LOADING:
+        return _load_tokenizer()
+
+
+@cache
+def _load_tokenizer() -> Tokenizer | None:
+    folder = wordllama_folder()
+    if folder is None:
+        return None
+    if not (folder / _TOKENIZER_FILE).is_file():
+        logger.warning("the installed wordllama has no %s; token counts are estimated", _TOKENIZER_FILE.name)
+        return None
+    from tokenizers import Tokenizer  # comes with wordllama, so it is not there without it
+
+    tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER_FILE))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.encode_special_tokens = True
+    return tokenizer

@@ -1,0 +1,241 @@
+"""Checks of what a caller passes in, before anything is written; each message names the value and the limit."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, cast, get_args
+from uuid import UUID
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import SOURCES, TIERS, Source, Tier
+from agent_reminiscence.domain.event import RESERVED_PREFIX
+from agent_reminiscence.exceptions import InvalidInputError
+
+# How much of a refused value a message repeats.
+_SHOWN_CHARACTERS = 60
+_KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+
+assert get_args(Source) == SOURCES
+assert get_args(Tier) == TIERS
+
+
+def external_id(value: object) -> str:
+    """The tenant key as text: a `str` as it is, an `int` or `UUID` in its usual spelling."""
+    match value:
+        case bool():
+            pass
+        case str():
+            return identifier("external_id", value)
+        case int() | UUID():
+            return identifier("external_id", str(value))
+    raise InvalidInputError(f"external_id must be a str, an int or a UUID, not {type(value).__name__}")
+
+
+def identifier(name: str, value: object) -> str:
+    """A short id: not empty, no surrounding space, no control characters."""
+    text = _text(name, value, constants.MAX_ID_CHARACTERS)
+    if not text.strip():
+        raise InvalidInputError(f"{name} must not be empty, as {text!r} is")
+    if text != text.strip():
+        raise InvalidInputError(f"{name} {_shown(text)} begins or ends with a space; strip it")
+    return text
+
+
+def optional_identifier(name: str, value: object) -> str | None:
+    """An id that may be absent."""
+    return None if value is None else identifier(name, value)
+
+
+def title(value: object) -> str:
+    """A title: one or more visible characters."""
+    return _not_blank("title", _text("title", value, constants.MAX_TITLE_CHARACTERS))
+
+
+def content(value: object) -> str:
+    """The text of a memory."""
+    return _not_blank("content", _text("content", value, constants.MAX_CONTENT_CHARACTERS))
+
+
+def description(value: object) -> str | None:
+    """A description, or None."""
+    return None if value is None else _text("description", value, constants.MAX_DESCRIPTION_CHARACTERS)
+
+
+def query(value: object) -> str:
+    """A question."""
+    return _not_blank("query", _text("query", value, constants.MAX_QUERY_CHARACTERS))
+
+
+def metadata(value: object) -> dict[str, Any]:
+    """A JSON object within the limits of size and depth; None is an empty one."""
+    return json_object("metadata", {} if value is None else value, constants.MAX_METADATA_BYTES)
+
+
+def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
+    """Metadata of a memory; its `turns`, if any, are positions in `text`.
+
+    Args:
+        text: The content they belong to; None where the content is not passed along, and then there may be none.
+    """
+    checked = metadata(value)
+    turns = checked.get("turns")
+    if turns is None:
+        return checked
+    if text is None:
+        raise InvalidInputError("metadata['turns'] are positions in content; pass the content with them")
+    if not isinstance(turns, list):
+        raise InvalidInputError("metadata['turns'] must be a list of objects with 'start' and 'speaker'")
+    previous = -1
+    for number, turn in enumerate(turns):
+        start = turn.get("start") if isinstance(turn, dict) else None
+        if not isinstance(start, int) or isinstance(start, bool) or not previous < start < len(text):
+            raise InvalidInputError(
+                f"metadata['turns'][{number}]['start'] must be a position in content, higher than the one before;"
+                f" it is {_shown(start)}"
+            )
+        if not isinstance(turn.get("speaker"), str | None):
+            raise InvalidInputError(f"metadata['turns'][{number}]['speaker'] must be a str or None")
+        previous = start
+    return checked
+
+
+def json_object(name: str, value: object, max_bytes: int) -> dict[str, Any]:
+    """A JSON object, copied, within `max_bytes` as UTF-8 and within the limit of depth."""
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(f"{name} must be a mapping, not {type(value).__name__}")
+    copied = _json(name, value, depth=1)
+    try:
+        size = len(json.dumps(copied, ensure_ascii=False, allow_nan=False).encode())
+    except ValueError as error:
+        # Integers of more than 4,300 digits have no spelling.
+        raise InvalidInputError(f"{name} is not JSON: {error}") from None
+    if size > max_bytes:
+        raise InvalidInputError(f"{name} takes {size:,} bytes as JSON; the limit is {max_bytes:,}")
+    return cast("dict[str, Any]", copied)
+
+
+def moment(name: str, value: object) -> datetime:
+    """A time with a zone."""
+    if not isinstance(value, datetime):
+        raise InvalidInputError(f"{name} must be a datetime, not {type(value).__name__}")
+    # Some zones have an offset only on some days, so tzinfo alone is not enough.
+    if not isinstance(value.utcoffset(), timedelta):
+        raise InvalidInputError(f"{name} {value.isoformat()!r} has no time zone; use an aware datetime such as datetime.now(UTC)")
+    return value
+
+
+def optional_moment(name: str, value: object) -> datetime | None:
+    """A time with a zone, or None."""
+    return None if value is None else moment(name, value)
+
+
+def source(value: object) -> Source:
+    """A trust label."""
+    if value not in SOURCES:
+        raise InvalidInputError(f"source {_shown(value)} is unknown; choose one of {', '.join(SOURCES)}")
+    return cast("Source", value)
+
+
+def tiers(value: object) -> list[Tier]:
+    """Tiers to search; None is all."""
+    if value is None:
+        return list(TIERS)
+    if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset) or not value:
+        raise InvalidInputError(f"tiers must be a list of one or more of {', '.join(TIERS)}, not {_shown(value)}")
+    for tier in value:
+        if tier not in TIERS:
+            raise InvalidInputError(f"tier {_shown(tier)} is unknown; choose from {', '.join(TIERS)}")
+    return [tier for tier in TIERS if tier in value]
+
+
+def whole_number(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
+    """A whole number within a range."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidInputError(f"{name} must be a whole number, not {_shown(value)}")
+    if value < minimum or (maximum is not None and value > maximum):
+        limit = f"at least {minimum:,}" if maximum is None else f"from {minimum:,} to {maximum:,}"
+        raise InvalidInputError(f"{name} must be {limit}, not {value:,}")
+    return value
+
+
+def share(name: str, value: object) -> float:
+    """A number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InvalidInputError(f"{name} must be a number from 0 to 1, not {_shown(value)}")
+    return float(value)
+
+
+def memory_id(value: object) -> UUID:
+    """The id of a memory, as a UUID or its text."""
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value) if isinstance(value, str) else _refuse_memory_id(value)
+    except ValueError:
+        return _refuse_memory_id(value)
+
+
+def _refuse_memory_id(value: object) -> UUID:
+    raise InvalidInputError(f"memory_id must be a UUID such as create_active_memory() returned, not {_shown(value)}")
+
+
+def event_kind(value: object) -> str:
+    """A user's kind of event: dotted lower-case words outside our own prefix."""
+    text = identifier("kind", value)
+    if not _KIND.fullmatch(text):
+        raise InvalidInputError(f"kind {_shown(text)} must be lower-case words joined by dots, such as 'world.observed'")
+    if text.startswith(RESERVED_PREFIX):
+        raise InvalidInputError(f"kind {_shown(text)} begins with {RESERVED_PREFIX!r}, which is reserved for the package itself")
+    return text
+
+
+def _text(name: str, value: object, limit: int) -> str:
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{name} must be a str, not {type(value).__name__}")
+    if len(value) > limit:
+        raise InvalidInputError(f"{name} has {len(value):,} characters; the limit is {limit:,}")
+    if "\x00" in value:
+        raise InvalidInputError(f"{name} has a NUL character at position {value.index(chr(0)):,}, which PostgreSQL cannot store")
+    surrogate = next((place for place, character in enumerate(value) if "\ud800" <= character <= "\udfff"), None)
+    if surrogate is not None:
+        raise InvalidInputError(f"{name} has a lone surrogate at position {surrogate:,}, which is not Unicode text")
+    return value
+
+
+def _not_blank(name: str, text: str) -> str:
+    if not text.strip():
+        raise InvalidInputError(f"{name} must not be empty, as {_shown(text)} is")
+    return text
+
+
+def _json(name: str, value: object, *, depth: int) -> Any:
+    """A copy of `value` made of dict, list, str, int, float, bool and None only."""
+    if depth > constants.MAX_METADATA_DEPTH + 1:
+        raise InvalidInputError(f"{name} is nested deeper than {constants.MAX_METADATA_DEPTH} levels")
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return _text(f"a string in {name}", value, constants.MAX_EVENT_PAYLOAD_BYTES)
+        case int():
+            return int(value)
+        case float():
+            if value != value or value in (float("inf"), float("-inf")):
+                raise InvalidInputError(f"{name} holds {value!r}, which JSON has no spelling for")
+            return float(value)
+        case Mapping():
+            for key in value:
+                if not isinstance(key, str):
+                    raise InvalidInputError(f"{name} has the key {_shown(key)}; JSON keys are str")
+            return {_text(f"a key in {name}", key, constants.MAX_METADATA_BYTES): _json(name, item, depth=depth + 1) for key, item in value.items()}
+        case list() | tuple():
+            return [_json(name, item, depth=depth + 1) for item in value]
+    raise InvalidInputError(f"{name} holds a {type(value).__name__}, which is not JSON; convert it to text or numbers first")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,80 @@
+-- name: lock_stream
+-- Lock the stream's row: writers of one stream take turns from here to their commit.
+SELECT head
+FROM memory_stream
+WHERE external_id = $(external_id)p
+FOR UPDATE;
+
+-- name: create_stream
+-- Two first writers may both find no row; the second one waits here and then locks the first one's.
+INSERT INTO memory_stream (external_id)
+VALUES ($(external_id)p)
+ON CONFLICT (external_id) DO NOTHING;
+
+-- name: append_event
+-- Append at the next position of a stream that this transaction has locked. Time never runs against position.
+WITH moment AS MATERIALIZED (
+    SELECT greatest(clock_timestamp(), last_recorded_at) AS recorded_at
+    FROM memory_stream
+    WHERE external_id = $(external_id)p
+), stream AS (
+    UPDATE memory_stream AS s
+    SET head = s.head + 1, last_recorded_at = moment.recorded_at,
+        chain = sha256(
+            s.chain || $(digest)p::bytea || int8send(s.head + 1)
+            || int8send((extract(epoch FROM moment.recorded_at) * 1000000)::bigint))
+    FROM moment
+    WHERE s.external_id = $(external_id)p
+    RETURNING s.head, s.last_recorded_at, s.chain
+)
+INSERT INTO memory_event (
+    external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source, payload,
+    idempotency_key, request_hash, salt, digest, chain
+)
+SELECT
+    $(external_id)p, stream.head, $(event_id)p, $(kind)p, $(actor)p, $(conversation_id)p, $(turn)p, $(occurred_at)p,
+    stream.last_recorded_at, $(source)p, $(payload)p::text::jsonb, $(idempotency_key)p, $(request_hash)p, $(salt)p,
+    $(digest)p::bytea, stream.chain
+FROM stream
+RETURNING position, recorded_at, chain;
+
+-- name: find_event_by_idempotency_key
+SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
+    payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
+FROM memory_event
+WHERE external_id = $(external_id)p AND idempotency_key = $(idempotency_key)p;
+
+-- name: read_events
+-- One page in order of position; NULL filters take everything.
+SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
+    payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
+FROM memory_event
+WHERE external_id = $(external_id)p AND position > $(after)p
+    AND ($(kinds)p::text[] IS NULL OR kind = ANY($(kinds)p::text[]))
+    AND ($(actor)p::text IS NULL OR actor = $(actor)p::text)
+ORDER BY position
+LIMIT $(limit)p;
+
+-- name: read_memory_events
+-- All events of one memory up to a position, in order.
+SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
+    payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
+FROM memory_event
+WHERE external_id = $(external_id)p AND payload ->> 'memory_id' = $(memory_id)p::text AND position <= $(position)p
+ORDER BY position;
+
+-- name: read_stream
+SELECT head, last_recorded_at, due_at, live_chunks
+FROM memory_stream
+WHERE external_id = $(external_id)p;
+
+-- name: add_live_chunks
+UPDATE memory_stream
+SET live_chunks = live_chunks + $(delta)p
+WHERE external_id = $(external_id)p;
+
+-- name: set_due
+-- When this stream has work waiting; NULL is none.
+UPDATE memory_stream
+SET due_at = $(due_at)p
+WHERE external_id = $(external_id)p;

@@ -1,0 +1,131 @@
+-- name: add_chunks
+INSERT INTO memory_chunk (
+    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, content_hash,
+    speaker, speaker_key, metadata, indexed_text, indexed_before, indexed_around, source, importance, confidence,
+    start_date, end_date, recorded_at, superseded_at, duplicate_of
+)
+SELECT
+    $(external_id)p, c.chunk_id, $(memory_id)p, $(memory_version)p, c.chunk_order, c.span_start, c.span_end, 'active',
+    c.content, decode(c.content_hash, 'hex'), c.speaker, c.speaker_key, c.metadata::jsonb, c.indexed_text, c.indexed_before,
+    c.indexed_around, $(source)p, c.importance, c.confidence, $(start_date)p, NULL, $(recorded_at)p, NULL, NULL
+FROM unnest(
+    $(chunk_ids)p::uuid[], $(orders)p::int[], $(starts)p::int[], $(ends)p::int[], $(contents)p::text[],
+    $(hashes)p::text[], $(speakers)p::text[], $(speaker_keys)p::text[], $(metadata)p::text[], $(texts)p::text[],
+    $(befores)p::text[], $(arounds)p::text[], $(importances)p::float8[], $(confidences)p::float8[]
+) AS c (
+    chunk_id, chunk_order, span_start, span_end, content, content_hash, speaker, speaker_key, metadata, indexed_text,
+    indexed_before, indexed_around, importance, confidence
+);
+
+-- name: layout_chunks
+-- The chunks that tile a memory's text, in text order; those ended as duplicates are part of it.
+SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.source, c.memory_version, c.start_date,
+    c.metadata::text AS metadata
+FROM active_memory AS m
+CROSS JOIN LATERAL unnest(m.chunk_ids) WITH ORDINALITY AS layout (chunk_id, place)
+JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = layout.chunk_id
+WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p AND c.external_id = $(external_id)p
+ORDER BY layout.place;
+
+-- name: reform_chunks
+-- New indexed forms for chunks that stay; their vectors are of the old forms and go.
+WITH form AS (
+    SELECT *
+    FROM unnest($(chunk_ids)p::uuid[], $(texts)p::text[], $(befores)p::text[], $(arounds)p::text[])
+        AS f (chunk_id, indexed_text, indexed_before, indexed_around)
+), reformed AS (
+    UPDATE memory_chunk AS c
+    SET indexed_text = form.indexed_text, indexed_before = form.indexed_before, indexed_around = form.indexed_around
+    FROM form
+    WHERE c.external_id = $(external_id)p AND c.chunk_id = form.chunk_id
+)
+DELETE FROM chunk_vector_{generation} AS v
+WHERE v.external_id = $(external_id)p AND v.chunk_id = ANY($(chunk_ids)p::uuid[]);
+
+-- name: end_chunks
+-- What an update replaced: known to have ended from recorded_at on, in the world from ended_at on.
+WITH ended AS (
+    UPDATE memory_chunk
+    SET superseded_at = $(recorded_at)p, end_date = greatest(start_date, $(ended_at)p)
+    WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND superseded_at IS NULL
+    RETURNING chunk_id, superseded_at, end_date
+), vectors AS (
+    UPDATE chunk_vector_{generation} AS v
+    SET superseded_at = ended.superseded_at, end_date = ended.end_date
+    FROM ended
+    WHERE v.external_id = $(external_id)p AND v.chunk_id = ended.chunk_id
+)
+SELECT count(*) AS chunks FROM ended;
+
+-- name: revive_duplicates
+-- A chunk that repeated one that has ended now stands for itself.
+WITH revived AS (
+    UPDATE memory_chunk
+    SET superseded_at = NULL, end_date = NULL, duplicate_of = NULL
+    WHERE external_id = $(external_id)p AND duplicate_of = ANY($(chunk_ids)p::uuid[])
+        AND NOT chunk_id = ANY($(chunk_ids)p::uuid[])
+    RETURNING chunk_id
+), vectors AS (
+    UPDATE chunk_vector_{generation} AS v
+    SET superseded_at = NULL, end_date = NULL
+    FROM revived
+    WHERE v.external_id = $(external_id)p AND v.chunk_id = revived.chunk_id
+)
+SELECT count(*) AS chunks FROM revived;
+
+-- name: end_duplicates
+WITH pair AS (
+    SELECT *
+    FROM unnest($(chunk_ids)p::uuid[], $(duplicates_of)p::uuid[]) AS p (chunk_id, duplicate_of)
+), ended AS (
+    UPDATE memory_chunk AS c
+    SET superseded_at = $(recorded_at)p, end_date = greatest(c.start_date, $(ended_at)p), duplicate_of = pair.duplicate_of
+    FROM pair
+    WHERE c.external_id = $(external_id)p AND c.chunk_id = pair.chunk_id AND c.superseded_at IS NULL
+    RETURNING c.chunk_id, c.superseded_at, c.end_date
+), vectors AS (
+    UPDATE chunk_vector_{generation} AS v
+    SET superseded_at = ended.superseded_at, end_date = ended.end_date
+    FROM ended
+    WHERE v.external_id = $(external_id)p AND v.chunk_id = ended.chunk_id
+)
+SELECT count(*) AS chunks FROM ended;
+
+-- name: rate_chunks
+-- Importance and confidence as a plan decided them; with a tier, the chunks move to it. Longterm chunks stay.
+WITH rating AS (
+    SELECT *
+    FROM unnest($(chunk_ids)p::uuid[], $(importances)p::float8[], $(confidences)p::float8[])
+        AS r (chunk_id, importance, confidence)
+), rated AS (
+    UPDATE memory_chunk AS c
+    SET importance = rating.importance, confidence = rating.confidence,
+        tier = CASE WHEN c.tier = 'longterm' THEN c.tier ELSE coalesce($(tier)p::text, c.tier) END
+    FROM rating
+    WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
+    RETURNING c.chunk_id, c.tier, c.confidence
+)
+UPDATE chunk_vector_{generation} AS v
+SET tier = rated.tier, confidence = rated.confidence
+FROM rated
+WHERE v.external_id = $(external_id)p AND v.chunk_id = rated.chunk_id;
+
+-- name: find_neighbours
+-- Live consolidated chunks of other memories close to those of this one, nearest first for each.
+SELECT mine.chunk_id, near.chunk_id AS other_id, near.similarity, other.content AS other_content,
+    other.speaker_key AS other_speaker_key, other.importance AS other_importance, other.confidence AS other_confidence
+FROM active_memory AS m
+CROSS JOIN LATERAL unnest(m.chunk_ids) AS layout (chunk_id)
+JOIN chunk_vector_{generation} AS mine ON mine.external_id = m.external_id AND mine.chunk_id = layout.chunk_id
+CROSS JOIN LATERAL (
+    SELECT v.chunk_id, 1 - (v.text_vector <=> mine.text_vector) AS similarity
+    FROM chunk_vector_{generation} AS v
+    WHERE v.external_id = $(external_id)p AND v.superseded_at IS NULL AND v.tier <> 'active'
+        AND NOT v.chunk_id = ANY(m.chunk_ids)
+    ORDER BY v.text_vector <=> mine.text_vector
+    LIMIT $(limit)p
+) AS near
+JOIN memory_chunk AS other ON other.external_id = m.external_id AND other.chunk_id = near.chunk_id
+WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p AND mine.external_id = $(external_id)p
+    AND other.external_id = $(external_id)p AND near.similarity >= $(similarity)p
+ORDER BY mine.chunk_id, near.similarity DESC, near.chunk_id;

@@ -1,0 +1,122 @@
+-- name: vector_distances_exact
+-- One scan of the narrow vector table gives the three distances. OFFSET 0 keeps the planner from HNSW, which would
+-- lose rows behind the tenant filter of a small stream.
+distance AS MATERIALIZED (
+    SELECT chunk_id, text_vector <=> $(vector)p::halfvec AS text_distance,
+        before_vector <=> $(vector)p::halfvec AS before_distance,
+        around_vector <=> $(vector)p::halfvec AS around_distance
+    FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
+        AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+    OFFSET 0
+), vector_ranking AS (
+    (SELECT 4 AS list, chunk_id, row_number() OVER (ORDER BY text_distance, chunk_id) AS place
+     FROM distance ORDER BY text_distance, chunk_id LIMIT $(depth)p::int)
+    UNION ALL
+    (SELECT 5, chunk_id, row_number() OVER (ORDER BY before_distance, chunk_id)
+     FROM distance ORDER BY before_distance, chunk_id LIMIT $(depth)p::int)
+    UNION ALL
+    (SELECT 6, chunk_id, row_number() OVER (ORDER BY around_distance, chunk_id)
+     FROM distance ORDER BY around_distance, chunk_id LIMIT $(depth)p::int)
+)
+
+-- name: vector_distances_hnsw
+-- Each distance by its own index; iterative scans go on until enough rows passed the filters.
+vector_ranking AS (
+    SELECT 4 AS list, chunk_id, row_number() OVER (ORDER BY distance, chunk_id) AS place FROM (
+        SELECT chunk_id, text_vector <=> $(vector)p::halfvec AS distance
+        FROM chunk_vector_{generation}
+        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
+            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        ORDER BY text_vector <=> $(vector)p::halfvec LIMIT $(depth)p::int) AS near_text
+    UNION ALL
+    SELECT 5, chunk_id, row_number() OVER (ORDER BY distance, chunk_id) FROM (
+        SELECT chunk_id, before_vector <=> $(vector)p::halfvec AS distance
+        FROM chunk_vector_{generation}
+        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
+            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        ORDER BY before_vector <=> $(vector)p::halfvec LIMIT $(depth)p::int) AS near_before
+    UNION ALL
+    SELECT 6, chunk_id, row_number() OVER (ORDER BY distance, chunk_id) FROM (
+        SELECT chunk_id, around_vector <=> $(vector)p::halfvec AS distance
+        FROM chunk_vector_{generation}
+        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
+            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        ORDER BY around_vector <=> $(vector)p::halfvec LIMIT $(depth)p::int) AS near_around
+)
+
+-- name: vector_distances_none
+-- No vector for the query: words only.
+vector_ranking AS (
+    SELECT 4 AS list, NULL::uuid AS chunk_id, 1::bigint AS place WHERE false
+)
+
+-- name: search
+-- Gathers the rankings, fuses them and returns rows, best first; ties end by chunk id.
+-- The three word rankings must come from BM25 index scans: any other plan scores every row 0. The transaction has
+-- enable_sort and jit off, and the scores are not selected, because that would tokenise each row once more.
+WITH {vector_distances},
+word_ranking AS (
+    SELECT 1 AS list, chunk_id, row_number() OVER () AS place FROM (
+        SELECT chunk_id
+        FROM memory_chunk
+        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
+            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        ORDER BY indexed_text <@> to_bm25query($(query)p::text, 'memory_chunk_indexed_text_idx')
+        LIMIT $(depth)p::int) AS by_text
+    UNION ALL
+    SELECT 2, chunk_id, row_number() OVER () FROM (
+        SELECT chunk_id
+        FROM memory_chunk
+        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
+            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        ORDER BY indexed_before <@> to_bm25query($(query)p::text, 'memory_chunk_indexed_before_idx')
+        LIMIT $(depth)p::int) AS by_before
+    UNION ALL
+    SELECT 3, chunk_id, row_number() OVER () FROM (
+        SELECT chunk_id
+        FROM memory_chunk
+        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
+            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        ORDER BY indexed_around <@> to_bm25query($(query)p::text, 'memory_chunk_indexed_around_idx')
+        LIMIT $(depth)p::int) AS by_around
+), fused AS (
+    SELECT chunk_id,
+        sum(CASE WHEN list <= 3 THEN $(bm25_weight)p::float8 ELSE $(vector_weight)p::float8 END / ($(rrf_k)p::float8 + place)) AS share,
+        jsonb_object_agg(list, place) AS ranks
+    FROM (SELECT * FROM word_ranking UNION ALL SELECT * FROM vector_ranking) AS ranking
+    GROUP BY chunk_id
+), named AS (
+    -- The speakers among the names that the query could be naming.
+    SELECT candidate.speaker_key
+    FROM unnest($(speaker_keys)p::text[]) AS candidate (speaker_key)
+    WHERE EXISTS (
+        SELECT FROM memory_chunk AS c
+        WHERE c.external_id = $(external_id)p AND c.speaker_key = candidate.speaker_key
+    )
+), scored AS (
+    SELECT c.*, fused.ranks,
+        (
+            -- Divided by the best that the lists a chunk could be in would give it: without vectors it is in three.
+            fused.share * ($(rrf_k)p::float8 + 1) / (
+                3 * $(bm25_weight)p::float8 + CASE WHEN EXISTS (
+                    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.chunk_id = c.chunk_id
+                ) AND $(has_vector)p::bool THEN 3 * $(vector_weight)p::float8 ELSE 0 END)
+            + CASE WHEN (SELECT count(*) FROM named) = 1 AND c.speaker_key = (SELECT min(speaker_key) FROM named)
+                THEN $(speaker_boost)p::float8 ELSE 0 END
+        ) * (
+            1 + $(recency_weight)p::float8 * exp(
+                -ln(2) * greatest(extract(epoch FROM $(now)p::timestamptz - c.start_date)::float8, 0)
+                / ($(recency_half_life_seconds)p::float8))
+            + $(importance_weight)p::float8 * c.importance + $(confidence_weight)p::float8 * c.confidence
+        ) / (1 + $(recency_weight)p::float8 + $(importance_weight)p::float8 + $(confidence_weight)p::float8) AS score
+    FROM fused
+    JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = fused.chunk_id
+)
+SELECT s.tier, s.chunk_id, s.memory_id, m.title, s.content, s.score, s.ranks, s.importance, s.confidence, s.start_date,
+    s.end_date, s.recorded_at, s.superseded_at, s.speaker, s.source, s.metadata::text AS metadata, s.memory_version,
+    s.span_start, s.span_end, m.version AS current_version, m.chunk_starts[array_position(m.chunk_ids, s.chunk_id)] AS current_start
+FROM scored AS s
+JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id = s.memory_id
+ORDER BY s.score DESC, s.chunk_id
+LIMIT $(limit)p::int;

@@ -1,0 +1,285 @@
+-- The whole current schema, run as reminiscence_owner with search_path = reminiscence and the extensions' schema.
+-- The migrations, applied in order, give the same; a test compares the two.
+-- {{chunk_partitions}} and {{embedding_dimension}} are rendered before it is run.
+--
+-- Every table of memory is hash-partitioned by external_id, which leads every key: a statement that names it
+-- touches one partition, and the same schema distributes over several machines.
+
+-- What is applied here, with what parameters.
+CREATE TABLE schema_migration (
+    version integer PRIMARY KEY,
+    name text NOT NULL,
+    checksum bytea NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+CREATE TABLE schema_parameter (
+    name text PRIMARY KEY,
+    value text NOT NULL
+);
+
+-- Which embedder made the vectors of chunk_vector_<generation>; searches use the current one.
+CREATE TABLE embedding_generation (
+    generation integer PRIMARY KEY,
+    model_name text NOT NULL,
+    dimension integer NOT NULL,
+    is_current boolean NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE UNIQUE INDEX embedding_generation_is_current_idx ON embedding_generation (is_current) WHERE is_current;
+
+-- One row per external_id: the head of its stream. Locking it orders the writers of one stream; writers of
+-- different streams never meet.
+CREATE TABLE memory_stream (
+    external_id text NOT NULL,
+    head bigint NOT NULL DEFAULT 0,
+    chain bytea NOT NULL DEFAULT '\x',
+    last_recorded_at timestamptz NOT NULL DEFAULT '-infinity',
+    due_at timestamptz,
+    live_chunks bigint NOT NULL DEFAULT 0,
+    CONSTRAINT memory_stream_pkey PRIMARY KEY (external_id),
+    CONSTRAINT memory_stream_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+
+-- The ledger: append-only, the truth of which every table below is a projection.
+CREATE TABLE memory_event (
+    external_id text NOT NULL,
+    position bigint NOT NULL,
+    event_id uuid NOT NULL,
+    kind text NOT NULL,
+    actor text,
+    conversation_id text,
+    turn integer,
+    occurred_at timestamptz NOT NULL,
+    recorded_at timestamptz NOT NULL,
+    source text NOT NULL,
+    payload jsonb NOT NULL,
+    idempotency_key text,
+    request_hash bytea,
+    salt bytea,
+    digest bytea NOT NULL,
+    chain bytea NOT NULL,
+    CONSTRAINT memory_event_pkey PRIMARY KEY (external_id, position),
+    CONSTRAINT memory_event_event_id_key UNIQUE (external_id, event_id),
+    CONSTRAINT memory_event_idempotency_key_key UNIQUE (external_id, idempotency_key),
+    CONSTRAINT memory_event_external_id_check CHECK (external_id <> ''),
+    CONSTRAINT memory_event_position_check CHECK (position > 0),
+    CONSTRAINT memory_event_source_check CHECK (source IN ('user', 'agent', 'tool', 'import', 'model'))
+) PARTITION BY HASH (external_id);
+CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, (payload ->> 'memory_id'), position);
+
+-- Whole texts being worked on. chunk_ids and chunk_starts lay out the live chunks over the content in order,
+-- so an edit in the middle moves the spans after it without touching those chunks' rows.
+CREATE TABLE active_memory (
+    external_id text NOT NULL,
+    memory_id uuid NOT NULL,
+    version integer NOT NULL,
+    title text NOT NULL,
+    content text NOT NULL,
+    description text,
+    metadata jsonb NOT NULL,
+    source text NOT NULL,
+    actor text,
+    conversation_id text,
+    occurred_at timestamptz NOT NULL,
+    created_at timestamptz NOT NULL,
+    updated_at timestamptz NOT NULL,
+    archived_at timestamptz,
+    consolidated_version integer NOT NULL,
+    chunk_ids uuid[] NOT NULL,
+    chunk_starts integer[] NOT NULL,
+    CONSTRAINT active_memory_pkey PRIMARY KEY (external_id, memory_id),
+    CONSTRAINT active_memory_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+
+-- What a consolidation made of an active memory; its chunks are those with the same memory_id.
+CREATE TABLE shortterm_memory (
+    external_id text NOT NULL,
+    memory_id uuid NOT NULL,
+    version integer NOT NULL,
+    title text NOT NULL,
+    summary text NOT NULL,
+    last_updated timestamptz NOT NULL,
+    CONSTRAINT shortterm_memory_pkey PRIMARY KEY (external_id, memory_id),
+    CONSTRAINT shortterm_memory_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+
+-- The chunks of all tiers: one table gives one ranking, and a promotion changes a row's tier instead of
+-- copying it. A row is never deleted by an update: superseded_at says when we learned of its end, end_date
+-- when it ended in the world. Order and spans are those of the version that the chunk came in with; a live
+-- chunk's own are in active_memory. A chunk that repeats another has ended too, and lives again when that one ends.
+CREATE TABLE memory_chunk (
+    external_id text NOT NULL,
+    chunk_id uuid NOT NULL,
+    memory_id uuid NOT NULL,
+    memory_version integer NOT NULL,
+    chunk_order integer NOT NULL,
+    span_start integer NOT NULL,
+    span_end integer NOT NULL,
+    tier text NOT NULL,
+    content text NOT NULL,
+    content_hash bytea NOT NULL,
+    speaker text,
+    speaker_key text,
+    metadata jsonb NOT NULL,
+    indexed_text text NOT NULL,
+    indexed_before text NOT NULL,
+    indexed_around text NOT NULL,
+    source text NOT NULL,
+    importance double precision NOT NULL,
+    confidence double precision NOT NULL,
+    start_date timestamptz NOT NULL,
+    end_date timestamptz,
+    recorded_at timestamptz NOT NULL,
+    superseded_at timestamptz,
+    duplicate_of uuid,
+    CONSTRAINT memory_chunk_pkey PRIMARY KEY (external_id, chunk_id),
+    CONSTRAINT memory_chunk_external_id_check CHECK (external_id <> ''),
+    CONSTRAINT memory_chunk_tier_check CHECK (tier IN ('active', 'shortterm', 'longterm')),
+    CONSTRAINT memory_chunk_span_check CHECK (span_start >= 0 AND span_end > span_start)
+) PARTITION BY HASH (external_id);
+CREATE INDEX memory_chunk_memory_id_idx ON memory_chunk (external_id, memory_id);
+CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
+CREATE INDEX memory_chunk_speaker_key_idx ON memory_chunk (external_id, speaker_key) WHERE speaker_key IS NOT NULL;
+-- One full index per indexed column: a partial one scores every other row 0, and two on one column are an error.
+CREATE INDEX memory_chunk_indexed_text_idx ON memory_chunk USING bm25 (indexed_text) WITH (text_config = 'english');
+CREATE INDEX memory_chunk_indexed_before_idx ON memory_chunk USING bm25 (indexed_before) WITH (text_config = 'english');
+CREATE INDEX memory_chunk_indexed_around_idx ON memory_chunk USING bm25 (indexed_around) WITH (text_config = 'english');
+
+-- The vectors of the first generation; a missing vector is a missing row. What a search filters by stands
+-- beside them, so that an exact scan reads this narrow table only.
+CREATE TABLE chunk_vector_1 (
+    external_id text NOT NULL,
+    chunk_id uuid NOT NULL,
+    tier text NOT NULL,
+    confidence double precision NOT NULL,
+    start_date timestamptz NOT NULL,
+    end_date timestamptz,
+    recorded_at timestamptz NOT NULL,
+    superseded_at timestamptz,
+    text_vector halfvec({{embedding_dimension}}) NOT NULL,
+    before_vector halfvec({{embedding_dimension}}) NOT NULL,
+    around_vector halfvec({{embedding_dimension}}) NOT NULL,
+    CONSTRAINT chunk_vector_1_pkey PRIMARY KEY (external_id, chunk_id),
+    CONSTRAINT chunk_vector_1_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+DO $storage$
+DECLARE
+    -- In the row where three vectors fit a page, so that a scan never leaves the table; else out of line.
+    storage text := CASE WHEN {{embedding_dimension}} <= 1024 THEN 'PLAIN' ELSE 'MAIN' END;
+BEGIN
+    EXECUTE format(
+        'ALTER TABLE chunk_vector_1 ALTER text_vector SET STORAGE %1$s, ALTER before_vector SET STORAGE %1$s,'
+        ' ALTER around_vector SET STORAGE %1$s', storage);
+END
+$storage$;
+CREATE INDEX chunk_vector_1_text_vector_idx ON chunk_vector_1
+    USING hnsw (text_vector halfvec_cosine_ops) WITH (m = 16, ef_construction = 64);
+CREATE INDEX chunk_vector_1_before_vector_idx ON chunk_vector_1
+    USING hnsw (before_vector halfvec_cosine_ops) WITH (m = 16, ef_construction = 64);
+CREATE INDEX chunk_vector_1_around_vector_idx ON chunk_vector_1
+    USING hnsw (around_vector halfvec_cosine_ops) WITH (m = 16, ef_construction = 64);
+
+-- Vectors by text, per external_id: shared between tenants it would tell one what another has stored.
+CREATE TABLE embedding_cache (
+    external_id text NOT NULL,
+    model_name text NOT NULL,
+    text_hash bytea NOT NULL,
+    vector halfvec NOT NULL,
+    CONSTRAINT embedding_cache_pkey PRIMARY KEY (external_id, model_name, text_hash),
+    CONSTRAINT embedding_cache_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+
+DO $partitions$
+DECLARE
+    parent text;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY[
+        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'chunk_vector_1',
+        'embedding_cache'
+    ] LOOP
+        FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
+            EXECUTE format(
+                'CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS {{chunk_partitions}}, REMAINDER %s)',
+                parent || '_p' || remainder, parent, remainder);
+        END LOOP;
+    END LOOP;
+END
+$partitions$;
+
+-- Whether a chunk is visible. With as_of NULL: what is known and valid now, superseded rows left out. Otherwise:
+-- what was known at known_at to be true in the world at as_of; an end that was not yet known does not count.
+CREATE FUNCTION chunk_is_visible(
+    recorded_at timestamptz, superseded_at timestamptz, start_date timestamptz, end_date timestamptz,
+    as_of timestamptz, known_at timestamptz
+) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE
+    WHEN as_of IS NULL THEN superseded_at IS NULL AND (end_date IS NULL OR end_date > known_at)
+    ELSE recorded_at <= known_at AND start_date <= as_of
+        AND (end_date IS NULL OR end_date > as_of OR superseded_at > known_at)
+END;
+
+CREATE VIEW shortterm_memory_chunk WITH (security_invoker = true) AS
+SELECT external_id, chunk_id, memory_id AS shortterm_memory_id, memory_version, chunk_order, content, speaker, metadata,
+    source, importance, confidence, start_date, end_date, recorded_at, superseded_at, duplicate_of
+FROM memory_chunk
+WHERE tier = 'shortterm';
+
+CREATE VIEW longterm_memory_chunk WITH (security_invoker = true) AS
+SELECT external_id, chunk_id, memory_id AS shortterm_memory_id, memory_version, chunk_order, content, speaker, metadata,
+    source, importance, confidence AS confidence_score, start_date, end_date, recorded_at, superseded_at, duplicate_of
+FROM memory_chunk
+WHERE tier = 'longterm';
+
+-- Isolation: a transaction sees the rows of the one external_id it has set, and none if it has set none (the
+-- setting is NULL before the first use in a session and '' after a transaction that set it). FORCE holds the
+-- owner to it too.
+DO $isolation$
+DECLARE
+    parent text;
+BEGIN
+    FOREACH parent IN ARRAY ARRAY[
+        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'chunk_vector_1',
+        'embedding_cache'
+    ] LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
+        EXECUTE format(
+            'CREATE POLICY %I ON %I FOR ALL TO reminiscence_app, reminiscence_eraser'
+            ' USING (external_id = current_setting(''reminiscence.external_id'', true))'
+            ' WITH CHECK (external_id = current_setting(''reminiscence.external_id'', true))',
+            parent || '_tenant', parent);
+        -- Addressed by name a partition has no policy of its parent's; no policy at all means no row.
+        FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
+            EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY',
+                parent || '_p' || remainder);
+        END LOOP;
+    END LOOP;
+END
+$isolation$;
+CREATE POLICY memory_stream_scheduler ON memory_stream FOR SELECT TO reminiscence_scheduler USING (true);
+
+GRANT USAGE ON SCHEMA reminiscence TO reminiscence_app, reminiscence_scheduler, reminiscence_eraser;
+GRANT SELECT ON schema_migration, schema_parameter, embedding_generation
+    TO reminiscence_app, reminiscence_scheduler, reminiscence_eraser;
+
+-- The ledger takes INSERT and SELECT: no UPDATE, no DELETE.
+GRANT SELECT, INSERT ON memory_event TO reminiscence_app;
+GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_app;
+-- DELETE on projections is what a rebuild needs.
+GRANT SELECT, INSERT, UPDATE, DELETE
+    ON active_memory, shortterm_memory, memory_chunk, chunk_vector_1, embedding_cache TO reminiscence_app;
+GRANT SELECT ON shortterm_memory_chunk, longterm_memory_chunk TO reminiscence_app;
+
+GRANT SELECT (external_id, head, last_recorded_at, due_at, live_chunks) ON memory_stream TO reminiscence_scheduler;
+
+-- Erasure empties what an event says and appends one of its own; the row, its digest and its chain stay.
+GRANT SELECT, INSERT ON memory_event TO reminiscence_eraser;
+GRANT UPDATE (payload, idempotency_key, request_hash, salt) ON memory_event TO reminiscence_eraser;
+GRANT SELECT, UPDATE ON memory_stream TO reminiscence_eraser;
+GRANT SELECT, INSERT, UPDATE, DELETE
+    ON active_memory, shortterm_memory, memory_chunk, chunk_vector_1, embedding_cache TO reminiscence_eraser;
+
+REVOKE EXECUTE ON FUNCTION chunk_is_visible(timestamptz, timestamptz, timestamptz, timestamptz, timestamptz, timestamptz)
+    FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chunk_is_visible(timestamptz, timestamptz, timestamptz, timestamptz, timestamptz, timestamptz)
+    TO reminiscence_app, reminiscence_eraser;

@@ -1,0 +1,258 @@
+"""What every embedder promises, held against each implementation, and what each adds to it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
+from agent_reminiscence.services.embedders import (
+    Embedder,
+    HashEmbedder,
+    WordLlamaEmbedder,
+    check_vectors,
+    create_embedder,
+)
+
+ODD_TEXTS = {
+    "emoji": "👩‍👩‍👧‍👦🎉🏳️‍🌈",
+    "chinese": "我昨天去了一个支持小组",
+    "white space": " \t\n ",
+    "control character": "\x01",
+    "punctuation": "?!…",
+    "control token": "<s></s><unk>",
+    "100 kB": "The launch is on Friday. " * 4_000,
+    "one long word": "a" * 100_000,
+}
+
+
+@pytest.fixture(params=[WordLlamaEmbedder, HashEmbedder, lambda: HashEmbedder(300)], ids=["wordllama", "hash", "300"])
+def embedder(request: pytest.FixtureRequest) -> Embedder:
+    """One of each implementation, freshly made."""
+    made: Embedder = request.param()
+    return made
+
+
+async def checked(embedder: Embedder, texts: list[str]) -> list[list[float]]:
+    """The vectors of `texts`, after the check that the package itself makes before it stores any."""
+    vectors = await embedder.embed(texts)
+    check_vectors(vectors, count=len(texts), dimension=embedder.dimension, model_name=embedder.model_name)
+    return vectors
+
+
+def cosine(left: list[float], right: list[float]) -> float:
+    """How close two unit vectors are; 1 is the same direction."""
+    return math.sumprod(left, right)
+
+
+async def test_vectors_come_in_the_order_of_their_texts(embedder: Embedder) -> None:
+    """A vector stored with another text's chunk would be found for that text's questions."""
+    texts = ["we ship on Friday", "the cat sleeps", "rent is due"]
+
+    together = await checked(embedder, texts)
+
+    assert together == [(await checked(embedder, [text]))[0] for text in texts]
+
+
+async def test_a_text_has_one_vector_whatever_it_comes_with(embedder: Embedder) -> None:
+    """Verification compares stored vectors with cached ones, so the batch must not leave a trace in them."""
+    text = "we ship on Friday"
+
+    alone = await checked(embedder, [text])
+    beside_long_ones = await checked(embedder, ["word " * 500, text, "x"])
+
+    assert beside_long_ones[1] == alone[0]
+
+
+async def test_two_embedders_of_one_kind_agree(embedder: Embedder) -> None:
+    """What one process stored has to be comparable with what another one asks."""
+    another = create_embedder(embedder.model_name.partition("-")[0], embedder.model_name, embedder.dimension)
+
+    assert another.model_name == embedder.model_name
+    assert await another.embed(["we ship on Friday"]) == await embedder.embed(["we ship on Friday"])
+
+
+async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
+    """A write that changes no chunk asks for nothing and gets nothing."""
+    assert await embedder.embed([]) == []
+
+
+async def test_a_thousand_texts_go_through_in_one_call(embedder: Embedder) -> None:
+    """A backfill hands over large batches, with equal texts among them."""
+    texts = [f"note {number % 990} about the harbour" for number in range(1_000)]
+
+    vectors = await checked(embedder, texts)
+
+    assert vectors[:10] == vectors[990:]
+    assert vectors[500] == (await embedder.embed([texts[500]]))[0]
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS.keys())
+async def test_odd_text_has_a_unit_vector(embedder: Embedder, text: str) -> None:
+    """Nothing that may be remembered may end as zeros or NaN: the index would skip its row."""
+    await checked(embedder, [text])
+
+
+async def test_an_empty_text_has_a_unit_vector_or_is_refused_by_its_index(embedder: Embedder) -> None:
+    """Never zeros, never NaN, and whoever is refused learns which text it was without seeing the others."""
+    outcome = (await asyncio.gather(checked(embedder, ["a secret", ""]), return_exceptions=True))[0]
+
+    if isinstance(outcome, BaseException):
+        assert isinstance(outcome, EmbeddingError)
+        assert "text 1" in str(outcome)
+        assert "secret" not in str(outcome)
+
+
+async def test_different_texts_have_different_vectors(embedder: Embedder) -> None:
+    """An embedder that answers every text alike would pass every other test here."""
+    texts = ["we ship on Friday", "the cat sleeps", "rent is due", "🎉", "我昨天", "a" * 100_000]
+
+    vectors = await checked(embedder, texts)
+
+    assert len({tuple(vector) for vector in vectors}) == len(texts)
+
+
+async def test_texts_that_share_words_are_closer_than_those_that_do_not(embedder: Embedder) -> None:
+    """Without this, a vector search is a lottery."""
+    friday, also_friday, cat = await checked(
+        embedder, ["we ship the release on Friday", "the release will ship on Friday", "my cat sleeps all day long"]
+    )
+
+    assert cosine(friday, also_friday) > cosine(friday, cat) + 0.2
+
+
+async def test_concurrent_calls_do_not_mix(embedder: Embedder) -> None:
+    """Fifty tasks may meet at the first use, when the model is still being loaded."""
+    batches = [[f"note {number}", f"other {number}"] for number in range(50)]
+
+    together = await asyncio.gather(*(embedder.embed(batch) for batch in batches))
+
+    assert together == [await embedder.embed(batch) for batch in batches]
+
+
+async def test_wordllama_vectors_are_those_of_the_package() -> None:
+    """Reading the weights without the package's own code must not change what they mean."""
+    wordllama = pytest.importorskip("wordllama")
+    texts = ["we ship on Friday", "Caroline: Hey Mel! Good to see you!", "我昨天去了一个支持小组", "🎉 " * 300]
+    package = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
+
+    ours = await WordLlamaEmbedder().embed(texts)
+
+    for mine, theirs in zip(ours, package.embed(texts, norm=True).tolist(), strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-6)
+
+
+def test_wordllama_works_without_network_and_home_folder(tmp_path: Path) -> None:
+    """The example of the README runs on a machine that is off line, in an account that owns no folder."""
+    script = """
+import asyncio, logging, socket, sys
+
+def refuse(*args, **kwargs):
+    raise AssertionError("touched the network")
+
+socket.socket.connect = socket.getaddrinfo = refuse
+from agent_reminiscence.services.embedders import WordLlamaEmbedder
+vectors = asyncio.run(WordLlamaEmbedder().embed(["we ship on Friday"]))
+assert len(vectors[0]) == 256
+assert not {"wordllama", "requests", "huggingface_hub"} & set(sys.modules)
+assert not logging.getLogger().handlers
+"""
+    root = Path(__file__).parents[2]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "missing"), "PYTHONPATH": str(root)}
+
+    subprocess.run([sys.executable, "-c", script], env=environment, cwd=tmp_path, check=True, timeout=60)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_wordllama_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slim installation leaves it out on purpose; whoever then asks for it reads the way out."""
+    monkeypatch.setattr("agent_reminiscence.services.embedders.wordllama_folder", lambda: None)
+
+    with pytest.raises(ConfigurationError, match="pip install wordllama"):
+        await WordLlamaEmbedder().embed(["a secret"])
+
+
+async def test_another_version_of_wordllama_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Weights that are not where they were must not end in a FileNotFoundError from the depths."""
+    monkeypatch.setattr("agent_reminiscence.services.embedders.wordllama_folder", lambda: tmp_path)
+
+    with pytest.raises(ConfigurationError, match=r"has no l2_supercat_256\.safetensors"):
+        await WordLlamaEmbedder().embed(["a secret"])
+
+
+async def test_an_empty_text_is_refused_by_wordllama() -> None:
+    """The package's own code gives NaN here, which would be stored."""
+    with pytest.raises(EmbeddingError, match="text 1"):
+        await WordLlamaEmbedder().embed(["a secret", "", "another"])
+
+
+async def test_hash_vectors_are_the_same_in_every_process() -> None:
+    """Python salts `hash()` anew in each process; these numbers have to survive a restart."""
+    [vector] = await HashEmbedder(4).embed(["we ship on Friday"])
+
+    assert vector == pytest.approx([0.012250142237, -0.708316710555, -0.705647528186, 0.014104521567], abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("wordllama", None, None), ("wordllama-l2-supercat-256", 256)),
+        (("wordllama", "wordllama-l2-supercat-256", 256), ("wordllama-l2-supercat-256", 256)),
+        (("hash", None, None), ("hash-64", 64)),
+        (("hash", None, 32), ("hash-32", 32)),
+        (("hash", "hash-32", 32), ("hash-32", 32)),
+    ],
+)
+def test_settings_choose_the_embedder(arguments: tuple[str, str | None, int | None], expected: tuple[str, int]) -> None:
+    """What is left open takes the provider's own value."""
+    embedder = create_embedder(*arguments)
+
+    assert (embedder.model_name, embedder.dimension) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ollama", None, None), "embedding_provider is 'ollama'; there are 'wordllama' and 'hash'"),
+        (("wordllama", "l3", None), "embedding_model is 'l3'; .* has only 'wordllama-l2-supercat-256'"),
+        (("wordllama", None, 512), "embedding_dimension is 512; 'wordllama-l2-supercat-256' has 256"),
+        (("hash", "hash-64", 32), "embedding_model is 'hash-64'; .* has only 'hash-32'"),
+        (("hash", None, 0), "embedding_dimension is 0"),
+    ],
+)
+def test_a_setting_that_names_nothing_is_refused_by_name(
+    arguments: tuple[str, str | None, int | None], message: str
+) -> None:
+    """Whoever mistyped a setting reads which one, and what it may be."""
+    with pytest.raises(ConfigurationError, match=message):
+        create_embedder(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([[1.0, 0.0]], "returned 1 vectors for 2 texts"),
+        ([[1.0, 0.0], [1.0]], "1 dimensions for text 1 instead of 2"),
+        ([[1.0, 0.0], [0.0, 0.0]], "length 0 for text 1"),
+        ([[1.0, 0.0], [math.nan, 1.0]], "length nan for text 1"),
+        ([[math.inf, 0.0], [1.0, 0.0]], "length inf for text 0"),
+        ([[1.0, 0.0], [1e200, 0.0]], "length inf for text 1"),
+        ([[1.0, 0.0], [0.998, 0.0]], "length 0.998 for text 1"),
+    ],
+)
+def test_a_vector_that_must_not_be_stored_is_refused(vectors: list[list[float]], message: str) -> None:
+    """Custom embedders come from outside; what they return is looked at before it reaches a table."""
+    with pytest.raises(EmbeddingError, match=message):
+        check_vectors(vectors, count=2, dimension=2, model_name="theirs")
+
+
+def test_rounded_unit_vectors_are_accepted() -> None:
+    """Half-precision services return lengths a little off 1."""
+    check_vectors([[0.9995, 0.0], [0.6, 0.8001]], count=2, dimension=2, model_name="theirs")

@@ -381,7 +381,7 @@ async def _build(
         store, projector, tables, clock=clock, threshold=config.shortterm_promotion_threshold
     )
     consolidation = ConsolidationService(
-        store, projector, tables, embedding, promotion, clock=clock, generation=generation
+        store, event_ledger, projector, tables, embedding, promotion, clock=clock, generation=generation
     )
     manager = MemoryManager(
         store,

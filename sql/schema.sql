@@ -69,7 +69,8 @@ CREATE TABLE memory_event (
 CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, (payload ->> 'memory_id'), position);
 
 -- Whole texts being worked on. chunk_ids and chunk_starts lay out the live chunks over the content in order,
--- so an edit in the middle moves the spans after it without touching those chunks' rows.
+-- so an edit in the middle moves the spans after it without touching those chunks' rows. A consolidation is due
+-- while due_version is above consolidated_version.
 CREATE TABLE active_memory (
     external_id text NOT NULL,
     memory_id uuid NOT NULL,
@@ -86,6 +87,7 @@ CREATE TABLE active_memory (
     updated_at timestamptz NOT NULL,
     archived_at timestamptz,
     consolidated_version integer NOT NULL,
+    due_version integer NOT NULL,
     chunk_ids uuid[] NOT NULL,
     chunk_starts integer[] NOT NULL,
     CONSTRAINT active_memory_pkey PRIMARY KEY (external_id, memory_id),

@@ -70,6 +70,7 @@ class StoredMemory(_Frozen):
     updated_at: datetime
     archived_at: datetime | None
     consolidated_version: int
+    due_version: int
     chunk_ids: tuple[UUID, ...]
     chunk_starts: tuple[int, ...]
 

@@ -98,7 +98,7 @@ class RetrievalResult(_Frozen):
         """
         if token_budget is not None and token_budget < 1:
             raise ValueError(f"token_budget must be at least 1, not {token_budget!r}")
-        fence = _fence(hit.content for hit in self.hits)
+        fence = _fence(part for hit in self.hits for part in (hit.title, hit.speaker or "", hit.content))
         blocks: list[str] = []
         left = None if token_budget is None else token_budget - _upper_bound(_FENCE_NOTE) - 2 * _upper_bound(fence)
         for number, hit in enumerate(self.hits, start=1):

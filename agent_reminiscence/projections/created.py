@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from agent_reminiscence.config.constants import SOURCE_TRUST
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.repositories.memory_chunk import NewChunk
+from agent_reminiscence.database.repositories.memory_chunk import IndexedForms, NewChunk
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryCreated
 from agent_reminiscence.domain.memory import StoredMemory
-from agent_reminiscence.projections.forms import IndexedForms, PlacedChunk, fold_name, indexed_forms
+from agent_reminiscence.projections.forms import PlacedChunk, fold_name, indexed_forms
 from agent_reminiscence.projections.tables import Tables
 
 # What a chunk is worth until a consolidation rates it.
@@ -36,6 +36,7 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> int:
             updated_at=event.recorded_at,
             archived_at=None,
             consolidated_version=0,
+            due_version=1 if payload.consolidation_due else 0,
             chunk_ids=tuple(chunk.id for chunk in payload.chunks),
             chunk_starts=tuple(chunk.start for chunk in payload.chunks),
         ),

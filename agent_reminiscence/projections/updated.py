@@ -24,6 +24,7 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> int:
             "conversation_id": event.conversation_id,
             "occurred_at": event.occurred_at,
             "updated_at": event.recorded_at,
+            "due_version": payload.version if payload.consolidation_due else before.due_version,
             "chunk_ids": tuple(chunk.id for chunk in payload.chunks),
             "chunk_starts": tuple(chunk.start for chunk in payload.chunks),
         }

@@ -11,6 +11,7 @@ from uuid import UUID
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Source, least_trusted
 from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.memory_chunk import Neighbour
 from agent_reminiscence.domain.event import ChunkRating, Duplicate, EventKind, MemoryConsolidated
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
@@ -31,6 +32,7 @@ class ConsolidationService:
     def __init__(
         self,
         store: PostgresManager,
+        ledger: EventLedger,
         projector: Projector,
         tables: Tables,
         embedding: EmbeddingService,
@@ -40,6 +42,7 @@ class ConsolidationService:
         generation: int,
     ) -> None:
         self._store = store
+        self._ledger = ledger
         self._projector = projector
         self._tables = tables
         self._embedding = embedding
@@ -94,6 +97,7 @@ class ConsolidationService:
             await self._projector.record(
                 db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), self._clock())
             )
+            await self._ledger.clear_due(db, external_id)
         return True
 
 

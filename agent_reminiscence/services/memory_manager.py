@@ -84,6 +84,8 @@ class MemoryManager:
             event = await self._projector.record(
                 db, request.event(EventKind.CREATED, payload.model_dump(mode="json"), self._clock())
             )
+            if payload.consolidation_due:
+                await self._ledger.mark_due(db, request.external_id)
             memory = await self._tables.active.get_by_id(db, request.external_id, payload.memory_id)
         return await self._finish(memory, _outcome(event, payload.chunks, 0, due=payload.consolidation_due))
 
@@ -105,6 +107,8 @@ class MemoryManager:
             event = await self._projector.record(
                 db, request.event(EventKind.UPDATED, payload.model_dump(mode="json"), self._clock())
             )
+            if payload.consolidation_due:
+                await self._ledger.mark_due(db, request.external_id)
             memory = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
         outcome = _outcome(event, payload.chunks, len(before.chunk_ids), due=payload.consolidation_due)
         return await self._finish(memory, outcome)
@@ -186,7 +190,7 @@ class MemoryManager:
         return ActiveMemory(
             id=memory.memory_id,
             updates_until_consolidation=self._updates_left(memory.version, memory.consolidated_version),
-            **memory.model_dump(exclude={"memory_id", "chunk_ids", "chunk_starts"}),
+            **memory.model_dump(exclude={"memory_id", "due_version", "chunk_ids", "chunk_starts"}),
         )
 
     def _updates_left(self, version: int, consolidated_version: int) -> int:

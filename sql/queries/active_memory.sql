@@ -1,33 +1,26 @@
 -- name: create_active_memory
 INSERT INTO active_memory (
     external_id, memory_id, version, title, content, description, metadata, source, actor, conversation_id,
-    occurred_at, created_at, updated_at, archived_at, consolidated_version, chunk_ids, chunk_starts
+    occurred_at, created_at, updated_at, archived_at, consolidated_version, due_version, chunk_ids, chunk_starts
 )
 VALUES (
     $(external_id)p, $(memory_id)p, $(version)p, $(title)p, $(content)p, $(description)p, $(metadata)p::text::jsonb,
     $(source)p, $(actor)p, $(conversation_id)p, $(occurred_at)p, $(created_at)p, $(updated_at)p, $(archived_at)p,
-    $(consolidated_version)p, $(chunk_ids)p, $(chunk_starts)p
+    $(consolidated_version)p, $(due_version)p, $(chunk_ids)p, $(chunk_starts)p
 );
 
 -- name: get_active_memory
 SELECT external_id, memory_id, version, title, content, description, metadata::text AS metadata, source, actor,
-    conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version, chunk_ids, chunk_starts
+    conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version, due_version, chunk_ids, chunk_starts
 FROM active_memory
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 
 -- name: get_all_active_memories
 -- Oldest first; ids are made in order of time, so they break ties.
 SELECT external_id, memory_id, version, title, content, description, metadata::text AS metadata, source, actor,
-    conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version, chunk_ids, chunk_starts
+    conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version, due_version, chunk_ids, chunk_starts
 FROM active_memory
 WHERE external_id = $(external_id)p AND archived_at IS NULL
-ORDER BY created_at, memory_id;
-
--- name: find_unconsolidated
--- Memories with a version that was not consolidated yet, oldest first.
-SELECT memory_id
-FROM active_memory
-WHERE external_id = $(external_id)p AND consolidated_version < version
 ORDER BY created_at, memory_id;
 
 -- name: find_memory_ids
@@ -42,8 +35,8 @@ UPDATE active_memory
 SET version = $(version)p, title = $(title)p, content = $(content)p, description = $(description)p,
     metadata = $(metadata)p::text::jsonb, source = $(source)p, actor = $(actor)p,
     conversation_id = $(conversation_id)p, occurred_at = $(occurred_at)p, updated_at = $(updated_at)p,
-    archived_at = $(archived_at)p, consolidated_version = $(consolidated_version)p, chunk_ids = $(chunk_ids)p,
-    chunk_starts = $(chunk_starts)p
+    archived_at = $(archived_at)p, consolidated_version = $(consolidated_version)p, due_version = $(due_version)p,
+    chunk_ids = $(chunk_ids)p, chunk_starts = $(chunk_starts)p
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND version = $(expected_version)p
 RETURNING version;
 

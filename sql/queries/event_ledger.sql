@@ -73,8 +73,16 @@ UPDATE memory_stream
 SET live_chunks = live_chunks + $(delta)p
 WHERE external_id = $(external_id)p;
 
--- name: set_due
--- When this stream has work waiting; NULL is none.
+-- name: mark_due
 UPDATE memory_stream
-SET due_at = $(due_at)p
+SET due_at = coalesce(due_at, clock_timestamp())
 WHERE external_id = $(external_id)p;
+
+-- name: clear_due
+UPDATE memory_stream
+SET due_at = NULL
+WHERE external_id = $(external_id)p AND due_at IS NOT NULL
+    AND NOT EXISTS (
+        SELECT FROM active_memory AS m
+        WHERE m.external_id = $(external_id)p AND m.due_version > m.consolidated_version
+    );

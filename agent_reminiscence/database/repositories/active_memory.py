@@ -37,13 +37,10 @@ class ActiveMemoryRepository:
         """All memories that are not archived, oldest first."""
         return [_memory(row) for row in await db.fetch_all(_SQL["get_all_active_memories"], {"external_id": external_id})]
 
-    async def find_unconsolidated(self, db: SqlExecutor, external_id: str) -> list[UUID]:
-        """Ids of memories whose current version was not consolidated, oldest first."""
-        return _ids(await db.fetch_all(_SQL["find_unconsolidated"], {"external_id": external_id}))
-
     async def find_ids(self, db: SqlExecutor, external_id: str) -> list[UUID]:
         """Ids of all memories, archived ones too, oldest first."""
-        return _ids(await db.fetch_all(_SQL["find_memory_ids"], {"external_id": external_id}))
+        rows = await db.fetch_all(_SQL["find_memory_ids"], {"external_id": external_id})
+        return [UUID(row["memory_id"]) for row in rows]
 
     async def update(self, db: SqlExecutor, memory: StoredMemory, *, expected_version: int) -> None:
         """Store `memory` in place of its version `expected_version`.
@@ -87,7 +84,3 @@ def _params(memory: StoredMemory) -> dict[str, Any]:
 
 def _memory(row: Row) -> StoredMemory:
     return StoredMemory.model_validate(row | {"metadata": json.loads(row["metadata"])})
-
-
-def _ids(rows: list[Row]) -> list[UUID]:
-    return [UUID(row["memory_id"]) for row in rows]

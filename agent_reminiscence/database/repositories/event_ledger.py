@@ -89,9 +89,13 @@ class EventLedger:
         if delta:
             await db.execute(_SQL["add_live_chunks"], {"external_id": external_id, "delta": delta})
 
-    async def set_due(self, db: SqlExecutor, external_id: str, due_at: datetime | None) -> None:
-        """Note since when the stream has work waiting; None is none."""
-        await db.execute(_SQL["set_due"], {"external_id": external_id, "due_at": due_at})
+    async def mark_due(self, db: SqlExecutor, external_id: str) -> None:
+        """Note that the stream has work waiting, from now on unless it had before."""
+        await db.execute(_SQL["mark_due"], {"external_id": external_id})
+
+    async def clear_due(self, db: SqlExecutor, external_id: str) -> None:
+        """Note that no work is waiting, unless a memory of the stream is still due."""
+        await db.execute(_SQL["clear_due"], {"external_id": external_id})
 
 
 def event_digest(event: NewEvent, salt: bytes) -> bytes:

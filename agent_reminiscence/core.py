@@ -98,7 +98,7 @@ class AgentMem:
                 self._was_closed = False
 
     async def close(self) -> None:
-        """Close the connections and leave the embedded server, which its last user stops; a second call does nothing."""
+        """Close the connections and leave the embedded server, which its last user stops; again does nothing."""
         async with self._lifecycle:
             parts, self._parts = self._parts, None
             if parts is not None:
@@ -312,7 +312,9 @@ class AgentMem:
     def _ready(self) -> _Parts:
         if self._parts is None:
             state = "was closed" if self._was_closed else "is not initialized"
-            raise NotInitializedError(f"this AgentMem {state}; use `async with AgentMem()` or `await memory.initialize()`")
+            raise NotInitializedError(
+                f"this AgentMem {state}; use `async with AgentMem()` or `await memory.initialize()`"
+            )
         return self._parts
 
 
@@ -377,9 +379,7 @@ async def _build(
     projector = Projector(event_ledger, tables)
     vectors = ChunkVectorRepository(generation, embedder.model_name)
     embedding = EmbeddingService(store, event_ledger, vectors, embedder)
-    promotion = PromotionService(
-        store, projector, tables, clock=clock, threshold=config.shortterm_promotion_threshold
-    )
+    promotion = PromotionService(store, projector, tables, clock=clock, threshold=config.shortterm_promotion_threshold)
     consolidation = ConsolidationService(
         store, event_ledger, projector, tables, embedding, promotion, clock=clock, generation=generation
     )
@@ -397,9 +397,7 @@ async def _build(
         server=server,
         store=store,
         manager=manager,
-        retrieval=RetrievalService(
-            store, event_ledger, SearchRepository(generation, weights), embedding, clock=clock
-        ),
+        retrieval=RetrievalService(store, event_ledger, SearchRepository(generation, weights), embedding, clock=clock),
         ledger=MemoryLedger(store, event_ledger, projector, clock=clock),
         admin=MemoryAdmin(store, tables, manager, consolidation),
     )

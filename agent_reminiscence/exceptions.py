@@ -30,8 +30,7 @@ class MemoryNotFoundError(UsageError):
 
     def __init__(self, external_id: str, memory_id: UUID) -> None:
         super().__init__(
-            f"external_id {external_id!r} has no memory {str(memory_id)!r};"
-            " get_active_memories() lists the ids it has"
+            f"external_id {external_id!r} has no memory {str(memory_id)!r}; get_active_memories() lists the ids it has"
         )
         self.external_id = external_id
         self.memory_id = memory_id

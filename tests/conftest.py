@@ -73,9 +73,7 @@ def test_server() -> Iterator[TestServer]:
 
     async def start() -> ServerAddress:
         address = await server.start()
-        settings = ConnectionSettings(
-            host=address.host, port=address.port, user=address.superuser, database="postgres"
-        )
+        settings = ConnectionSettings(host=address.host, port=address.port, user=address.superuser, database="postgres")
         embedder = HashEmbedder(TEST_DIMENSION)
         await prepare_embedded(settings, SchemaParameters(TEST_PARTITIONS, embedder.dimension, embedder.model_name))
         return address

@@ -20,7 +20,6 @@ SOURCES: Final[tuple[Source, ...]] = ("user", "agent", "tool", "import", "model"
 SOURCE_TRUST: Final[dict[str, float]] = {"user": 1.0, "agent": 0.8, "tool": 0.7, "import": 0.7, "model": 0.5}
 
 
-
 def least_trusted(labels: Iterable[Source]) -> Source:
     """The label that something derived from events with `labels` carries; `user` where there is none."""
     return max(labels, key=SOURCES.index, default="user")

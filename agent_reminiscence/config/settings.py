@@ -26,12 +26,17 @@ class Config(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=_PREFIX, env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True, hide_input_in_errors=True
+        env_prefix=_PREFIX,
+        env_file=".env",
+        env_file_encoding="utf-8",
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,
     )
 
     postgres_dsn: SecretStr | None = Field(
         default=None,
-        description="postgresql://login:password@host:port/database of a server of your own; unset starts the embedded one.",
+        description="postgresql://login:password@host:port/database of your own server; unset: the embedded one.",
     )
     data_dir: Path | None = Field(
         default=None, description="Folder of the embedded server's data; unset is the user's data folder."
@@ -57,7 +62,9 @@ class Config(BaseSettings):
     shortterm_promotion_threshold: float = Field(
         default=0.7, ge=0.0, le=1.0, description="Importance from which a shortterm chunk becomes longterm."
     )
-    retrieval_limit: int = Field(default=10, ge=1, le=MAX_RESULTS, description="Hits returned when a call names no limit.")
+    retrieval_limit: int = Field(
+        default=10, ge=1, le=MAX_RESULTS, description="Hits returned when a call names no limit."
+    )
     token_budget: int | None = Field(
         default=None, ge=1, description="Tokens of returned text when a call names no budget; unset is no budget."
     )
@@ -93,7 +100,9 @@ class Config(BaseSettings):
     @model_validator(mode="after")
     def _one_server(self) -> Config:
         if self.postgres_dsn is not None and self.data_dir is not None:
-            raise ValueError("postgres_dsn and data_dir contradict each other: data_dir is the embedded server's; unset one")
+            raise ValueError(
+                "postgres_dsn and data_dir contradict each other: data_dir is the embedded server's; unset one"
+            )
         return self
 
 

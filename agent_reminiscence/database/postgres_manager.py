@@ -54,12 +54,14 @@ class ConnectionSettings:
         unknown = options.keys() - {"host", "port", "sslmode"}
         if unknown:
             raise ConfigurationError(
-                f"postgres_dsn has the parameter {', '.join(sorted(unknown))}; only host, port and sslmode are supported"
+                f"postgres_dsn has the parameter {', '.join(sorted(unknown))}; it may have host, port and sslmode"
             )
         database = unquote(parts.path.removeprefix("/"))
         host = options.get("host") or unquote(parts.hostname or "")
         if not (host and parts.username and database):
-            raise ConfigurationError("postgres_dsn must name a user, a host and a database: postgresql://user@host/database")
+            raise ConfigurationError(
+                "postgres_dsn must name a user, a host and a database: postgresql://user@host/database"
+            )
         ssl_mode = options.get("sslmode", "prefer")
         if ssl_mode not in _SSL_MODES:
             raise ConfigurationError(f"postgres_dsn has sslmode={ssl_mode!r}; choose one of {', '.join(_SSL_MODES)}")
@@ -170,7 +172,9 @@ class SqlExecutor:
             self.is_broken = True
             return StoreError(f"the connection to PostgreSQL was lost: {reason}")
         if "statement timeout" in reason:
-            return StoreTimeoutError(f"PostgreSQL ended a statement: {reason}; statement_timeout_seconds sets the limit")
+            return StoreTimeoutError(
+                f"PostgreSQL ended a statement: {reason}; statement_timeout_seconds sets the limit"
+            )
         return StoreError(f"PostgreSQL refused a statement: {reason}")
 
 
@@ -224,7 +228,12 @@ class PostgresManager:
 
     @asynccontextmanager
     async def transaction(
-        self, external_id: str, *, role: str = APP_ROLE, settings: Mapping[str, str] | None = None, read_only: bool = False
+        self,
+        external_id: str,
+        *,
+        role: str = APP_ROLE,
+        settings: Mapping[str, str] | None = None,
+        read_only: bool = False,
     ) -> AsyncIterator[SqlExecutor]:
         """One transaction as `role` that sees the rows of `external_id` only.
 
@@ -247,7 +256,9 @@ class PostgresManager:
             "statement_timeout": self._statement_timeout,
             **(settings or {}),
         }
-        connection = await self._acquire(local, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN")
+        connection = await self._acquire(
+            local, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
+        )
         finished = False
         try:
             try:
@@ -331,5 +342,11 @@ def _reason(error: BaseException) -> str:
 
 
 def _is_disconnect(reason: str) -> bool:
-    signs = ("connection closed", "error communicating with the server", "terminating connection", "broken pipe", "reset by peer")
+    signs = (
+        "connection closed",
+        "error communicating with the server",
+        "terminating connection",
+        "broken pipe",
+        "reset by peer",
+    )
     return any(sign in reason.lower() for sign in signs)

@@ -38,6 +38,7 @@ class Migration:
 
     @property
     def checksum(self) -> bytes:
+        """SHA-256 of the file as it is in the release."""
         return hashlib.sha256(self.script.encode()).digest()
 
 
@@ -98,7 +99,8 @@ def installation_script(login: str, parameters: SchemaParameters) -> str:
 
 
 # The extensions may be in any schema; their operators must be found without naming it.
-_SEARCH_PATH_SCRIPT = f"""SELECT set_config('search_path', '{SCHEMA_NAME}, ' || string_agg(DISTINCT extnamespace::regnamespace::text, ', '), true)
+_SEARCH_PATH_SCRIPT = f"""SELECT set_config(
+    'search_path', '{SCHEMA_NAME}, ' || string_agg(DISTINCT extnamespace::regnamespace::text, ', '), true)
 FROM pg_extension WHERE extname IN ('vector', 'pg_textsearch');"""
 
 
@@ -215,7 +217,8 @@ SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $(schema)p) AS has_schem
     (SELECT pg_has_role(oid, 'SET') FROM pg_roles WHERE rolname = $(role)p) AS may_set,
     (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) AS bypasses,
     (SELECT array_agg(rolname::text ORDER BY rolname) FROM pg_roles
-     WHERE starts_with(rolname, $(schema)p || '_') AND rolname <> current_user AND pg_has_role(oid, 'USAGE')) AS inherits
+     WHERE starts_with(rolname, $(schema)p || '_') AND rolname <> current_user
+        AND pg_has_role(oid, 'USAGE')) AS inherits
 """
 
 
@@ -247,8 +250,13 @@ async def _check_server(db: SqlExecutor) -> None:
     )
     assert row is not None
     if row["version"] < constants.POSTGRES_MIN_VERSION:
-        raise ConfigurationError(f"the server is PostgreSQL {row['name']}; {constants.POSTGRES_MIN_VERSION // 10_000} or later is needed")
-    for name, minimum in (("vector", constants.PGVECTOR_MIN_VERSION), ("pg_textsearch", constants.PG_TEXTSEARCH_MIN_VERSION)):
+        raise ConfigurationError(
+            f"the server is PostgreSQL {row['name']}; {constants.POSTGRES_MIN_VERSION // 10_000} or later is needed"
+        )
+    for name, minimum in (
+        ("vector", constants.PGVECTOR_MIN_VERSION),
+        ("pg_textsearch", constants.PG_TEXTSEARCH_MIN_VERSION),
+    ):
         version = row["extensions"].get(name)
         if version is None:
             raise ConfigurationError(
@@ -262,7 +270,8 @@ async def _check_server(db: SqlExecutor) -> None:
             )
     if row["textsearch"] is None:
         raise ConfigurationError(
-            "pg_textsearch is installed but not loaded; add it to shared_preload_libraries in postgresql.conf and restart the server"
+            "pg_textsearch is installed but not loaded; add it to shared_preload_libraries in postgresql.conf"
+            " and restart the server"
         )
 
 
@@ -276,9 +285,13 @@ async def _check_administrator(db: SqlExecutor, login: str) -> None:
     )
     assert row is not None
     if not row["has_login"]:
-        raise ConfigurationError(f"there is no role {login!r}; run CREATE ROLE {_identifier(login)} LOGIN PASSWORD '…' first")
+        raise ConfigurationError(
+            f"there is no role {login!r}; run CREATE ROLE {_identifier(login)} LOGIN PASSWORD '…' first"
+        )
     if login == row["name"]:
-        raise ConfigurationError(f"{login!r} is the administrator itself; the application connects as a login of its own")
+        raise ConfigurationError(
+            f"{login!r} is the administrator itself; the application connects as a login of its own"
+        )
     if row["rolsuper"] or (row["rolcreaterole"] and row["extensions"] == 2):
         return
     raise ConfigurationError(
@@ -290,7 +303,9 @@ async def _check_administrator(db: SqlExecutor, login: str) -> None:
 async def _is_current(settings: ConnectionSettings) -> bool:
     db = await open_connection(settings)
     try:
-        row = await db.fetch_one("SELECT to_regclass($(name)p)::text AS name", {"name": f"{SCHEMA_NAME}.schema_migration"})
+        row = await db.fetch_one(
+            "SELECT to_regclass($(name)p)::text AS name", {"name": f"{SCHEMA_NAME}.schema_migration"}
+        )
         if row is None or row["name"] is None:
             return False
         await db.execute_script(f"SET search_path = {SCHEMA_NAME}")
@@ -308,7 +323,8 @@ async def _applied(db: SqlExecutor) -> list[int]:
     known = migrations()
     if len(rows) > len(known):
         raise ConfigurationError(
-            f"the schema is at migration {len(rows)}, newer than this release, which knows {len(known)}; update agent-reminiscence"
+            f"the schema is at migration {len(rows)}, newer than this release, which knows {len(known)};"
+            " update agent-reminiscence"
         )
     for row, migration in zip(rows, known, strict=False):
         if row["checksum"] != migration.checksum:
@@ -340,7 +356,7 @@ def _migration_records(applied: list[Migration]) -> str:
 
 
 def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("-")[0].split(".") if part.isdigit())
+    return tuple(int(part) for part in text.split("-", maxsplit=1)[0].split(".") if part.isdigit())
 
 
 def _identifier(name: str) -> str:

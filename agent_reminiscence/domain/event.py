@@ -92,7 +92,9 @@ class MemoryUpdated(_Frozen):
 
     memory_id: UUID
     version: int
-    changes: dict[str, Any] = Field(description="New values of those of title, content, description, metadata that changed.")
+    changes: dict[str, Any] = Field(
+        description="New values of those of title, content, description, metadata that changed."
+    )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool
     form_version: int = FORM_VERSION

@@ -78,7 +78,9 @@ class RetrievalResult(_Frozen):
 
     query: str
     hits: tuple[SearchHit, ...]
-    summary: str = Field(description="Sentences of the best hits, each with the number of its citation; '' without hits.")
+    summary: str = Field(
+        description="Sentences of the best hits, each with the number of its citation; '' without hits."
+    )
     citations: tuple[Citation, ...]
     omitted: tuple[Omission, ...] = ()
     usage: Usage = Usage()

@@ -171,7 +171,9 @@ def _without_speaker(chunk: StoredChunk) -> str:
 
 def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:
     """The first sentences of the most important chunks, in the order of the text."""
-    best = sorted(chunks, key=lambda chunk: (-importances[chunk.chunk_id], chunk.chunk_id))[: constants.SUMMARY_SENTENCES]
+    best = sorted(chunks, key=lambda chunk: (-importances[chunk.chunk_id], chunk.chunk_id))[
+        : constants.SUMMARY_SENTENCES
+    ]
     chosen = {chunk.chunk_id for chunk in best}
     return " ".join(first_sentence(chunk.content) for chunk in chunks if chunk.chunk_id in chosen)
 

@@ -54,7 +54,9 @@ class EmbeddingService:
                 raise
             except Exception as error:
                 # An embedder of the user's own may raise anything.
-                raise EmbeddingError(f"embedder {self._embedder.model_name!r} failed: {type(error).__name__}") from error
+                raise EmbeddingError(
+                    f"embedder {self._embedder.model_name!r} failed: {type(error).__name__}"
+                ) from error
             check_vectors(
                 made, count=len(batch), dimension=self._embedder.dimension, model_name=self._embedder.model_name
             )

@@ -49,7 +49,9 @@ def count_details(text: str) -> int:
     for match in _WORD.finditer(text):
         word = match.group()
         begins_sentence = match.start() == 0 or bool(_SENTENCE_END.search(text, 0, match.start()))
-        if any(character.isdigit() for character in word) or (word[0].isupper() and len(word) > 1 and not begins_sentence):
+        if any(character.isdigit() for character in word) or (
+            word[0].isupper() and len(word) > 1 and not begins_sentence
+        ):
             details.add(word.casefold())
     return len(details)
 

@@ -147,7 +147,14 @@ class MemoryManager:
             entries = _match(new.content, _new_entries(await _chunk(new.content, new.metadata), new.metadata), layout)
         else:
             entries = tuple(
-                ChunkEntry(id=c.chunk_id, start=start, end=start + len(c.content), speaker=c.speaker, metadata=c.metadata, new=False)
+                ChunkEntry(
+                    id=c.chunk_id,
+                    start=start,
+                    end=start + len(c.content),
+                    speaker=c.speaker,
+                    metadata=c.metadata,
+                    new=False,
+                )
                 for c, start in zip(layout, memory.chunk_starts, strict=True)
             )
         return MemoryUpdated(

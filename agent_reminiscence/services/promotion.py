@@ -18,7 +18,13 @@ class PromotionService:
     """Promotes chunks of one memory at a time."""
 
     def __init__(
-        self, store: PostgresManager, projector: Projector, tables: Tables, *, clock: Callable[[], datetime], threshold: float
+        self,
+        store: PostgresManager,
+        projector: Projector,
+        tables: Tables,
+        *,
+        clock: Callable[[], datetime],
+        threshold: float,
     ) -> None:
         self._store = store
         self._projector = projector
@@ -33,7 +39,9 @@ class PromotionService:
         """
         async with self._store.transaction(external_id) as db:
             await self._projector.begin(db, WriteRequest(external_id=external_id))
-            found, sources = await self._tables.shortterm.find_promotable(db, external_id, memory_id, threshold=self._threshold)
+            found, sources = await self._tables.shortterm.find_promotable(
+                db, external_id, memory_id, threshold=self._threshold
+            )
             if found:
                 request = WriteRequest(external_id=external_id, source=least_trusted(sources))
                 plan = MemoryPromoted(memory_id=memory_id, threshold=self._threshold, chunks=tuple(found))

@@ -123,7 +123,9 @@ def moment(name: str, value: object) -> datetime:
         raise InvalidInputError(f"{name} must be a datetime, not {type(value).__name__}")
     # Some zones have an offset only on some days, so tzinfo alone is not enough.
     if not isinstance(value.utcoffset(), timedelta):
-        raise InvalidInputError(f"{name} {value.isoformat()!r} has no time zone; use an aware datetime such as datetime.now(UTC)")
+        raise InvalidInputError(
+            f"{name} {value.isoformat()!r} has no time zone; use an aware datetime such as datetime.now(UTC)"
+        )
     return value
 
 
@@ -136,7 +138,7 @@ def source(value: object) -> Source:
     """A trust label."""
     if value not in SOURCES:
         raise InvalidInputError(f"source {_shown(value)} is unknown; choose one of {', '.join(SOURCES)}")
-    return value  # type: ignore[return-value]  # narrowed by the membership test
+    return value
 
 
 def tiers(value: object) -> list[Tier]:
@@ -186,9 +188,13 @@ def event_kind(value: object) -> str:
     """A user's kind of event: dotted lower-case words outside our own prefix."""
     text = identifier("kind", value)
     if not _KIND.fullmatch(text):
-        raise InvalidInputError(f"kind {_shown(text)} must be lower-case words joined by dots, such as 'world.observed'")
+        raise InvalidInputError(
+            f"kind {_shown(text)} must be lower-case words joined by dots, such as 'world.observed'"
+        )
     if text.startswith(RESERVED_PREFIX):
-        raise InvalidInputError(f"kind {_shown(text)} begins with {RESERVED_PREFIX!r}, which is reserved for the package itself")
+        raise InvalidInputError(
+            f"kind {_shown(text)} begins with {RESERVED_PREFIX!r}, which is reserved for the package itself"
+        )
     return text
 
 
@@ -198,7 +204,9 @@ def _text(name: str, value: object, limit: int) -> str:
     if len(value) > limit:
         raise InvalidInputError(f"{name} has {len(value):,} characters; the limit is {limit:,}")
     if "\x00" in value:
-        raise InvalidInputError(f"{name} has a NUL character at position {value.index(chr(0)):,}, which PostgreSQL cannot store")
+        raise InvalidInputError(
+            f"{name} has a NUL character at position {value.index(chr(0)):,}, which PostgreSQL cannot store"
+        )
     surrogate = next((place for place, character in enumerate(value) if "\ud800" <= character <= "\udfff"), None)
     if surrogate is not None:
         raise InvalidInputError(f"{name} has a lone surrogate at position {surrogate:,}, which is not Unicode text")
@@ -230,10 +238,15 @@ def _json(name: str, value: object, *, depth: int) -> Any:
             for key in value:
                 if not isinstance(key, str):
                     raise InvalidInputError(f"{name} has the key {_shown(key)}; JSON keys are str")
-            return {_text(f"a key in {name}", key, constants.MAX_METADATA_BYTES): _json(name, item, depth=depth + 1) for key, item in value.items()}
+            return {
+                _text(f"a key in {name}", key, constants.MAX_METADATA_BYTES): _json(name, item, depth=depth + 1)
+                for key, item in value.items()
+            }
         case list() | tuple():
             return [_json(name, item, depth=depth + 1) for item in value]
-    raise InvalidInputError(f"{name} holds a {type(value).__name__}, which is not JSON; convert it to text or numbers first")
+    raise InvalidInputError(
+        f"{name} holds a {type(value).__name__}, which is not JSON; convert it to text or numbers first"
+    )
 
 
 def _shown(value: object) -> str:

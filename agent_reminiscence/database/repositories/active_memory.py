@@ -35,7 +35,9 @@ class ActiveMemoryRepository:
 
     async def get_all(self, db: SqlExecutor, external_id: str) -> list[StoredMemory]:
         """All memories that are not archived, oldest first."""
-        return [_memory(row) for row in await db.fetch_all(_SQL["get_all_active_memories"], {"external_id": external_id})]
+        return [
+            _memory(row) for row in await db.fetch_all(_SQL["get_all_active_memories"], {"external_id": external_id})
+        ]
 
     async def find_ids(self, db: SqlExecutor, external_id: str) -> list[UUID]:
         """Ids of all memories, archived ones too, oldest first."""
@@ -48,7 +50,9 @@ class ActiveMemoryRepository:
         Raises:
             VersionConflictError: Another writer was first; read again and decide again.
         """
-        rows = await db.fetch_all(_SQL["update_active_memory"], _params(memory) | {"expected_version": expected_version})
+        rows = await db.fetch_all(
+            _SQL["update_active_memory"], _params(memory) | {"expected_version": expected_version}
+        )
         if not rows:
             stored = await self.get_by_id(db, memory.external_id, memory.memory_id)
             raise VersionConflictError(memory.external_id, memory.memory_id, expected_version, stored.version)

@@ -138,11 +138,19 @@ class MemoryChunkRepository:
             "ended_at": ended_at,
         }
         ended = await db.fetch_all(self._sql["end_chunks"], params)
-        revived = await db.fetch_all(self._sql["revive_duplicates"], {"external_id": external_id, "chunk_ids": list(chunk_ids)})
+        revived = await db.fetch_all(
+            self._sql["revive_duplicates"], {"external_id": external_id, "chunk_ids": list(chunk_ids)}
+        )
         return int(ended[0]["chunks"]) - int(revived[0]["chunks"])
 
     async def end_duplicates(
-        self, db: SqlExecutor, external_id: str, duplicates: Sequence[Duplicate], *, recorded_at: datetime, ended_at: datetime
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        duplicates: Sequence[Duplicate],
+        *,
+        recorded_at: datetime,
+        ended_at: datetime,
     ) -> int:
         """End chunks that repeat others; returns how many were live."""
         if not duplicates:
@@ -157,7 +165,9 @@ class MemoryChunkRepository:
         rows = await db.fetch_all(self._sql["end_duplicates"], params)
         return int(rows[0]["chunks"])
 
-    async def rate(self, db: SqlExecutor, external_id: str, ratings: Sequence[ChunkRating], *, tier: Tier | None) -> None:
+    async def rate(
+        self, db: SqlExecutor, external_id: str, ratings: Sequence[ChunkRating], *, tier: Tier | None
+    ) -> None:
         """Store importance and confidence; with `tier`, move the chunks there unless they are longterm."""
         if not ratings:
             return
@@ -180,4 +190,6 @@ class MemoryChunkRepository:
         """
         params = {"external_id": external_id, "memory_id": memory_id, "similarity": similarity, "limit": limit}
         rows = await db.fetch_all(self._sql["find_neighbours"], params)
-        return [Neighbour(**row | {"chunk_id": UUID(row["chunk_id"]), "other_id": UUID(row["other_id"])}) for row in rows]
+        return [
+            Neighbour(**row | {"chunk_id": UUID(row["chunk_id"]), "other_id": UUID(row["other_id"])}) for row in rows
+        ]

@@ -45,7 +45,9 @@ class Weights:
     bm25: float = constants.BM25_WEIGHT
     vector: float = constants.VECTOR_WEIGHT
     # The constant is in units of the undivided sum of the lists.
-    speaker: float = constants.SPEAKER_BOOST * (constants.RRF_K + 1) / (3 * constants.BM25_WEIGHT + 3 * constants.VECTOR_WEIGHT)
+    speaker: float = (
+        constants.SPEAKER_BOOST * (constants.RRF_K + 1) / (3 * constants.BM25_WEIGHT + 3 * constants.VECTOR_WEIGHT)
+    )
     recency: float = constants.RECENCY_WEIGHT
     importance: float = constants.IMPORTANCE_WEIGHT
     confidence: float = constants.CONFIDENCE_WEIGHT

@@ -63,6 +63,8 @@ _START_TIMEOUT_SECONDS: Final = 60.0
 # A stop writes out what is only in memory, up to `shared_buffers`.
 _STOP_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.02
+# How long a program that is given up may go on by itself.
+_GRACE_SECONDS: Final = 1.0
 
 # A socket's path fits 107 bytes on Linux and 103 on macOS (sockaddr_un, less the closing zero).
 _SOCKET_PATH_LIMIT_BYTES: Final = 103
@@ -201,11 +203,12 @@ class EmbeddedPostgres:
         """
         deadline = _Deadline(self._start_timeout_seconds)
         was_user = self._users_lock is not None
-        work = asyncio.ensure_future(asyncio.to_thread(self._join, deadline))
+        # A future, not a task: a loop that shuts down would cancel a task, and the thread would go on unwatched.
+        work = asyncio.get_running_loop().run_in_executor(None, self._join, deadline)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            # A thread cannot be interrupted, but this one sees the mark within moments and leaves what it has joined.
+            # A thread cannot be interrupted, but this one sees the mark, about a second later at most, and leaves.
             deadline.cancelled.set()
             await asyncio.wait([work])
             if work.exception() is None and not was_user:
@@ -244,6 +247,8 @@ class EmbeddedPostgres:
                 with self._start_lock(_Deadline(_STOP_TIMEOUT_SECONDS)) as start_lock:
                     self._leave_locked(start_lock, stop=True)
             except FileNotFoundError:
+                if self._data_dir.exists():
+                    raise
                 _logger.info("the data folder %s is gone; its server ends by itself", self._data_dir)
             finally:
                 self._drop_users_lock()
@@ -572,6 +577,9 @@ class _Cluster:
                 if not deadline.pause():
                     return None
         finally:
+            # Given up in its first moments, `pg_ctl` would leave a server that has not yet written down that it runs.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE_SECONDS)
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

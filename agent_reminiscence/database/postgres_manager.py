@@ -120,11 +120,8 @@ class SqlExecutor:
         self._connection = connection
         self.is_broken = False
 
-    async def fetch_all(self, statement: str, params: Params | None = None, *, prepared: bool = True) -> list[Row]:
+    async def fetch_all(self, statement: str, params: Params | None = None) -> list[Row]:
         """Run `statement` and return its rows.
-
-        Args:
-            prepared: Whether the server keeps the statement's plan; a large one is faster without.
 
         Raises:
             StoreTimeoutError: It ran longer than the statement timeout.
@@ -132,7 +129,7 @@ class SqlExecutor:
         """
         try:
             # The driver refuses an empty mapping.
-            result = await self._connection.execute(statement, params or None, prepared)
+            result = await self._connection.execute(statement, params or None)
             return result.result()
         except DriverError as error:
             raise self._translate(error) from error

@@ -80,43 +80,60 @@ word_ranking AS (
             AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
         ORDER BY indexed_around <@> to_bm25query($(query)p::text, 'memory_chunk_indexed_around_idx')
         LIMIT $(depth)p::int) AS by_around
-), fused AS (
+), fused AS MATERIALIZED (
     SELECT chunk_id,
         sum(CASE WHEN list <= 3 THEN $(bm25_weight)p::float8 ELSE $(vector_weight)p::float8 END / ($(rrf_k)p::float8 + place)) AS share,
         jsonb_object_agg(list, place) AS ranks
     FROM (SELECT * FROM word_ranking UNION ALL SELECT * FROM vector_ranking) AS ranking
     GROUP BY chunk_id
-), named AS (
-    -- The speakers among the names that the query could be naming.
-    SELECT candidate.speaker_key
+), named AS MATERIALIZED (
+    -- The speaker whom the query names, where it names exactly one of those there are.
+    SELECT min(candidate.speaker_key) AS speaker_key
     FROM unnest($(speaker_keys)p::text[]) AS candidate (speaker_key)
     WHERE EXISTS (
         SELECT FROM memory_chunk AS c
         WHERE c.external_id = $(external_id)p AND c.speaker_key = candidate.speaker_key
     )
-), scored AS (
-    SELECT c.*, fused.ranks,
+    HAVING count(*) = 1
+), scored AS MATERIALIZED (
+    SELECT c.chunk_id, fused.ranks,
         (
             -- Divided by the best that the lists a chunk could be in would give it: without vectors it is in three.
             fused.share * ($(rrf_k)p::float8 + 1) / (
-                3 * $(bm25_weight)p::float8 + CASE WHEN EXISTS (
-                    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.chunk_id = c.chunk_id
-                ) AND $(has_vector)p::bool THEN 3 * $(vector_weight)p::float8 ELSE 0 END)
-            + CASE WHEN (SELECT count(*) FROM named) = 1 AND c.speaker_key = (SELECT min(speaker_key) FROM named)
-                THEN $(speaker_boost)p::float8 ELSE 0 END
+                3 * $(bm25_weight)p::float8
+                + CASE WHEN $(has_vector)p::bool AND c.has_vectors THEN 3 * $(vector_weight)p::float8 ELSE 0 END)
+            + CASE WHEN c.speaker_key = (SELECT speaker_key FROM named) THEN $(speaker_boost)p::float8 ELSE 0 END
         ) * (
             1 + $(recency_weight)p::float8 * exp(
                 -ln(2) * greatest(extract(epoch FROM $(now)p::timestamptz - c.start_date)::float8, 0)
-                / ($(recency_half_life_seconds)p::float8))
+                / $(recency_half_life_seconds)p::float8)
             + $(importance_weight)p::float8 * c.importance + $(confidence_weight)p::float8 * c.confidence
         ) / (1 + $(recency_weight)p::float8 + $(importance_weight)p::float8 + $(confidence_weight)p::float8) AS score
     FROM fused
-    JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = fused.chunk_id
+    -- Looked up one by one: joined at the planner's choice, every chunk of the tenant may be read.
+    CROSS JOIN LATERAL (
+        SELECT m.chunk_id, m.speaker_key, m.start_date, m.importance, m.confidence, EXISTS (
+            SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.chunk_id = m.chunk_id
+        ) AS has_vectors
+        FROM memory_chunk AS m
+        WHERE m.external_id = $(external_id)p AND m.chunk_id = fused.chunk_id
+        OFFSET 0
+    ) AS c
+    ORDER BY score DESC, c.chunk_id
+    LIMIT $(limit)p::int
 )
-SELECT s.tier, s.chunk_id, s.memory_id, m.title, s.content, s.score, s.ranks, s.importance, s.confidence, s.start_date,
-    s.end_date, s.recorded_at, s.superseded_at, s.speaker, s.source, s.metadata::text AS metadata, s.memory_version,
-    s.span_start, s.span_end, m.version AS current_version, m.chunk_starts[array_position(m.chunk_ids, s.chunk_id)] AS current_start
-FROM scored AS s
-JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id = s.memory_id
-ORDER BY s.score DESC, s.chunk_id
-LIMIT $(limit)p::int;
+SELECT c.tier, c.chunk_id, c.memory_id, c.title, c.content, scored.score, scored.ranks, c.importance, c.confidence,
+    c.start_date, c.end_date, c.recorded_at, c.superseded_at, c.speaker, c.source, c.metadata, c.memory_version,
+    c.span_start, c.span_end, c.current_version, c.current_start
+FROM scored
+CROSS JOIN LATERAL (
+    SELECT m.tier, m.chunk_id, m.memory_id, a.title, m.content, m.importance, m.confidence, m.start_date, m.end_date,
+        m.recorded_at, m.superseded_at, m.speaker, m.source, m.metadata::text AS metadata, m.memory_version,
+        m.span_start, m.span_end, a.version AS current_version,
+        a.chunk_starts[array_position(a.chunk_ids, m.chunk_id)] AS current_start
+    FROM memory_chunk AS m
+    JOIN active_memory AS a ON a.external_id = $(external_id)p AND a.memory_id = m.memory_id
+    WHERE m.external_id = $(external_id)p AND m.chunk_id = scored.chunk_id
+    OFFSET 0
+) AS c
+ORDER BY scored.score DESC, scored.chunk_id;

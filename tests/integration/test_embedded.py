@@ -383,6 +383,16 @@ async def test_a_cancelled_start_leaves_neither_a_user_nor_a_server(new_data_dir
     assert _postmaster(new_data_dir) is None
 
 
+async def test_a_start_may_be_cancelled_at_any_moment(data_dir: Path) -> None:
+    """Nothing is left running that nobody uses, however far the start had come."""
+    for seconds in (0.0, 0.01, 0.02, 0.04, 0.06, 0.08, 0.12):
+        server = EmbeddedPostgres(data_dir, settings=_FAST)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(server.start(), seconds)
+        await server.stop()
+        assert _postmaster(data_dir) is None
+
+
 async def test_waiting_for_another_start_ends_with_a_clear_error_and_leaves_the_loop_free(new_data_dir: Path) -> None:
     """A process that hangs while it holds the start lock must not hang the others."""
     hanging = await _python(

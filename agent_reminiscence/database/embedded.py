@@ -410,8 +410,7 @@ class _Cluster:
         """Make the cluster beside its place and move it there when it is complete."""
         unfinished = self._folder.with_name("postgres.new")
         for character_type in _CHARACTER_TYPES:
-            if unfinished.exists():
-                shutil.rmtree(unfinished)
+            _remove(unfinished, deadline)
             unfinished.mkdir(mode=0o700)
             if self._account:
                 os.chown(unfinished, self._account.uid, self._account.gid)
@@ -639,6 +638,18 @@ def _try_lock(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _remove(folder: Path, deadline: _Deadline) -> None:
+    while folder.exists():
+        try:
+            shutil.rmtree(folder)
+        except PermissionError:
+            raise
+        except OSError:
+            # A process that a killed creation has left behind is just removing its own files.
+            if not deadline.pause():
+                raise
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,0 +1,115 @@
+# Each target sets up what it needs: a virtual environment in .venv, from the pinned and hashed requirements/.
+# Another interpreter: make test PYTHON=/path/to/python3.12
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python -m
+INSTALL := $(RUN) pip install --quiet
+
+# Each stamp stands for what is installed; it is made again when a pin or the project's metadata changes.
+RUNTIME := $(VENV)/.runtime
+TEST := $(VENV)/.test
+BENCH := $(VENV)/.bench
+DEV := $(VENV)/.dev
+
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+.PHONY: help
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: demo
+demo: $(RUNTIME) ## Remember and recall, with no server, no key and no model.
+	@$(BIN)/agent-reminiscence demo
+
+.PHONY: test
+test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings. PYTEST_ARGS="-k name"
+# A file stays on one worker: a later block of a document uses the names of an earlier one.
+	@$(RUN) pytest -n auto --dist loadfile $(PYTEST_ARGS)
+
+.PHONY: check
+check: check-format check-lint check-types check-imports check-project docs ## Check all that needs no test run.
+
+.PHONY: check-format
+check-format: $(DEV)
+	@echo "check: format"
+	@$(RUN) ruff format --check .
+
+.PHONY: check-lint
+check-lint: $(DEV)
+	@echo "check: lint"
+	@$(RUN) ruff check --quiet .
+
+.PHONY: check-types
+check-types: $(DEV)
+	@echo "check: types"
+	@$(RUN) mypy
+
+.PHONY: check-imports
+check-imports: $(DEV)
+	@echo "check: imports point down"
+	@$(BIN)/lint-imports --no-logo
+
+.PHONY: check-project
+check-project: $(DEV)
+	@echo "check: dependencies, licences, repository, wheel"
+	@$(BIN)/python scripts/check_dependencies.py
+	@$(BIN)/python scripts/check_licences.py
+	@$(BIN)/python scripts/check_repository.py
+	@$(BIN)/python scripts/check_wheel.py
+
+.PHONY: check-slim
+check-slim: $(RUNTIME) ## Install without the embedded parts, as documented, and import every module.
+	@$(BIN)/python scripts/check_slim.py
+
+.PHONY: docs
+docs: $(DEV) ## Build the documentation into site/; a dead link is an error.
+	@echo "check: docs"
+	@$(RUN) zensical build --strict --clean
+
+.PHONY: format
+format: $(DEV) ## Format the code and apply the linter's safe fixes.
+	@$(RUN) ruff check --quiet --fix --exit-zero .
+	@$(RUN) ruff format .
+
+.PHONY: bench-locomo
+bench-locomo: bench-data $(BENCH) ## Measure recall on real conversations. DATA=folder
+	@$(BIN)/python benchmarks/locomo.py --data "$(DATA)" $(BENCH_ARGS)
+
+.PHONY: bench-data
+bench-data:
+	@test -n "$(DATA)" || { echo "bench-locomo needs the conversations: make bench-locomo DATA=/path/to/folder" >&2; exit 2; }
+	@test -e "$(DATA)" || { echo "bench-locomo: DATA=$(DATA) does not exist" >&2; exit 2; }
+
+.PHONY: bench-latency
+bench-latency: $(BENCH) ## Measure the four methods beside their bare statements.
+	@$(BIN)/python benchmarks/latency.py $(BENCH_ARGS)
+
+.PHONY: requirements
+requirements: | $(BIN)/python ## Pin the newest allowed versions again, with hashes.
+	@$(INSTALL) "uv>=0.9.8,<1"
+	@$(BIN)/python scripts/pin_requirements.py
+
+.PHONY: clean
+clean: ## Remove what the other targets made.
+	rm -rf $(VENV) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+$(BIN)/python:
+	@sh scripts/make_venv.sh $(VENV) $(PYTHON)
+
+$(RUNTIME): requirements/runtime.txt requirements/build.txt pyproject.toml | $(BIN)/python
+	@echo "Installing the package and its dependencies into $(VENV) …"
+	@$(INSTALL) --require-hashes -r requirements/runtime.txt -r requirements/build.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(TEST) $(BENCH) $(DEV): $(VENV)/.%: requirements/%.txt $(RUNTIME)
+	@echo "Installing requirements/$*.txt into $(VENV) …"
+	@$(INSTALL) --require-hashes -r $<
+	@touch $@

@@ -1,0 +1,116 @@
+"""Runs the Python in README.md, in docs/ and in docstrings, and lets a skipped test fail a run.
+
+Blocks of one document share their names, as they do for a reader who follows it from top to bottom.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sybil import Sybil
+from sybil.evaluators.python import PythonEvaluator, pad
+from sybil.parsers.markdown import CodeBlockParser, SkipParser
+from sybil.parsers.rest import DocTestParser
+
+if TYPE_CHECKING:
+    from sybil import Example
+
+_PREFIX = "REMINISCENCE_"
+_PLACE = "__place__"
+_RUNNER = "__runner__"
+
+
+class _Place:
+    """A folder and an environment of its own for one document, so that no example touches the reader's memories."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="reminiscence-docs-"))
+        # Started by root, the embedded server runs as a user of its own, who has to get in.
+        self._folder.chmod(0o755)
+        self._previous_folder = Path.cwd()
+        self._previous_settings = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
+        self._replace_settings({f"{_PREFIX}DATA_DIR": str(self._folder / "data")})
+        # A `.env` of the checkout is read from the working folder.
+        os.chdir(self._folder)
+
+    def leave(self) -> None:
+        os.chdir(self._previous_folder)
+        self._replace_settings(self._previous_settings)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @staticmethod
+    def _replace_settings(settings: dict[str, str]) -> None:
+        for name in [name for name in os.environ if name.startswith(_PREFIX)]:
+            del os.environ[name]
+        os.environ.update(settings)
+
+
+class _AwaitingEvaluator(PythonEvaluator):
+    """Evaluates a block in which `await` and `async with` may stand at the top level, on one loop per document."""
+
+    def __call__(self, example: Example) -> None:
+        source = pad(example.parsed, example.line + example.parsed.line_offset)
+        code = compile(source, example.path, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        result = eval(code, example.namespace)  # noqa: S307 - the documents are our own
+        if inspect.iscoroutine(result):
+            example.namespace.setdefault(_RUNNER, asyncio.Runner()).run(result)
+
+
+def _enter(namespace: dict[str, Any]) -> None:
+    namespace[_PLACE] = _Place()
+
+
+def _leave(namespace: dict[str, Any]) -> None:
+    try:
+        if runner := namespace.pop(_RUNNER, None):
+            runner.close()
+    finally:
+        namespace.pop(_PLACE).leave()
+
+
+_documents = Sybil(
+    parsers=[CodeBlockParser(language="python", evaluator=_AwaitingEvaluator()), SkipParser()],
+    patterns=["README.md", "docs/*.md", "docs/*/*.md"],
+    setup=_enter,
+    teardown=_leave,
+)
+_docstrings = Sybil(
+    parsers=[DocTestParser(), CodeBlockParser(language="python", evaluator=_AwaitingEvaluator()), SkipParser()],
+    patterns=["agent_reminiscence/*.py", "agent_reminiscence/**/*.py"],
+    setup=_enter,
+    teardown=_leave,
+)
+
+pytest_collect_file = (_documents + _docstrings).pytest()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--fail-on-skip`, for runs in which nothing may be missing unnoticed."""
+    parser.addoption("--fail-on-skip", action="store_true", help="a skipped test fails the run")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run over skipped tests when `--fail-on-skip` asks for it."""
+    if _forbidden_skips(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say why a run without a failed test has failed."""
+    if skips := _forbidden_skips(config):
+        terminalreporter.write_line(f"FAILED: {skips} skipped, and --fail-on-skip allows none", red=True)
+
+
+def _forbidden_skips(config: pytest.Config) -> int:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not config.getoption("--fail-on-skip"):
+        return 0
+    return len(reporter.stats.get("skipped", []))

@@ -1,0 +1,89 @@
+"""Compare what pyproject.toml declares with what the package imports and with what requirements/ pins.
+
+A dependency that nothing imports, an import that nothing declares, and a pin outside its range are errors.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "agent_reminiscence"
+REQUIREMENTS = ROOT / "requirements"
+PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
+
+
+def main() -> None:
+    """Print every disagreement; exit with 1 when there is one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = [Requirement(text) for text in project["project"]["dependencies"]]
+    groups = [Requirement(text) for group in project["dependency-groups"].values() for text in group]
+
+    problems = [
+        *_compare_imports(declared),
+        *_compare_pins(declared, "runtime"),
+        *_compare_pins(declared + groups, "dev"),
+    ]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        sys.exit(1)
+    print(f"{len(declared)} dependencies: declared, imported and pinned")
+
+
+def _compare_imports(declared: list[Requirement]) -> Iterator[str]:
+    distributions = packages_distributions()
+    imported: set[str] = set()
+    for module in _imported_modules():
+        names = {canonicalize_name(name) for name in distributions.get(module, [])}
+        imported |= names
+        if not names:
+            yield f"{PACKAGE} imports {module}, which is not installed"
+        elif not names & _names(declared):
+            yield f"{PACKAGE} imports {module}, and pyproject.toml does not declare {' or '.join(sorted(names))}"
+    for name in sorted(_names(declared) - imported):
+        yield f"pyproject.toml declares {name}, and {PACKAGE} never imports it"
+
+
+def _imported_modules() -> list[str]:
+    """Top-level names of what the package imports, without itself and the standard library."""
+    found: set[str] = set()
+    for path in (ROOT / PACKAGE).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                found.add(node.module.partition(".")[0])
+            # A package may be used for the files it carries, without importing it.
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("find_spec"):
+                found |= {str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)}
+    return sorted(found - sys.stdlib_module_names - {PACKAGE})
+
+
+def _compare_pins(declared: list[Requirement], file: str) -> Iterator[str]:
+    text = (REQUIREMENTS / f"{file}.txt").read_text(encoding="utf-8")
+    pins = {canonicalize_name(match["name"]): match["version"] for match in PIN.finditer(text)}
+    for requirement in declared:
+        version = pins.get(canonicalize_name(requirement.name), "nothing")
+        if version == "nothing" or version not in requirement.specifier:
+            yield f"requirements/{file}.txt pins {version} for {requirement}; run: make requirements"
+
+
+def _names(requirements: Iterable[Requirement]) -> set[str]:
+    return {canonicalize_name(requirement.name) for requirement in requirements}
+
+
+if __name__ == "__main__":
+    main()

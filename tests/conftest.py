@@ -9,22 +9,22 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
-from agent_reminiscence.database.schema import SchemaParameters, prepare_embedded
-from agent_reminiscence.services.embedders import HashEmbedder, WordLlamaEmbedder
+from agent_reminiscence.database.schema import SchemaParameters, migrate
+from agent_reminiscence.services.embedders import Embedder, HashEmbedder, WordLlamaEmbedder
 
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.
 TEST_PARTITIONS = 4
 TEST_DIMENSION = 64
-_TEMPLATE = "reminiscence"
 
 
 class TestServer:
-    """The embedded server of this test process and its template database."""
+    """The embedded server of this test process."""
 
     __test__ = False
 
@@ -44,15 +44,30 @@ class TestServer:
             host=self.address.host, port=self.address.port, user=EMBEDDED_LOGIN, database=database
         )
 
-    async def create_database(self, template: str = _TEMPLATE) -> str:
-        """A copy of `template`; returns its name."""
+    async def create_empty_database(self) -> str:
+        """A database without our schema; returns its name."""
         self._databases += 1
         name = f"test_{self._databases}"
         admin = await open_connection(self.administrator("postgres"))
         try:
-            await admin.execute_script(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
+            await admin.execute_script(f"CREATE DATABASE {name}")
         finally:
             admin.close()
+        return name
+
+    async def create_database(self, embedder: Embedder | None = None) -> str:
+        """A database with the schema for `embedder` (`HashEmbedder` if None) and no memory; returns its name.
+
+        Each is made by `migrate`, not copied from a template: pg_textsearch before 1.3 keeps what was indexed since the
+        server started by the number of the index alone, and copies have the same numbers.
+        """
+        embedder = embedder or HashEmbedder(TEST_DIMENSION)
+        name = await self.create_empty_database()
+        await migrate(
+            self.administrator(name),
+            login=EMBEDDED_LOGIN,
+            parameters=SchemaParameters(TEST_PARTITIONS, embedder.dimension, embedder.model_name),
+        )
         return name
 
     async def drop_database(self, name: str) -> None:
@@ -66,16 +81,17 @@ class TestServer:
 
 @pytest.fixture(scope="session")
 def test_server() -> Iterator[TestServer]:
-    """One embedded server for this process, with the schema in its template database."""
-    # Not pytest's own folder: the server runs as another user when the tests run as root.
+    """One embedded server for this process, with the application's login and no database of ours."""
     folder = Path(tempfile.mkdtemp(prefix="reminiscence-test-"))
     server = EmbeddedPostgres(folder / "data", settings={"fsync": "off", "shared_buffers": "64MB"})
 
     async def start() -> ServerAddress:
         address = await server.start()
-        settings = ConnectionSettings(host=address.host, port=address.port, user=address.superuser, database="postgres")
-        embedder = HashEmbedder(TEST_DIMENSION)
-        await prepare_embedded(settings, SchemaParameters(TEST_PARTITIONS, embedder.dimension, embedder.model_name))
+        admin = await open_connection(TestServer(address).administrator("postgres"))
+        try:
+            await admin.execute_script(f"CREATE ROLE {EMBEDDED_LOGIN} LOGIN NOSUPERUSER NOBYPASSRLS NOINHERIT")
+        finally:
+            admin.close()
         return address
 
     try:
@@ -134,21 +150,7 @@ async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
 @pytest.fixture
 async def wordllama_memory(test_server: TestServer) -> AsyncIterator[AgentMem]:
     """A memory with the bundled embedder, on a database of its own."""
-    embedder = WordLlamaEmbedder()
-    name = await _database_for(test_server, embedder.model_name, embedder.dimension)
-    async with AgentMem(Config(postgres_dsn=dsn(test_server.login(name)))) as opened:  # type: ignore[arg-type]
+    name = await test_server.create_database(WordLlamaEmbedder())
+    async with AgentMem(Config(postgres_dsn=SecretStr(dsn(test_server.login(name))))) as opened:
         yield opened
     await test_server.drop_database(name)
-
-
-async def _database_for(test_server: TestServer, model_name: str, dimension: int) -> str:
-    """A database whose schema is made for another embedder than the template's."""
-    from agent_reminiscence.database.schema import migrate
-
-    name = await test_server.create_database("template1")
-    await migrate(
-        test_server.administrator(name),
-        login=EMBEDDED_LOGIN,
-        parameters=SchemaParameters(TEST_PARTITIONS, dimension, model_name),
-    )
-    return name

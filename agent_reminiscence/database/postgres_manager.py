@@ -215,7 +215,30 @@ class PostgresManager:
             " WHERE extname IN ('vector', 'pg_textsearch') ORDER BY 1"
         )
         self._search_path = ", ".join([SCHEMA_NAME, *(row["name"] for row in rows if row["name"] != SCHEMA_NAME)])
+        await self._restore_text_indexes(connection)
         self._idle.append(connection)
+
+    async def _open(self) -> SqlExecutor:
+        connection = await open_connection(self._settings)
+        await self._restore_text_indexes(connection)
+        return connection
+
+    async def _restore_text_indexes(self, connection: SqlExecutor) -> None:
+        """Have the BM25 indexes built again if the server has restarted since that was done last.
+
+        A restart ends every connection, so asking on each new one comes before anything else can read or write. It may
+        take seconds for a large database; the statement timeout does not apply.
+        """
+        try:
+            await connection.execute_script("BEGIN")
+            await connection.set_local({"role": APP_ROLE, "search_path": self._search_path, "statement_timeout": "0"})
+            row = await connection.fetch_one("SELECT restore_text_indexes() AS indexes")
+            await connection.execute_script("COMMIT")
+        except BaseException:
+            connection.close()
+            raise
+        if row is not None and row["indexes"]:
+            _logger.info("built %d BM25 indexes again after a restart of the server", row["indexes"])
 
     async def close(self) -> None:
         """Close the idle connections; those in use are closed when they come back."""
@@ -306,7 +329,7 @@ class PostgresManager:
         """A connection with a transaction begun. One that died while idle is replaced: nothing ran on it yet."""
         while True:
             reused = bool(self._idle)
-            connection = self._idle.pop() if reused else await open_connection(self._settings)
+            connection = self._idle.pop() if reused else await self._open()
             begun = False
             try:
                 await connection.execute_script(begin)

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, cast
+from typing import Any, BinaryIO, Final, Literal
 
 from agent_reminiscence.config.constants import (
     MAX_CONTENT_CHARACTERS,
@@ -67,7 +67,7 @@ class SourceFile:
 
     Attributes:
         path: Where it is read from.
-        name: What messages and `metadata["file"]` call it.
+        name: What messages call it.
         title: The title of what has none in the file itself.
         modified_at: Stands in for a time where the file says none; None is the moment of the import.
     """
@@ -77,6 +77,11 @@ class SourceFile:
     format: Format
     title: str
     modified_at: datetime | None
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What a memory keeps of its file: the name, not the folders, which say more about a machine than a text."""
+        return {"file": Path(self.name).name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,7 @@ def _source(path: Path, file_format: Format | None) -> SourceFile | Refusal:
 
 def _format_of(path: Path) -> Format | None:
     ending = path.suffix.removeprefix(".").lower()
-    return cast("Format", ending) if ending in FORMATS else None
+    return next((known for known in FORMATS if known == ending), None)
 
 
 def shown(path: Path) -> str:
@@ -199,7 +204,7 @@ def _read_document(source: SourceFile, file: BinaryIO) -> Iterator[ImportedMemor
         yield ImportedMemory(
             title=_part_title(title, number),
             content=validation.content(part),
-            metadata={"file": source.name},
+            metadata=source.metadata,
             occurred_at=source.modified_at,
         )
 
@@ -275,8 +280,14 @@ def _part_title(title: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """One message of a chat; without text it only says that the conversation is there."""
+    """One message of a chat.
 
+    Attributes:
+        group: The conversation it belongs to, in this file; None for the file's only one.
+        conversation: The id of that conversation; None where it has none.
+    """
+
+    group: str | None
     conversation: str | None
     title: str | None
     speaker: str
@@ -351,7 +362,7 @@ class _Conversations:
                 continue
             part = self._part(message)
             if not part.takes(label + piece, turn):
-                yield self._finish(message.conversation)
+                yield self._finish(message.group)
                 part = self._part(message)
             before = part.size
             part.add(label + piece, turn, message.said_at)
@@ -365,22 +376,22 @@ class _Conversations:
             yield self._finish(next(iter(self._open)))
 
     def _part(self, message: _Message) -> _OpenPart:
-        key = message.conversation
-        part = self._open.get(key)
+        group = message.group
+        part = self._open.get(group)
         if part is None:
-            title = message.title or (self._source.title if key is None else f"{self._source.title}: {key}")
-            part = _OpenPart(title, key, self._finished_parts.get(key, 0) + 1)
-            self._open[key] = part
-        self._open.move_to_end(key)
+            title = message.title or (self._source.title if group is None else f"{self._source.title} {group}")
+            part = _OpenPart(title, message.conversation, self._finished_parts.get(group, 0) + 1)
+            self._open[group] = part
+        self._open.move_to_end(group)
         return part
 
-    def _finish(self, key: str | None) -> ImportedMemory:
-        part = self._open.pop(key)
+    def _finish(self, group: str | None) -> ImportedMemory:
+        part = self._open.pop(group)
         self._size -= part.size
-        self._finished_parts[key] = part.number
+        self._finished_parts[group] = part.number
         silent, self._silent = self._silent, 0
         content = validation.content("".join(part.texts))
-        metadata = {"file": self._source.name, "turns": part.turns}
+        metadata = {**self._source.metadata, "turns": part.turns}
         return ImportedMemory(
             title=_part_title(part.title, part.number),
             content=content,
@@ -405,9 +416,9 @@ def _jsonl_messages(file: BinaryIO) -> Iterator[_Message]:
         where = f"line {number}"
         if not line.strip():
             continue
-        value = _parse_json(line, where, first_line=number)
+        value = _parse_json(line.rstrip(b"\r\n"), where, first_line=number)
         if isinstance(value, dict) and "messages" in value:
-            yield from _conversation(value, where, f"{number}")
+            yield from _conversation(value, where, f"#{number}")
         else:
             yield _message(value, where)
 
@@ -426,7 +437,7 @@ def _json_messages(file: BinaryIO) -> Iterator[_Message]:
         raise InvalidInputError("the file holds no list of messages, nor an object with 'messages' or 'conversations'")
     for number, item in enumerate(value, start=1):
         if isinstance(item, dict) and "messages" in item:
-            yield from _conversation(item, f"conversation {number}", f"{number}")
+            yield from _conversation(item, f"conversation {number}", f"#{number}")
         else:
             yield _message(item, f"message {number}")
 
@@ -456,15 +467,17 @@ def _conversation(value: Mapping[str, Any], where: str, number: str | None) -> I
     messages = value.get("messages")
     if not isinstance(messages, list):
         raise InvalidInputError(f"{where}: 'messages' is not a list")
-    name = _identity(value, (*_CONVERSATION_KEYS, *_MESSAGE_ID_KEYS), where) or number
+    name = _identity(value, (*_CONVERSATION_KEYS, *_MESSAGE_ID_KEYS), where)
     title = value.get("title")
     if title is not None and not (isinstance(title, str) and title.strip()):
         raise InvalidInputError(f"{where}: 'title' is not text")
     began_at = _time(value, where)
     for position, item in enumerate(messages, start=1):
         message = _message(item, f"{where}, message {position}")
+        conversation = message.conversation or name
         yield _Message(
-            conversation=message.conversation or name,
+            group=conversation or number,
+            conversation=conversation,
             title=None if title is None else _printable(title, where),
             speaker=message.speaker,
             text=message.text,
@@ -485,8 +498,10 @@ def _message(value: Any, where: str) -> _Message:
         )
     if not any(key in value for key in _TEXT_KEYS):
         raise InvalidInputError(f"{where}: the message has no content (or text)")
+    conversation = _identity(value, _CONVERSATION_KEYS, where)
     return _Message(
-        conversation=_identity(value, _CONVERSATION_KEYS, where),
+        group=conversation,
+        conversation=conversation,
         title=None,
         speaker=" ".join(_printable(speaker, where).split()),
         text=_printable(_words(_first(value, _TEXT_KEYS), where), where),
@@ -561,4 +576,7 @@ def parse_time(value: object) -> datetime:
         raise InvalidInputError(f"a {type(value).__name__} is no time; write ISO 8601, or seconds since 1970")
     if abs(value) >= _MILLISECONDS_FROM:
         raise InvalidInputError(f"{value!r} as a time looks like milliseconds; write seconds since 1970")
-    return datetime.fromtimestamp(value, UTC)
+    try:
+        return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise InvalidInputError(f"{value!r} seconds since 1970 lie outside the years 1 to 9999") from None

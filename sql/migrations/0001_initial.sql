@@ -217,6 +217,55 @@ RETURN CASE
         AND (end_date IS NULL OR end_date > as_of OR superseded_at > known_at)
 END;
 
+-- pg_textsearch before 1.3 keeps what it counts of a corpus in shared memory: after a restart or a crash its indexes
+-- return no row, or rank by wrong counts, until they are built again. Here is when that was done last, and the function
+-- that does it where it is needed; every new connection calls it first. Both facts of the fingerprint are needed: a
+-- crash of one backend clears shared memory without a new start of the server.
+CREATE TABLE text_index_build (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    server_started_at timestamptz NOT NULL,
+    memory_cleared_at timestamptz NOT NULL
+);
+
+CREATE FUNCTION restore_text_indexes() RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, reminiscence, pg_temp
+AS $function$
+DECLARE
+    started_at CONSTANT timestamptz := pg_postmaster_start_time();
+    cleared_at CONSTANT timestamptz := coalesce((SELECT stats_reset FROM pg_stat_bgwriter), '-infinity');
+    index_name regclass;
+    restored integer := 0;
+BEGIN
+    IF string_to_array(split_part(current_setting('pg_textsearch.library_version'), '-', 1), '.')::int[] >= ARRAY[1, 3]
+        OR EXISTS (SELECT FROM text_index_build WHERE server_started_at = started_at AND memory_cleared_at = cleared_at)
+    THEN
+        RETURN 0;
+    END IF;
+    -- Whoever comes second waits, and then finds it done.
+    PERFORM pg_advisory_xact_lock('text_index_build'::regclass::oid::bigint);
+    IF EXISTS (SELECT FROM text_index_build WHERE server_started_at = started_at AND memory_cleared_at = cleared_at) THEN
+        RETURN 0;
+    END IF;
+    FOR index_name IN
+        SELECT i.indexrelid::regclass
+        FROM pg_index AS i
+        JOIN pg_class AS c ON c.oid = i.indexrelid
+        JOIN pg_am AS m ON m.oid = c.relam
+        JOIN pg_class AS t ON t.oid = i.indrelid
+        WHERE m.amname = 'bm25' AND c.relkind = 'i' AND t.relnamespace = 'reminiscence'::regnamespace
+            AND pg_relation_size(t.oid) > 0
+        ORDER BY 1
+    LOOP
+        EXECUTE format('REINDEX INDEX %s', index_name);
+        restored := restored + 1;
+    END LOOP;
+    INSERT INTO text_index_build (server_started_at, memory_cleared_at) VALUES (started_at, cleared_at)
+    ON CONFLICT (only_row) DO UPDATE
+    SET server_started_at = EXCLUDED.server_started_at, memory_cleared_at = EXCLUDED.memory_cleared_at;
+    RETURN restored;
+END
+$function$;
+
 CREATE VIEW shortterm_memory_chunk WITH (security_invoker = true) AS
 SELECT external_id, chunk_id, memory_id AS shortterm_memory_id, memory_version, chunk_order, content, speaker, metadata,
     source, importance, confidence, start_date, end_date, recorded_at, superseded_at, duplicate_of
@@ -279,5 +328,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE
 
 REVOKE EXECUTE ON FUNCTION chunk_is_visible(timestamptz, timestamptz, timestamptz, timestamptz, timestamptz, timestamptz)
     FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION restore_text_indexes() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION restore_text_indexes() TO reminiscence_app;
 GRANT EXECUTE ON FUNCTION chunk_is_visible(timestamptz, timestamptz, timestamptz, timestamptz, timestamptz, timestamptz)
     TO reminiscence_app, reminiscence_eraser;

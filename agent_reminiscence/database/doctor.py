@@ -1,0 +1,187 @@
+"""What can be seen of a server and its schema with the rights of whoever looks; it changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from agent_reminiscence.config.constants import (
+    APP_ROLE,
+    ERASER_ROLE,
+    OWNER_ROLE,
+    SCHEDULER_ROLE,
+    SCHEMA_NAME,
+    WORKER_ROLE,
+)
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+
+EXTENSIONS: Final = ("vector", "pg_textsearch")
+ROLES: Final = (APP_ROLE, SCHEDULER_ROLE, WORKER_ROLE, ERASER_ROLE)
+"""What a login takes for one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """Which server it is.
+
+    Attributes:
+        version: `server_version_num`, such as 170010.
+        preloaded: `shared_preload_libraries`; None where this login may not see it.
+        textsearch_loaded: Whether pg_textsearch was loaded when the server started.
+    """
+
+    version: int
+    version_name: str
+    preloaded: str | None
+    textsearch_loaded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionFacts:
+    """An extension: what the server could install, and what this database has."""
+
+    name: str
+    available: str | None
+    installed: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoginFacts:
+    """Who connects, and what that login may do by itself."""
+
+    name: str
+    is_superuser: bool
+    bypasses_row_security: bool
+    creates_roles: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipFacts:
+    """One role of ours and this login's membership in it.
+
+    Attributes:
+        inherits: `inherit_option`: its rights hold outside a transaction that takes it; None is no direct membership.
+        may_set: `set_option`: the login may take the role.
+        has_usage: Whether its rights hold for the login by whatever way, indirect memberships included.
+    """
+
+    role: str
+    exists: bool
+    inherits: bool | None
+    may_set: bool | None
+    has_usage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """One stream as the scheduler sees it."""
+
+    external_id: str
+    live_chunks: int
+    due_at: datetime | None
+
+
+def embedded_server_exists(data_dir: Path) -> bool:
+    """Whether `data_dir` holds the embedded server's files.
+
+    Raises:
+        OSError: The folder cannot be looked into.
+    """
+    return (data_dir / "postgres" / "PG_VERSION").exists()
+
+
+async def read_server(db: SqlExecutor) -> ServerFacts:
+    """Version and loaded libraries of the server."""
+    rows = await db.fetch_all(_SERVER)
+    return ServerFacts(**rows[0])
+
+
+_SERVER = """
+SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_name,
+    (SELECT setting FROM pg_settings WHERE name = 'shared_preload_libraries') AS preloaded,
+    current_setting('pg_textsearch.library_version', true) IS NOT NULL AS textsearch_loaded
+"""
+
+
+async def read_extensions(db: SqlExecutor) -> list[ExtensionFacts]:
+    """The extensions that the schema needs."""
+    rows = await db.fetch_all(_EXTENSIONS, {"names": list(EXTENSIONS)})
+    return [ExtensionFacts(**row) for row in rows]
+
+
+_EXTENSIONS = """
+SELECT wanted.name, a.default_version AS available, a.installed_version AS installed
+FROM unnest($(names)p::text[]) WITH ORDINALITY AS wanted (name, place)
+LEFT JOIN pg_available_extensions AS a ON a.name = wanted.name
+ORDER BY wanted.place
+"""
+
+
+async def read_login(db: SqlExecutor) -> LoginFacts:
+    """The login of this connection."""
+    rows = await db.fetch_all(
+        "SELECT rolname::text AS name, rolsuper AS is_superuser, rolbypassrls AS bypasses_row_security,"
+        " rolcreaterole AS creates_roles FROM pg_roles WHERE rolname = session_user"
+    )
+    return LoginFacts(**rows[0])
+
+
+async def read_memberships(db: SqlExecutor) -> list[MembershipFacts]:
+    """The login's membership in each of our roles, the owner last."""
+    rows = await db.fetch_all(_MEMBERSHIPS, {"names": [*ROLES, OWNER_ROLE]})
+    return [MembershipFacts(**row) for row in rows]
+
+
+# A role may be granted by several grantors, each with options of its own; what one of them allows is allowed.
+_MEMBERSHIPS = """
+SELECT wanted.name AS role, r.oid IS NOT NULL AS exists, m.inherits, m.may_set,
+    coalesce(pg_has_role(session_user, r.oid, 'USAGE'), false) AS has_usage
+FROM unnest($(names)p::text[]) WITH ORDINALITY AS wanted (name, place)
+LEFT JOIN pg_roles AS r ON r.rolname = wanted.name
+LEFT JOIN LATERAL (
+    SELECT bool_or(am.inherit_option) AS inherits, bool_or(am.set_option) AS may_set
+    FROM pg_auth_members AS am
+    JOIN pg_roles AS login ON login.oid = am.member
+    WHERE am.roleid = r.oid AND login.rolname = session_user
+) AS m ON true
+ORDER BY wanted.place
+"""
+
+
+async def has_schema(db: SqlExecutor) -> bool:
+    """Whether this database has our schema with a record of its migrations."""
+    # Not to_regclass: by itself the login may not look into the schema.
+    row = await db.fetch_one(
+        "SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = $(schema)p AND c.relname = 'schema_migration') AS found",
+        {"schema": SCHEMA_NAME},
+    )
+    return row is not None and bool(row["found"])
+
+
+async def read_unprotected_tables(db: SqlExecutor) -> list[str]:
+    """Tables of our schema that hold memory and are not held to row level security, which is none."""
+    rows = await db.fetch_all(_UNPROTECTED, {"schema": SCHEMA_NAME})
+    return [row["name"] for row in rows]
+
+
+_UNPROTECTED = """
+SELECT c.relname::text AS name
+FROM pg_class AS c
+JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'external_id'
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = $(schema)p AND c.relkind IN ('r', 'p')
+    AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
+ORDER BY 1
+"""
+
+
+async def read_streams(store: PostgresManager) -> list[StreamFacts]:
+    """All streams, those with most chunks first."""
+    async with store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
+        rows = await db.fetch_all(
+            "SELECT external_id, live_chunks, due_at FROM memory_stream ORDER BY live_chunks DESC, external_id"
+        )
+    return [StreamFacts(**row) for row in rows]

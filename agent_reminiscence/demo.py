@@ -1,0 +1,361 @@
+"""The demo: a story told to two agents, recalled from three tiers, with every claim checked while it is shown."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from agent_reminiscence.config.constants import TIERS, Tier
+from agent_reminiscence.config.settings import Config
+from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
+from agent_reminiscence.exceptions import MemoryNotFoundError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEEPER: Final = "lighthouse-keeper"
+CLINIC: Final = "clinic-desk"
+
+# The settings that the claims below rest on, whatever the environment says.
+UPDATE_THRESHOLD: Final = 5
+PROMOTION_THRESHOLD: Final = 0.7
+
+
+def _day(month: int, day: int) -> datetime:
+    return datetime(2025, month, day, 10, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation that an agent was part of."""
+
+    title: str
+    held_at: datetime
+    text: str
+
+
+LIGHTHOUSE_SESSIONS: Final = (
+    Session(
+        "First walk through the tower",
+        _day(3, 4),
+        """\
+Ines: The lantern room leaks on the north side, right above the old clockwork.
+Tomas: I counted eleven cracked panes. The glazier in Port Ellory can cut them, but he needs three weeks.
+Ines: Then order them now. What about the stairs?
+Tomas: Steps 41 to 58 are rusted through. Nobody goes above the second landing until they are replaced.
+Ines: Agreed. I would also like to keep the brass fog bell; my grandmother polished it every Sunday.
+Tomas: We keep it. It only needs a new clapper rope.
+""",
+    ),
+    Session(
+        "Money and paint",
+        _day(4, 15),
+        """\
+Tomas: The heritage fund approved 48,000 euros, a little less than we asked for.
+Ines: Enough for the stairs and the glass. What does it mean for the paint?
+Tomas: Two coats instead of three. The harbour office insists on the red band, so we start with that.
+Ines: Marlow offered to lend us his scaffolding until the end of June.
+Tomas: Good, that saves us 2,300 euros. I will call him tonight.
+""",
+    ),
+    Session(
+        "Glass, guests and gulls",
+        _day(5, 20),
+        """\
+Ines: All eleven panes are in, and the lantern room was dry during the storm on Sunday.
+Tomas: And the stairs passed inspection, so guests may go up in groups of six.
+Ines: A pair of herring gulls nests on the gallery. The warden says we must not disturb them before August.
+Tomas: Then the gallery stays closed, and we show the view from the lantern room.
+""",
+    ),
+)
+
+CLINIC_SESSIONS: Final = (
+    Session(
+        "Morning calls",
+        _day(5, 12),
+        """\
+Petra: Mr. Okafor's cat Biscuit needs her second vaccination in the week of June 9.
+Lukas: I put her down for Tuesday at nine. She hates dogs, so no dogs in the waiting room then.
+Petra: And the parrot of the Lindgren family is allergic to the usual antibiotic.
+""",
+    ),
+)
+
+# The plan for the opening, version by version: five updates, the last of which reaches the threshold.
+_PLAN_HEAD: Final = "The lighthouse at Cape Wrenfield opens to guests with a concert by the Ellory Brass Quintet."
+_PLAN_DATE_OLD: Final = "Opening day is Saturday, June 14."
+_PLAN_DATE_NEW: Final = "Opening day is Saturday, June 28, because the paint has to dry."
+_PLAN_GROUPS: Final = "Guests climb the tower in groups of six."
+_PLAN_BOAT: Final = "The ferry Annika brings visitors from Port Ellory every hour."
+_PLAN_LUNCH: Final = "Ines bakes saffron buns; the harbour office pays for the coffee."
+_PLAN_RAIN: Final = "If it rains, the quintet plays in the boathouse."
+PLAN_VERSIONS: Final[tuple[tuple[datetime, tuple[str, ...]], ...]] = (
+    (_day(4, 16), (_PLAN_HEAD, _PLAN_DATE_OLD)),
+    (_day(4, 28), (_PLAN_HEAD, _PLAN_DATE_OLD, _PLAN_BOAT)),
+    (_day(5, 6), (_PLAN_HEAD, _PLAN_DATE_OLD, _PLAN_BOAT, _PLAN_LUNCH)),
+    (_day(5, 21), (_PLAN_HEAD, _PLAN_DATE_OLD, _PLAN_BOAT, _PLAN_LUNCH, _PLAN_GROUPS)),
+    (_day(5, 23), (_PLAN_HEAD, _PLAN_DATE_OLD, _PLAN_BOAT, _PLAN_LUNCH, _PLAN_GROUPS, _PLAN_RAIN)),
+    (_day(5, 30), (_PLAN_HEAD, _PLAN_DATE_NEW, _PLAN_BOAT, _PLAN_LUNCH, _PLAN_GROUPS, _PLAN_RAIN)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Something that the demo says, and whether it turned out to be so."""
+
+    text: str
+    holds: bool
+
+
+class Stage:
+    """Where the demo is shown; does nothing but remember the claims unless a subclass shows them."""
+
+    def __init__(self) -> None:
+        self.claims: list[Claim] = []
+
+    def scene(self, title: str, explanation: str) -> None:
+        """A new part begins."""
+
+    def note(self, text: str) -> None:
+        """Something that is shown and claims nothing."""
+
+    def answer(self, result: RetrievalResult, *, about: str = "") -> None:
+        """The best hit with its source; `about` says more about the question."""
+
+    def claim(self, text: str, holds: bool) -> None:
+        """Something that has been checked."""
+        self.claims.append(Claim(text, holds))
+
+
+def demo_config(data_dir: Path) -> Config:
+    """Settings of the demo, whatever the environment says: the embedded server and the bundled embedder."""
+    return Config(
+        data_dir=data_dir,
+        postgres_dsn=None,
+        embedding_provider="wordllama",
+        embedding_model=None,
+        embedding_dimension=None,
+        active_memory_update_threshold=UPDATE_THRESHOLD,
+        shortterm_promotion_threshold=PROMOTION_THRESHOLD,
+    )
+
+
+async def play(memory: AgentMem, stage: Stage) -> None:
+    """Tell the story to `memory` and show on `stage` what it remembers.
+
+    Raises:
+        ReminiscenceError: The memory does not work at all; a claim that does not hold is noted and raises nothing.
+    """
+    keeper = await _free_id(memory, KEEPER)
+    clinic = await _free_id(memory, CLINIC)
+    await _tell(memory, stage, keeper, clinic)
+    plan = await _plan(memory, stage, keeper)
+    await _ask_each_tier(memory, stage, keeper)
+    await _travel(memory, stage, keeper, plan)
+    await _isolate(memory, stage, keeper, clinic, plan)
+    await _look_into_the_ledger(memory, stage, keeper)
+
+
+async def _free_id(memory: AgentMem, name: str) -> str:
+    """`name`, or with a number where an earlier demo in this data folder has used it."""
+    candidate, number = name, 1
+    while await memory.get_active_memories(candidate):
+        number += 1
+        candidate = f"{name}-{number}"
+    return candidate
+
+
+async def _tell(memory: AgentMem, stage: Stage, keeper: str, clinic: str) -> None:
+    stage.scene(
+        "Two agents listen",
+        "Each session is one memory with the day it was held. It is stored verbatim, cut into utterances and found"
+        " from the moment it is written.",
+    )
+    for external_id, sessions in ((keeper, LIGHTHOUSE_SESSIONS), (clinic, CLINIC_SESSIONS)):
+        for session in sessions:
+            written = await memory.create_active_memory(
+                external_id, session.title, session.text, occurred_at=session.held_at
+            )
+            assert written.write is not None
+            stage.note(
+                f"{external_id}: “{session.title}” ({session.held_at:%d %B %Y}),"
+                f" {written.write.chunks_added} utterances"
+            )
+    found = await memory.retrieve_memories(keeper, "Who offered his scaffolding, and until when?")
+    stage.answer(found)
+    stage.claim(
+        "a question is answered with the words of the session that knew, and names the speaker",
+        _best(found, "Marlow offered to lend us his scaffolding") and found.hits[0].speaker == "Ines",
+    )
+    listed = [one.content for one in await memory.get_active_memories(keeper)]
+    stage.claim(
+        "every session is there, character by character", listed == [session.text for session in LIGHTHOUSE_SESSIONS]
+    )
+
+
+async def _plan(memory: AgentMem, stage: Stage, keeper: str) -> ActiveMemory:
+    stage.scene(
+        "A plan changes until it is consolidated",
+        f"The keeper writes down the opening and updates it. The {UPDATE_THRESHOLD}th update reaches the threshold: the"
+        " plan is consolidated into shortterm memory, and what proved important there is promoted to longterm.",
+    )
+    (written_at, passages), *updates = PLAN_VERSIONS
+    plan = await memory.create_active_memory(
+        keeper, "Opening of the lighthouse", _text(passages), occurred_at=written_at
+    )
+    due: list[bool] = []
+    for written_at, passages in updates:
+        plan = await memory.update_active_memory(
+            keeper, plan.id, content=_text(passages), occurred_at=written_at, expected_version=plan.version
+        )
+        assert plan.write is not None
+        due.append(plan.write.consolidation_due)
+        stage.note(
+            f"version {plan.version} of {written_at:%d %B}, passages: {plan.write.chunks_added} new,"
+            f" {plan.write.chunks_kept} kept, {plan.write.chunks_ended} ended"
+        )
+    stage.claim(
+        f"update {UPDATE_THRESHOLD}, and none before it, made a consolidation due",
+        due == [False] * (UPDATE_THRESHOLD - 1) + [True],
+    )
+    report = await memory.admin.consolidate(keeper, plan.id)
+    stage.claim("it was done within that call: there is nothing left to consolidate", not report[0].consolidated)
+    everything = await memory.retrieve_memories(keeper, "the opening of the lighthouse", limit=50)
+    counts = {tier: sum(hit.tier == tier for hit in everything.hits) for tier in TIERS}
+    stage.note(", ".join(f"{count} chunks {tier}" for tier, count in counts.items()))
+    stage.claim("all three tiers hold chunks now", all(counts.values()))
+    return plan
+
+
+def _text(passages: Sequence[str]) -> str:
+    return "".join(f"{passage}\n\n" for passage in passages)
+
+
+async def _ask_each_tier(memory: AgentMem, stage: Stage, keeper: str) -> None:
+    stage.scene(
+        "Questions, answered from each tier",
+        "One ranking covers all tiers; a question may also be put to one of them. Every answer says where it is from.",
+    )
+    questions: tuple[tuple[Tier, str, str], ...] = (
+        ("active", "Which steps of the stairs are rusted?", "Steps 41 to 58 are rusted through"),
+        ("shortterm", "What happens if it rains?", "the quintet plays in the boathouse"),
+        ("longterm", "Who plays the concert?", "Ellory Brass Quintet"),
+    )
+    for tier, question, words in questions:
+        found = await memory.retrieve_memories(keeper, question, tiers=[tier])
+        stage.answer(found)
+        stage.claim(f"the {tier} tier knows it", _best(found, words) and found.hits[0].tier == tier)
+        anywhere = await memory.retrieve_memories(keeper, question)
+        stage.claim("and so does the search through all tiers", _best(anywhere, words))
+
+
+async def _travel(memory: AgentMem, stage: Stage, keeper: str, plan: ActiveMemory) -> None:
+    stage.scene(
+        "What was true when",
+        "The last update moved the opening. The old date has ended, and is not deleted.",
+    )
+    question = "When is opening day?"
+    now = await memory.retrieve_memories(keeper, question)
+    stage.answer(now)
+    stage.claim("asked now, the new date is the answer", _best(now, "June 28"))
+    stage.claim("and the old one is nowhere among the hits", not any("June 14" in hit.content for hit in now.hits))
+
+    may = _day(5, 10)
+    then = await memory.retrieve_memories(keeper, question, as_of=may)
+    stage.answer(then, about=f"as of {may:%d %B %Y}")
+    old = _hit(then, _PLAN_DATE_OLD)
+    stage.claim(f"as of {may:%d %B}, the old date is the answer", _best(then, "June 14"))
+    stage.claim(
+        "it says from when until when it was true, and which version of the plan said it",
+        old is not None
+        and (old.start_date, old.end_date) == (PLAN_VERSIONS[0][0], PLAN_VERSIONS[-1][0])
+        and old.memory_id == plan.id
+        and old.memory_version == 1,
+    )
+    before = await memory.retrieve_memories(keeper, question, as_of=_day(3, 1))
+    stage.claim("as of the day before the first session, nothing was known", not before.hits)
+
+
+async def _isolate(memory: AgentMem, stage: Stage, keeper: str, clinic: str, plan: ActiveMemory) -> None:
+    stage.scene(
+        "The other agent",
+        "Both agents share a database. Row level security in it shows each one its own rows and nothing else.",
+    )
+    question = "When does the lighthouse open, and who plays the concert?"
+    found = await memory.retrieve_memories(clinic, question, limit=50)
+    own = {one.id for one in await memory.get_active_memories(clinic)}
+    stage.note(f"{clinic} asks the keeper's question and gets {len(found.hits)} passages, none about a lighthouse")
+    stage.claim(
+        f"{clinic} finds nothing of {keeper}'s",
+        all(hit.memory_id in own for hit in found.hits) and plan.id not in own,
+    )
+    stage.claim(
+        f"{clinic} cannot change the plan, even with its id: to {clinic} it does not exist",
+        await _is_unknown(lambda: memory.update_active_memory(clinic, plan.id, content="Closed.")),
+    )
+    biscuit = await memory.retrieve_memories(clinic, "When does Biscuit get her vaccination?")
+    stage.answer(biscuit)
+    stage.claim(f"its own memory {clinic} finds", _best(biscuit, "Biscuit needs her second vaccination"))
+
+
+async def _look_into_the_ledger(memory: AgentMem, stage: Stage, keeper: str) -> None:
+    stage.scene(
+        "The ledger under it all",
+        "Everything above is a projection of one append-only table; each event has its place and its time.",
+    )
+    events = await memory.ledger.read(keeper, limit=1_000)
+    kinds: dict[str, int] = {}
+    for event in events:
+        kinds[event.kind] = kinds.get(event.kind, 0) + 1
+    stage.note(", ".join(f"{count} × {kind}" for kind, count in kinds.items()))
+    stage.claim(
+        "the positions have no gap, and time never runs against them",
+        [event.position for event in events] == list(range(1, len(events) + 1))
+        and all(earlier.recorded_at <= later.recorded_at for earlier, later in pairwise(events)),
+    )
+    stage.claim(
+        "every write above is one event",
+        (kinds.get("memory.created"), kinds.get("memory.updated"))
+        == (len(LIGHTHOUSE_SESSIONS) + 1, len(PLAN_VERSIONS) - 1),
+    )
+
+
+def _best(result: RetrievalResult, words: str) -> bool:
+    """Whether the best hit says `words`."""
+    return bool(result.hits) and words in result.hits[0].content
+
+
+def _hit(result: RetrievalResult, text: str) -> SearchHit | None:
+    return next((hit for hit in result.hits if hit.content.strip() == text), None)
+
+
+async def _is_unknown(write: Callable[[], Awaitable[object]]) -> bool:
+    try:
+        await write()
+    except MemoryNotFoundError:
+        return True
+    return False
+
+
+def failed(claims: Sequence[Claim]) -> list[Claim]:
+    """Claims that do not hold."""
+    return [claim for claim in claims if not claim.holds]
+
+
+async def run(data_dir: Path, stage: Stage) -> float:
+    """Play the demo on the embedded server of `data_dir`.
+
+    Returns:
+        How long it took, in seconds, with starting and stopping the server.
+    """
+    began = time.monotonic()
+    async with AgentMem(demo_config(data_dir)) as memory:
+        await play(memory, stage)
+    return time.monotonic() - began

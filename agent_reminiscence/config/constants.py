@@ -90,8 +90,7 @@ SUMMARY_HITS: Final = 3
 LONG_TEXT_CHARACTERS: Final = 2_000
 # Chunks shorter than this many words are never taken for duplicates: "Thanks!" means something each time.
 DUPLICATE_MIN_WORDS: Final = 6
-# Cosine similarity at which two chunks are compared word by word, and at which they count as recurrence.
-DUPLICATE_CANDIDATE_SIMILARITY: Final = 0.9
+# Cosine similarity from which another chunk counts as a recurrence, and how many count at most.
 RECURRENCE_SIMILARITY: Final = 0.8
 RECURRENCE_NEIGHBOURS: Final = 5
 # importance = the weighted sum of trust, recurrence, specificity and stability, each 0..1; docs/guide/tiers.md
@@ -119,8 +118,6 @@ POSTGRES_MIN_VERSION: Final = 170_000
 PGVECTOR_MIN_VERSION: Final = (0, 8, 0)
 PG_TEXTSEARCH_MIN_VERSION: Final = (0, 6, 0)
 CONNECT_TIMEOUT_SECONDS: Final = 10
-# How often an update is planned anew when another writer came first, before its version conflict is reported.
-MAX_WRITE_ATTEMPTS: Final = 5
 SCHEMA_NAME: Final = "reminiscence"
 OWNER_ROLE: Final = "reminiscence_owner"
 APP_ROLE: Final = "reminiscence_app"

@@ -291,6 +291,7 @@ async def _check_administrator(db: SqlExecutor, login: str) -> None:
     row = await db.fetch_one(
         "SELECT r.rolsuper, r.rolcreaterole, current_user::text AS name,"
         " (SELECT count(*) FROM pg_extension WHERE extname IN ('vector', 'pg_textsearch')) AS extensions,"
+        " (SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()) AS owns_database,"
         " EXISTS (SELECT FROM pg_roles WHERE rolname = $(login)p) AS has_login"
         " FROM pg_roles r WHERE r.rolname = current_user",
         {"login": login},
@@ -304,10 +305,10 @@ async def _check_administrator(db: SqlExecutor, login: str) -> None:
         raise ConfigurationError(
             f"{login!r} is the administrator itself; the application connects as a login of its own"
         )
-    if row["rolsuper"] or (row["rolcreaterole"] and row["extensions"] == 2):
+    if row["rolsuper"] or (row["rolcreaterole"] and row["owns_database"] and row["extensions"] == 2):
         return
     raise ConfigurationError(
-        f"{row['name']!r} may not create roles or extensions; hand the output of"
+        f"{row['name']!r} may not create roles or extensions here, or does not own the database; hand the output of"
         f" `agent-reminiscence migrate --print-sql --login {login}` to an administrator of the database"
     )
 

@@ -8,7 +8,13 @@ from agent_reminiscence.database.repositories.memory_chunk import IndexedForms, 
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryCreated
 from agent_reminiscence.domain.memory import StoredMemory
-from agent_reminiscence.projections.forms import PlacedChunk, fold_name, indexed_forms
+from agent_reminiscence.projections.forms import (
+    PlacedChunk,
+    fold_name,
+    fold_words,
+    indexed_forms,
+    without_speaker,
+)
 from agent_reminiscence.projections.tables import Tables
 
 # What a chunk is worth until a consolidation rates it.
@@ -66,7 +72,7 @@ def new_chunk(event: Event, entry: ChunkEntry, order: int, content: str, forms: 
         span_start=entry.start,
         span_end=entry.end,
         content=content,
-        content_hash=sha256(content.encode()),
+        words_hash=sha256(" ".join(fold_words(without_speaker(content, entry.speaker))).encode()),
         speaker=entry.speaker,
         speaker_key=None if entry.speaker is None else fold_name(entry.speaker),
         metadata=entry.metadata,

@@ -6,6 +6,7 @@ by what was being talked about; with its own words alone it keeps its place for 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from uuid import UUID
 
 from agent_reminiscence.config.constants import WINDOW_AFTER, WINDOW_BEFORE
 from agent_reminiscence.database.repositories.memory_chunk import IndexedForms
+
+# A word, with apostrophes, hyphens and dots inside it.
+WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 
 # Not strftime: its month names follow the machine's locale.
 _MONTHS = (
@@ -51,6 +55,16 @@ def neighbourhood(chunk_ids: Sequence[UUID], place: int) -> tuple[tuple[UUID, ..
     before = tuple(chunk_ids[max(place - WINDOW_BEFORE, 0) : place])
     after = tuple(chunk_ids[place + 1 : place + 1 + WINDOW_AFTER])
     return before, after
+
+
+def fold_words(text: str) -> list[str]:
+    """The words of `text` in order, without case and punctuation: what is compared to find a repetition."""
+    return [word.casefold() for word in WORD.findall(text)]
+
+
+def without_speaker(content: str, speaker: str | None) -> str:
+    """`content` without a leading `Name:` of its speaker, which is no part of what was said."""
+    return content.lstrip().removeprefix(f"{speaker}:").lstrip() if speaker else content
 
 
 def fold_name(name: str) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -12,13 +11,13 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Source, least_trusted
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.memory_chunk import Neighbour
+from agent_reminiscence.database.repositories.memory_chunk import Twin
 from agent_reminiscence.domain.event import ChunkRating, Duplicate, EventKind, MemoryConsolidated
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.projections.forms import fold_name
+from agent_reminiscence.projections.forms import fold_words, without_speaker
 from agent_reminiscence.services.embedding import EmbeddingService
-from agent_reminiscence.services.importance import count_details, importance, same_words
+from agent_reminiscence.services.importance import count_details, importance
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.promotion import PromotionService
 from agent_reminiscence.services.requests import WriteRequest
@@ -63,14 +62,15 @@ class ConsolidationService:
         async with self._store.transaction(external_id, read_only=True) as db:
             memory = await self._tables.active.get_by_id(db, external_id, memory_id)
             chunks = await self._tables.chunks.get_layout(db, external_id, memory_id)
-            neighbours = await self._tables.chunks.find_neighbours(
+            recurrences = await self._tables.chunks.count_similar(
                 db,
                 external_id,
                 memory_id,
                 similarity=constants.RECURRENCE_SIMILARITY,
                 limit=constants.RECURRENCE_NEIGHBOURS,
             )
-        plan = plan_consolidation(memory, chunks, neighbours, generation=self._generation)
+            twins = await self._tables.chunks.find_twins(db, external_id, memory_id)
+        plan = plan_consolidation(memory, chunks, recurrences, twins, generation=self._generation)
         consolidated = memory.consolidated_version < memory.version and await self._apply(
             external_id, plan, least_trusted(chunk.source for chunk in chunks)
         )
@@ -102,71 +102,54 @@ class ConsolidationService:
 
 
 def plan_consolidation(
-    memory: StoredMemory, chunks: Sequence[StoredChunk], neighbours: Sequence[Neighbour], *, generation: int
+    memory: StoredMemory,
+    chunks: Sequence[StoredChunk],
+    recurrences: Mapping[UUID, int],
+    twins: Sequence[Twin],
+    *,
+    generation: int,
 ) -> MemoryConsolidated:
     """What to do with a memory's chunks, without a model.
 
     A chunk that says word for word what a consolidated one of the same speaker says already ends as its duplicate, and
-    the older one gains importance. All others move to shortterm with an importance of their own.
+    the older one gains importance. All others move to shortterm with an importance of their own. Nothing looser than
+    the same words ends a chunk: two sentences that differ in one number are close as vectors and mean different things.
 
     Args:
-        neighbours: Consolidated chunks of other memories close to these, nearest first for each.
+        recurrences: How often what a chunk says was said elsewhere, by chunk id.
+        twins: Older chunks with the same words.
     """
-    near: defaultdict[UUID, list[Neighbour]] = defaultdict(list)
-    for neighbour in neighbours:
-        near[neighbour.chunk_id].append(neighbour)
-
-    ratings: list[ChunkRating] = []
-    duplicates: list[Duplicate] = []
-    reinforced: dict[UUID, ChunkRating] = {}
-    for chunk in chunks:
-        twin = _twin(chunk, near[chunk.chunk_id])
-        if twin is not None and chunk.tier == "active":
-            duplicates.append(Duplicate(id=chunk.chunk_id, duplicate_of=twin.other_id))
-            reinforced[twin.other_id] = ChunkRating(
-                id=twin.other_id, importance=_reinforce(twin.other_importance), confidence=twin.other_confidence
-            )
-        rating = importance(
-            source=chunk.source,
-            recurrences=len(near[chunk.chunk_id]),
-            details=count_details(_without_speaker(chunk)),
-            updates_survived=memory.version - chunk.memory_version,
+    contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
+    repeated = [twin for twin in twins if len(fold_words(contents[twin.chunk_id])) >= constants.DUPLICATE_MIN_WORDS]
+    ratings = [
+        ChunkRating(
+            id=chunk.chunk_id,
+            importance=importance(
+                source=chunk.source,
+                recurrences=recurrences.get(chunk.chunk_id, 0),
+                details=count_details(contents[chunk.chunk_id]),
+                updates_survived=memory.version - chunk.memory_version,
+            ),
+            confidence=chunk.confidence,
         )
-        ratings.append(ChunkRating(id=chunk.chunk_id, importance=rating, confidence=chunk.confidence))
+        for chunk in chunks
+    ]
     return MemoryConsolidated(
         memory_id=memory.memory_id,
         version=memory.version,
         title=memory.title,
         summary=_summary(chunks, {rating.id: rating.importance for rating in ratings}),
         chunks=tuple(ratings),
-        duplicates=tuple(duplicates),
-        reinforced=tuple(reinforced.values()),
+        duplicates=tuple(Duplicate(id=twin.chunk_id, duplicate_of=twin.twin_id) for twin in repeated),
+        reinforced=tuple({twin.twin_id: _reinforced(twin) for twin in repeated}.values()),
         embedding_generation=generation,
     )
 
 
-def _twin(chunk: StoredChunk, near: Sequence[Neighbour]) -> Neighbour | None:
-    speaker_key = None if chunk.speaker is None else fold_name(chunk.speaker)
-    for other in near:
-        if (
-            other.similarity >= constants.DUPLICATE_CANDIDATE_SIMILARITY
-            and other.other_speaker_key == speaker_key
-            and same_words(chunk.content, other.other_content)
-        ):
-            return other
-    return None
-
-
-def _reinforce(value: float) -> float:
-    """One more recurrence halves what its share of the importance still lacks, at most."""
-    return round(min(1.0, value + constants.IMPORTANCE_RECURRENCE / 2), 6)
-
-
-def _without_speaker(chunk: StoredChunk) -> str:
-    """The chunk's words without the `Name:` before them, which is no detail of what was said."""
-    label = f"{chunk.speaker}:"
-    text = chunk.content.lstrip()
-    return text.removeprefix(label).lstrip() if chunk.speaker else text
+def _reinforced(twin: Twin) -> ChunkRating:
+    """The older chunk with one more recurrence, which is worth half of its share of the importance."""
+    raised = round(min(1.0, twin.importance + constants.IMPORTANCE_RECURRENCE / 2), 6)
+    return ChunkRating(id=twin.twin_id, importance=raised, confidence=twin.confidence)
 
 
 def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:

@@ -79,9 +79,7 @@ class EmbeddingService:
         last: UUID | None = None
         while True:
             async with self._store.transaction(external_id) as db:
-                found = await self._vectors.find_missing(
-                    db, external_id, memory_id, after=last, limit=BACKFILL_CHUNKS
-                )
+                found = await self._vectors.find_missing(db, external_id, memory_id, after=last, limit=BACKFILL_CHUNKS)
             if not found:
                 return filled, missing
             texts = dict.fromkeys(text for uncached in found.values() for text in uncached)

@@ -14,8 +14,8 @@ import re
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Source
+from agent_reminiscence.projections.forms import WORD
 
-_WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 _SENTENCE_END = re.compile(r"[.!?…:\n]\s*$")
 
 
@@ -46,7 +46,7 @@ def count_details(text: str) -> int:
     A word that begins a sentence is capitalised anyway and does not count.
     """
     details: set[str] = set()
-    for match in _WORD.finditer(text):
+    for match in WORD.finditer(text):
         word = match.group()
         begins_sentence = match.start() == 0 or bool(_SENTENCE_END.search(text, 0, match.start()))
         if any(character.isdigit() for character in word) or (
@@ -54,16 +54,3 @@ def count_details(text: str) -> int:
         ):
             details.add(word.casefold())
     return len(details)
-
-
-def same_words(first: str, second: str) -> bool:
-    """Whether two texts are the same words in any order, without case and punctuation.
-
-    Deliberately strict: two sentences that differ in one number are close as vectors and mean different things.
-    """
-    words = sorted(_words(first))
-    return len(words) >= constants.DUPLICATE_MIN_WORDS and words == sorted(_words(second))
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(text)]

@@ -162,7 +162,9 @@ class MemoryManager:
             version=memory.version + 1,
             changes=changed,
             chunks=entries,
-            consolidation_due=self._updates_left(memory.version + 1, memory.consolidated_version) == 0,
+            # What was due before and failed is due again.
+            consolidation_due=memory.due_version > memory.consolidated_version
+            or self._updates_left(memory.version + 1, memory.consolidated_version) == 0,
         )
 
     async def _finish(self, memory: StoredMemory, outcome: WriteOutcome) -> ActiveMemory:

@@ -15,14 +15,13 @@ from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS, SearchRepository, SearchRequest, VectorScan
 from agent_reminiscence.domain.retrieval import Citation, Omission, RetrievalResult, SearchHit, Usage
 from agent_reminiscence.exceptions import EmbeddingError
-from agent_reminiscence.projections.forms import fold_name
+from agent_reminiscence.projections.forms import WORD, fold_name
 from agent_reminiscence.services.consolidation import first_sentence
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.tokens import TokenCounter, count_tokens
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
 
-_WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s$|['’]$")
 # A name longer than four words is no speaker's; more candidates than this come from no question.
 _NAME_WORDS = 4
@@ -120,7 +119,7 @@ def name_candidates(query: str) -> list[str]:
     Names are capitalised where the query has capitals at all, so that "will" in "what will she do?" is nobody; a query
     all in lower case may mean any of its words.
     """
-    words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(query)]
+    words = [_POSSESSIVE.sub("", word) for word in WORD.findall(query)]
     cased = any(word[:1].isupper() for word in words)
     candidates: dict[str, None] = {}
     for length in range(1, _NAME_WORDS + 1):
@@ -135,7 +134,7 @@ def name_candidates(query: str) -> list[str]:
 
 def summarise(query: str, hits: Sequence[SearchHit]) -> tuple[str, tuple[Citation, ...]]:
     """The sentence of each of the best hits that shares most words with the query, each with its citation's number."""
-    asked = {word.casefold() for word in _WORD.findall(query)}
+    asked = {word.casefold() for word in WORD.findall(query)}
     sentences: list[str] = []
     citations: list[Citation] = []
     for number, hit in enumerate(hits[: constants.SUMMARY_HITS], start=1):
@@ -148,7 +147,7 @@ def _best_sentence(text: str, asked: set[str]) -> str:
     rest, best, most = text.strip(), "", -1
     while rest:
         sentence = first_sentence(rest)
-        shared = len(asked & {word.casefold() for word in _WORD.findall(sentence)})
+        shared = len(asked & {word.casefold() for word in WORD.findall(sentence)})
         if shared > most:
             best, most = sentence, shared
         rest = rest[len(sentence) :].strip()

@@ -1,19 +1,19 @@
 -- name: add_chunks
 INSERT INTO memory_chunk (
-    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, content_hash,
+    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, words_hash,
     speaker, speaker_key, metadata, indexed_text, indexed_before, indexed_around, source, importance, confidence,
     start_date, end_date, recorded_at, superseded_at, duplicate_of
 )
 SELECT
     $(external_id)p, c.chunk_id, $(memory_id)p, $(memory_version)p, c.chunk_order, c.span_start, c.span_end, 'active',
-    c.content, decode(c.content_hash, 'hex'), c.speaker, c.speaker_key, c.metadata::jsonb, c.indexed_text, c.indexed_before,
+    c.content, decode(c.words_hash, 'hex'), c.speaker, c.speaker_key, c.metadata::jsonb, c.indexed_text, c.indexed_before,
     c.indexed_around, $(source)p, c.importance, c.confidence, $(start_date)p, NULL, $(recorded_at)p, NULL, NULL
 FROM unnest(
     $(chunk_ids)p::uuid[], $(orders)p::int[], $(starts)p::int[], $(ends)p::int[], $(contents)p::text[],
-    $(hashes)p::text[], $(speakers)p::text[], $(speaker_keys)p::text[], $(metadata)p::text[], $(texts)p::text[],
+    $(words_hashes)p::text[], $(speakers)p::text[], $(speaker_keys)p::text[], $(metadata)p::text[], $(texts)p::text[],
     $(befores)p::text[], $(arounds)p::text[], $(importances)p::float8[], $(confidences)p::float8[]
 ) AS c (
-    chunk_id, chunk_order, span_start, span_end, content, content_hash, speaker, speaker_key, metadata, indexed_text,
+    chunk_id, chunk_order, span_start, span_end, content, words_hash, speaker, speaker_key, metadata, indexed_text,
     indexed_before, indexed_around, importance, confidence
 );
 
@@ -110,22 +110,42 @@ SET tier = rated.tier, confidence = rated.confidence
 FROM rated
 WHERE v.external_id = $(external_id)p AND v.chunk_id = rated.chunk_id;
 
--- name: find_neighbours
--- Live consolidated chunks of other memories close to those of this one, nearest first for each.
-SELECT mine.chunk_id, near.chunk_id AS other_id, near.similarity, other.content AS other_content,
-    other.speaker_key AS other_speaker_key, other.importance AS other_importance, other.confidence AS other_confidence
+-- name: count_similar
+-- For each chunk of a memory: how many live consolidated chunks of other memories are close to it, at most `limit`, and
+-- how many have ended as its duplicates.
+SELECT layout.chunk_id,
+    (
+        SELECT count(*) FILTER (WHERE near.similarity >= $(similarity)p::float8)
+        FROM (
+            SELECT 1 - (v.text_vector <=> mine.text_vector) AS similarity
+            FROM chunk_vector_{generation} AS v
+            WHERE v.external_id = $(external_id)p AND v.superseded_at IS NULL AND v.tier <> 'active'
+                AND NOT v.chunk_id = ANY(m.chunk_ids)
+            ORDER BY v.text_vector <=> mine.text_vector
+            LIMIT $(limit)p
+        ) AS near
+    ) AS near,
+    (
+        SELECT count(*)
+        FROM memory_chunk AS d
+        WHERE d.external_id = $(external_id)p AND d.duplicate_of = layout.chunk_id
+    ) AS duplicates
 FROM active_memory AS m
 CROSS JOIN LATERAL unnest(m.chunk_ids) AS layout (chunk_id)
-JOIN chunk_vector_{generation} AS mine ON mine.external_id = m.external_id AND mine.chunk_id = layout.chunk_id
-CROSS JOIN LATERAL (
-    SELECT v.chunk_id, 1 - (v.text_vector <=> mine.text_vector) AS similarity
-    FROM chunk_vector_{generation} AS v
-    WHERE v.external_id = $(external_id)p AND v.superseded_at IS NULL AND v.tier <> 'active'
-        AND NOT v.chunk_id = ANY(m.chunk_ids)
-    ORDER BY v.text_vector <=> mine.text_vector
-    LIMIT $(limit)p
-) AS near
-JOIN memory_chunk AS other ON other.external_id = m.external_id AND other.chunk_id = near.chunk_id
-WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p AND mine.external_id = $(external_id)p
-    AND other.external_id = $(external_id)p AND near.similarity >= $(similarity)p
-ORDER BY mine.chunk_id, near.similarity DESC, near.chunk_id;
+LEFT JOIN chunk_vector_{generation} AS mine
+    ON mine.external_id = $(external_id)p AND mine.chunk_id = layout.chunk_id
+WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
+
+-- name: find_twins
+-- For each new chunk of a memory: the oldest live consolidated chunk of another memory with the same words and speaker
+-- that is trusted no less.
+SELECT DISTINCT ON (mine.chunk_id) mine.chunk_id, other.chunk_id AS twin_id, other.importance, other.confidence
+FROM active_memory AS m
+CROSS JOIN LATERAL unnest(m.chunk_ids) AS layout (chunk_id)
+JOIN memory_chunk AS mine ON mine.external_id = $(external_id)p AND mine.chunk_id = layout.chunk_id
+JOIN memory_chunk AS other ON other.external_id = $(external_id)p AND other.words_hash = mine.words_hash
+WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
+    AND mine.tier = 'active' AND mine.superseded_at IS NULL
+    AND other.tier <> 'active' AND other.superseded_at IS NULL AND other.memory_id <> mine.memory_id
+    AND other.speaker_key IS NOT DISTINCT FROM mine.speaker_key AND other.confidence >= mine.confidence
+ORDER BY mine.chunk_id, other.recorded_at, other.chunk_id;

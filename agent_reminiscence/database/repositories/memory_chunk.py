@@ -34,7 +34,7 @@ class NewChunk:
     span_start: int
     span_end: int
     content: str
-    content_hash: bytes
+    words_hash: bytes
     speaker: str | None
     speaker_key: str | None
     metadata: dict[str, Any]
@@ -44,16 +44,13 @@ class NewChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A consolidated chunk of another memory that is close to `chunk_id`."""
+class Twin:
+    """An older chunk that says with the same words what `chunk_id` says."""
 
     chunk_id: UUID
-    other_id: UUID
-    similarity: float
-    other_content: str
-    other_speaker_key: str | None
-    other_importance: float
-    other_confidence: float
+    twin_id: UUID
+    importance: float
+    confidence: float
 
 
 class MemoryChunkRepository:
@@ -91,7 +88,7 @@ class MemoryChunkRepository:
             "ends": [c.span_end for c in chunks],
             "contents": [c.content for c in chunks],
             # As hexadecimal text: the driver takes bytes in an array for a nested array.
-            "hashes": [c.content_hash.hex() for c in chunks],
+            "words_hashes": [c.words_hash.hex() for c in chunks],
             "speakers": [c.speaker for c in chunks],
             "speaker_keys": [c.speaker_key for c in chunks],
             "metadata": [json.dumps(c.metadata, ensure_ascii=False) for c in chunks],
@@ -180,16 +177,22 @@ class MemoryChunkRepository:
         }
         await db.execute(self._sql["rate_chunks"], params)
 
-    async def find_neighbours(
+    async def count_similar(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, similarity: float, limit: int
-    ) -> list[Neighbour]:
-        """Consolidated chunks of other memories at least `similarity` (cosine) close to this one's.
+    ) -> dict[UUID, int]:
+        """How often what each chunk of a memory says was said elsewhere.
 
-        Returns:
-            At most `limit` for each chunk of the memory, nearest first.
+        Counted are live consolidated chunks of other memories with at least `similarity` (cosine), at most `limit` of
+        them, and chunks that have ended as duplicates of this one.
         """
         params = {"external_id": external_id, "memory_id": memory_id, "similarity": similarity, "limit": limit}
-        rows = await db.fetch_all(self._sql["find_neighbours"], params)
-        return [
-            Neighbour(**row | {"chunk_id": UUID(row["chunk_id"]), "other_id": UUID(row["other_id"])}) for row in rows
-        ]
+        rows = await db.fetch_all(self._sql["count_similar"], params)
+        return {UUID(row["chunk_id"]): row["near"] + row["duplicates"] for row in rows}
+
+    async def find_twins(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[Twin]:
+        """For each active chunk of a memory, the oldest consolidated chunk elsewhere with the same words and speaker.
+
+        One that is trusted less is no twin: it must not stand in for what is trusted more.
+        """
+        rows = await db.fetch_all(self._sql["find_twins"], {"external_id": external_id, "memory_id": memory_id})
+        return [Twin(**row | {"chunk_id": UUID(row["chunk_id"]), "twin_id": UUID(row["twin_id"])}) for row in rows]

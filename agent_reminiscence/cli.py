@@ -13,9 +13,9 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from agent_reminiscence import ActiveMemory, AgentMem, Config, RetrievalResult, SearchHit
     from agent_reminiscence.demo import Stage
     from agent_reminiscence.services.doctor import Diagnosis
-    from agent_reminiscence.services.ingest import ImportedMemory, Refusal, SourceFile
+    from agent_reminiscence.services.ingest import Format, ImportedMemory, Refusal, SourceFile
 
 EXIT_OK = 0
 EXIT_WRONG = 1
@@ -64,6 +64,7 @@ app = App(
     exit_on_error=False,
     print_error=False,
     result_action="return_value",
+    suppress_keyboard_interrupt=False,
 )
 
 
@@ -198,14 +199,22 @@ def ingest(
     a fault is left out as a whole and named at the end, and the exit code is 1. What was imported before is not
     imported again, wherever it lies now.
     """
-    if not paths:
-        raise InvalidInputError("ingest needs a file, a folder or -")
-    with _standard_input(paths, file_format) as sources:
-        return asyncio.run(_ingest(place.config(), external_id, sources, as_json=as_json))
+    from agent_reminiscence.services import validation
+
+    tenant = validation.external_id(external_id)
+    config = place.config()
+    report = _IngestReport()
+    with _sources(paths, file_format) as sources:
+        # Outside the event loop, which would take note of Ctrl-C only when it is over.
+        good = _check_sources(sources, report)
+        if good:
+            asyncio.run(_remember(config, tenant, good, report, as_json=as_json))
+    _report_ingest(report, tenant, as_json=as_json)
+    return EXIT_WRONG if report.refusals else EXIT_OK
 
 
 @contextmanager
-def _standard_input(paths: Sequence[Path], file_format: Any) -> Iterator[list[SourceFile | Refusal]]:
+def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list[SourceFile | Refusal]]:
     """The sources of `paths`; standard input is put into a temporary file, because every source is read twice."""
     import shutil
     import tempfile
@@ -234,61 +243,59 @@ class _IngestReport:
     unchanged: int = 0
     empty_files: int = 0
     silent_messages: int = 0
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def refuse(self, name: str, error: InvalidInputError | OSError) -> None:
+        from agent_reminiscence.services.ingest import Refusal
+
+        reason = error.strerror if isinstance(error, OSError) else None
+        self.refusals.append(Refusal(name, reason or str(error)))
 
 
-async def _ingest(config: Config, external_id: str, sources: Sequence[SourceFile | Refusal], *, as_json: bool) -> int:
-    from agent_reminiscence import AgentMem
-    from agent_reminiscence.services import validation
-    from agent_reminiscence.services.ingest import Refusal, SourceFile, read_memories
-
-    tenant = validation.external_id(external_id)
-    refusals = [source for source in sources if isinstance(source, Refusal)]
-    files = [source for source in sources if isinstance(source, SourceFile)]
-    report = _IngestReport()
-    good: list[SourceFile] = []
-    characters = 0
-    with _progress("Checking", len(files)) as advance:
-        for source in files:
-            length = _check(source, refusals)
-            advance(1)
-            if length:
-                good.append(source)
-                characters += length
-            elif length == 0:
-                report.empty_files += 1
-    if good:
-        with _progress("Remembering", characters) as advance:
-            async with AgentMem(config) as memory:
-                head = await _head(memory, tenant)
-                for source in good:
-                    try:
-                        for item in read_memories(source):
-                            written = await _import(memory, tenant, item, head)
-                            report.added += written is not None
-                            report.unchanged += written is None
-                            report.silent_messages += item.silent_messages
-                            if as_json:
-                                _write_json(_imported(source, item, written))
-                            advance(len(item.content))
-                    except (InvalidInputError, OSError) as error:
-                        refusals.append(Refusal(source.name, _reason(error)))
-    _report_ingest(report, refusals, tenant, as_json=as_json)
-    return EXIT_WRONG if refusals else EXIT_OK
-
-
-def _check(source: SourceFile, refusals: list[Refusal]) -> int | None:
-    """The characters that `source` holds; None, with the reason among `refusals`, where it has a fault."""
+def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestReport) -> dict[SourceFile, int]:
+    """The sources without fault, in order, with the number of characters that they hold."""
     from agent_reminiscence.services.ingest import Refusal, read_memories
 
-    try:
-        return sum(len(item.content) for item in read_memories(source))
-    except (InvalidInputError, OSError) as error:
-        refusals.append(Refusal(source.name, _reason(error)))
-        return None
+    good: dict[SourceFile, int] = {}
+    with _progress("Checking", len(sources)) as advance:
+        for source in sources:
+            if isinstance(source, Refusal):
+                report.refusals.append(source)
+                continue
+            try:
+                characters = sum(len(item.content) for item in read_memories(source))
+            except (InvalidInputError, OSError) as error:
+                report.refuse(source.name, error)
+            else:
+                report.empty_files += characters == 0
+                if characters:
+                    good[source] = characters
+            advance(1)
+    return good
 
 
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+async def _remember(
+    config: Config, tenant: str, sources: Mapping[SourceFile, int], report: _IngestReport, *, as_json: bool
+) -> None:
+    from agent_reminiscence import AgentMem
+    from agent_reminiscence.services.ingest import read_memories
+
+    with _progress("Remembering", sum(sources.values())) as advance:
+        async with AgentMem(config) as memory:
+            head = await _head(memory, tenant)
+            for source in sources:
+                try:
+                    for item in read_memories(source):
+                        written = await _import(memory, tenant, item, head)
+                        report.added += written is not None
+                        report.unchanged += written is None
+                        report.silent_messages += item.silent_messages
+                        if as_json:
+                            _write_json(_imported(source, item, written))
+                        advance(len(item.content))
+                except (InvalidInputError, OSError) as error:
+                    # The file was right a moment ago, so somebody has changed it since.
+                    report.refuse(source.name, error)
 
 
 async def _head(memory: AgentMem, external_id: str) -> int:
@@ -341,7 +348,8 @@ def _imported(source: SourceFile, item: ImportedMemory, memory_id: str | None) -
     }
 
 
-def _report_ingest(report: _IngestReport, refusals: Sequence[Refusal], tenant: str, *, as_json: bool) -> None:
+def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None:
+    refusals = report.refusals
     if as_json:
         for refusal in refusals:
             _write_json({"file": refusal.name, "status": "refused", "reason": refusal.reason})
@@ -670,7 +678,7 @@ def _complain(message: str) -> None:
 
 
 @contextmanager
-def _progress(description: str, total: int) -> Iterator[Any]:
+def _progress(description: str, total: int) -> Iterator[Callable[[float], None]]:
     """A progress bar on standard error while it is a terminal; gives the function that moves it forward."""
     from rich.console import Console
     from rich.progress import Progress

@@ -173,6 +173,9 @@ async def _free_id(memory: AgentMem, name: str) -> str:
 
 
 async def _tell(memory: AgentMem, stage: Stage, keeper: str, clinic: str) -> None:
+    stage.note(
+        "embedded PostgreSQL, bundled embedder, no model; every line that begins with “holds” was checked just now"
+    )
     stage.scene(
         "Two agents listen",
         "Each session is one memory with the day it was held. It is stored verbatim, cut into utterances and found"

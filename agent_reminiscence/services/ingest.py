@@ -553,8 +553,10 @@ def _printable(text: str, where: str) -> str:
     """`text`, which PostgreSQL can store."""
     if "\x00" in text:
         raise InvalidInputError(f"{where}: a NUL character, which PostgreSQL cannot store")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidInputError(f"{where}: a lone surrogate, which is not Unicode text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"{where}: a lone surrogate, which is not Unicode text") from None
     return text
 
 

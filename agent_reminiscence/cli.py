@@ -282,7 +282,7 @@ async def _remember(
 
     with _progress("Remembering", sum(sources.values())) as advance:
         async with AgentMem(config) as memory:
-            head = await _head(memory, tenant)
+            head = await memory.ledger.head(tenant)
             for source in sources:
                 try:
                     for item in read_memories(source):
@@ -296,25 +296,6 @@ async def _remember(
                 except (InvalidInputError, OSError) as error:
                     # The file was right a moment ago, so somebody has changed it since.
                     report.refuse(source.name, error)
-
-
-async def _head(memory: AgentMem, external_id: str) -> int:
-    """The last position of the stream. Positions have no gaps, so a few looks by doubling and halving find it."""
-
-    async def is_behind(position: int) -> bool:
-        return not await memory.ledger.read(external_id, after=position, limit=1)
-
-    high = 1
-    while not await is_behind(high):
-        high *= 2
-    low = high // 2
-    while low < high:
-        middle = (low + high) // 2
-        if await is_behind(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 async def _import(memory: AgentMem, external_id: str, item: ImportedMemory, head: int) -> str | None:
@@ -670,7 +651,8 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def _write_json(document: Any) -> None:
-    sys.stdout.write(json.dumps(document, ensure_ascii=False, default=str) + "\n")
+    # Escaped to ASCII: whole in any encoding, and nothing in it commands a terminal.
+    sys.stdout.write(json.dumps(document, default=str) + "\n")
 
 
 def _complain(message: str) -> None:

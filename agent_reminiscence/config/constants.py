@@ -42,7 +42,8 @@ MAX_ID_CHARACTERS: Final = 256
 MAX_TITLE_CHARACTERS: Final = 500
 MAX_CONTENT_CHARACTERS: Final = 1_000_000
 MAX_DESCRIPTION_CHARACTERS: Final = 10_000
-MAX_METADATA_BYTES: Final = 65_536
+# Enough for the positions and speakers of some 2,000 turns.
+MAX_METADATA_BYTES: Final = 262_144
 MAX_METADATA_DEPTH: Final = 16
 MAX_EVENT_PAYLOAD_BYTES: Final = 1_048_576
 # Longer than any question; a whole document as a query costs seconds and ranks noise.

@@ -49,7 +49,11 @@ class ConnectionSettings:
         Raises:
             ConfigurationError: A part is missing, or the DSN has a parameter other than host, port and sslmode.
         """
-        parts = urlsplit(dsn)
+        try:
+            parts = urlsplit(dsn)
+        except ValueError:
+            # From None: the message would quote the password.
+            raise ConfigurationError("postgres_dsn is not a URL; percent-encode special characters in it") from None
         options = dict(parse_qsl(parts.query))
         unknown = options.keys() - {"host", "port", "sslmode"}
         if unknown:
@@ -119,6 +123,8 @@ class SqlExecutor:
     def __init__(self, connection: psqlpy.Connection) -> None:
         self._connection = connection
         self.is_broken = False
+        # A failed statement aborts its transaction, and PostgreSQL answers the COMMIT of one with a silent ROLLBACK.
+        self.has_failed = False
 
     async def fetch_all(self, statement: str, params: Params | None = None) -> list[Row]:
         """Run `statement` and return its rows.
@@ -164,6 +170,7 @@ class SqlExecutor:
         self._connection.close()
 
     def _translate(self, error: DriverError) -> StoreError:
+        self.has_failed = True
         reason = _reason(error)
         if _is_disconnect(reason):
             self.is_broken = True
@@ -289,6 +296,10 @@ class PostgresManager:
                 await self._finish(connection, "ROLLBACK")
                 finished = True
                 raise
+            if connection.has_failed:
+                await self._finish(connection, "ROLLBACK")
+                finished = True
+                raise StoreError("a statement of this transaction failed, so all of it was rolled back")
             await self._finish(connection, "COMMIT")
             finished = True
         finally:
@@ -331,6 +342,7 @@ class PostgresManager:
             reused = bool(self._idle)
             connection = self._idle.pop() if reused else await self._open()
             begun = False
+            connection.has_failed = False
             try:
                 await connection.execute_script(begin)
                 await connection.set_local(local)

@@ -50,6 +50,15 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> int:
         recorded_at=event.recorded_at,
     )
 
+    await tables.chunks.respace(
+        db,
+        external_id,
+        {
+            entry.id: placed[order].content
+            for order, entry in enumerate(payload.chunks)
+            if not entry.new and placed[order].content != old_chunks[entry.id].content
+        },
+    )
     # Only chunks whose windows or title changed are indexed again: at most two each side of an edit.
     old_places = {chunk_id: place for place, chunk_id in enumerate(before.chunk_ids)}
     await tables.chunks.reform(

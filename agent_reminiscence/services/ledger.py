@@ -74,6 +74,17 @@ class MemoryLedger:
                 return retried
             return await self._projector.record(db, request.event(request.kind, request.payload, self._clock()))
 
+    async def head(self, external_id: str | int | UUID) -> int:
+        """Position of the last event; 0 where there is none.
+
+        Raises:
+            InvalidInputError: The id is refused.
+            StoreError: The store is away.
+        """
+        tenant = validation.external_id(external_id)
+        async with self._store.transaction(tenant, read_only=True) as db:
+            return await self._ledger.head(db, tenant)
+
     async def read(
         self,
         external_id: str | int | UUID,
@@ -97,10 +108,9 @@ class MemoryLedger:
             StoreError: The store is away.
         """
         tenant = validation.external_id(external_id)
-        if kinds is not None:
-            kinds = [validation.identifier("kind", kind) for kind in kinds]
+        wanted = validation.kinds(kinds)
         page = validation.whole_number("limit", limit, minimum=1, maximum=MAX_LEDGER_PAGE)
         position = validation.whole_number("after", after, minimum=0, maximum=2**63 - 1)
         who = validation.optional_identifier("actor", actor)
         async with self._store.transaction(tenant, read_only=True) as db:
-            return await self._ledger.read(db, tenant, after=position, kinds=kinds, actor=who, limit=page)
+            return await self._ledger.read(db, tenant, after=position, kinds=wanted, actor=who, limit=page)

@@ -310,13 +310,16 @@ def _new_entries(spans: Sequence[TextSpan], metadata: Mapping[str, Any]) -> tupl
 
 
 def _match(content: str, entries: Sequence[ChunkEntry], layout: Sequence[StoredChunk]) -> tuple[ChunkEntry, ...]:
-    """Give an entry the id of an old chunk with the same words and speaker, each at most once, in text order."""
+    """Give an entry the id of an old chunk with the same text and speaker, each at most once, in text order.
+
+    White space around it does not count: what is appended behind a chunk puts a line break at its end.
+    """
     old: defaultdict[tuple[str, str | None], deque[StoredChunk]] = defaultdict(deque)
     for chunk in layout:
-        old[chunk.content, chunk.speaker].append(chunk)
+        old[chunk.content.strip(), chunk.speaker].append(chunk)
     matched = []
     for entry in entries:
-        same = old.get((content[entry.start : entry.end], entry.speaker))
+        same = old.get((content[entry.start : entry.end].strip(), entry.speaker))
         if same:
             chunk = same.popleft()
             matched.append(entry.model_copy(update={"id": chunk.chunk_id, "metadata": chunk.metadata, "new": False}))

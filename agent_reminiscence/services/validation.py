@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast, get_args
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from agent_reminiscence.config.constants import SOURCES, TIERS, Source, Tier
 from agent_reminiscence.domain.event import RESERVED_PREFIX
 from agent_reminiscence.exceptions import InvalidInputError
 
+# Integers of more bits are not spelled out in a message.
+_LARGE_BITS = 128
 # How much of a refused value a message repeats.
 _SHOWN_CHARACTERS = 60
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
@@ -29,8 +32,12 @@ def external_id(value: object) -> str:
             pass
         case str():
             return identifier("external_id", value)
-        case int() | UUID():
+        case UUID():
+            return str(value)
+        case int() if value.bit_length() <= 4 * constants.MAX_ID_CHARACTERS:
             return identifier("external_id", str(value))
+        case int():
+            raise InvalidInputError(f"external_id has more than {constants.MAX_ID_CHARACTERS} digits")
     raise InvalidInputError(f"external_id must be a str, an int or a UUID, not {type(value).__name__}")
 
 
@@ -41,6 +48,8 @@ def identifier(name: str, value: object) -> str:
         raise InvalidInputError(f"{name} must not be empty, as {text!r} is")
     if text != text.strip():
         raise InvalidInputError(f"{name} {_shown(text)} begins or ends with a space; strip it")
+    if not text.isprintable() and any(unicodedata.category(character) == "Cc" for character in text):
+        raise InvalidInputError(f"{name} {_shown(text)} has a control character, such as a line break; remove it")
     return text
 
 
@@ -81,6 +90,8 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
         text: The content they belong to; None where the content is not passed along, and then there may be none.
     """
     checked = metadata(value)
+    if isinstance(checked.get("speaker"), str):
+        _text("metadata['speaker']", checked["speaker"], constants.MAX_ID_CHARACTERS)
     turns = checked.get("turns")
     if turns is None:
         return checked
@@ -98,6 +109,7 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
             )
         if not isinstance(turn.get("speaker"), str | None):
             raise InvalidInputError(f"metadata['turns'][{number}]['speaker'] must be a str or None")
+        _text(f"metadata['turns'][{number}]['speaker']", turn.get("speaker") or "", constants.MAX_ID_CHARACTERS)
         previous = start
     return checked
 
@@ -118,7 +130,7 @@ def json_object(name: str, value: object, max_bytes: int) -> dict[str, Any]:
 
 
 def moment(name: str, value: object) -> datetime:
-    """A time with a zone."""
+    """A time with a zone, in UTC: the same moment in another zone is the same value."""
     if not isinstance(value, datetime):
         raise InvalidInputError(f"{name} must be a datetime, not {type(value).__name__}")
     # Some zones have an offset only on some days, so tzinfo alone is not enough.
@@ -126,7 +138,10 @@ def moment(name: str, value: object) -> datetime:
         raise InvalidInputError(
             f"{name} {value.isoformat()!r} has no time zone; use an aware datetime such as datetime.now(UTC)"
         )
-    return value
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidInputError(f"{name} {value.isoformat()!r} lies outside the years 1 to 9999 in UTC") from None
 
 
 def optional_moment(name: str, value: object) -> datetime | None:
@@ -159,7 +174,9 @@ def whole_number(name: str, value: object, *, minimum: int, maximum: int | None 
         raise InvalidInputError(f"{name} must be a whole number, not {_shown(value)}")
     if value < minimum or (maximum is not None and value > maximum):
         limit = f"at least {minimum:,}" if maximum is None else f"from {minimum:,} to {maximum:,}"
-        raise InvalidInputError(f"{name} must be {limit}, not {value:,}")
+        # An integer of more than 4,300 digits has no spelling.
+        shown = f"{value:,}" if value.bit_length() < _LARGE_BITS else "a far larger number"
+        raise InvalidInputError(f"{name} must be {limit}, not {shown}")
     return value
 
 
@@ -182,6 +199,15 @@ def memory_id(value: object) -> UUID:
 
 def _refuse_memory_id(value: object) -> UUID:
     raise InvalidInputError(f"memory_id must be a UUID such as create_active_memory() returned, not {_shown(value)}")
+
+
+def kinds(value: object) -> list[str] | None:
+    """Kinds of events to read; None is all."""
+    if value is None:
+        return None
+    if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
+        raise InvalidInputError(f"kinds must be a list of kinds of events, not {_shown(value)}")
+    return [identifier("kind", kind) for kind in value]
 
 
 def event_kind(value: object) -> str:
@@ -207,9 +233,12 @@ def _text(name: str, value: object, limit: int) -> str:
         raise InvalidInputError(
             f"{name} has a NUL character at position {value.index(chr(0)):,}, which PostgreSQL cannot store"
         )
-    surrogate = next((place for place, character in enumerate(value) if "\ud800" <= character <= "\udfff"), None)
-    if surrogate is not None:
-        raise InvalidInputError(f"{name} has a lone surrogate at position {surrogate:,}, which is not Unicode text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"{name} has a lone surrogate at position {error.start:,}, which is not Unicode text"
+        ) from None
     return value
 
 
@@ -250,5 +279,9 @@ def _json(name: str, value: object, *, depth: int) -> Any:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:
+        # An integer of more than 4,300 digits has no spelling.
+        text = f"a {type(value).__name__} too large to show"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -27,6 +27,13 @@ JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = layout.
 WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p AND c.external_id = $(external_id)p
 ORDER BY layout.place;
 
+-- name: respace_chunks
+-- The white space around a chunk belongs to it, so that the chunks tile the text; its indexed forms leave it out.
+UPDATE memory_chunk AS c
+SET content = spaced.content
+FROM unnest($(chunk_ids)p::uuid[], $(contents)p::text[]) AS spaced (chunk_id, content)
+WHERE c.external_id = $(external_id)p AND c.chunk_id = spaced.chunk_id;
+
 -- name: reform_chunks
 -- New indexed forms for chunks that stay; their vectors are of the old forms and go.
 WITH form AS (

@@ -105,8 +105,9 @@ word_ranking AS (
             + CASE WHEN c.speaker_key = (SELECT speaker_key FROM named) THEN $(speaker_boost)p::float8 ELSE 0 END
         ) * (
             1 + $(recency_weight)p::float8 * exp(
-                -ln(2) * greatest(extract(epoch FROM $(now)p::timestamptz - c.start_date)::float8, 0)
-                / $(recency_half_life_seconds)p::float8)
+                -- Beyond a thousand half-lives the power has no number and is no different from nothing.
+                -ln(2) * least(1000, greatest(0, extract(epoch FROM $(now)p::timestamptz - c.start_date)::float8
+                    / $(recency_half_life_seconds)p::float8)))
             + $(importance_weight)p::float8 * c.importance + $(confidence_weight)p::float8 * c.confidence
         ) / (1 + $(recency_weight)p::float8 + $(importance_weight)p::float8 + $(confidence_weight)p::float8) AS score
     FROM fused

@@ -79,6 +79,11 @@ class EventLedger:
         params = {"external_id": external_id, "memory_id": str(memory_id), "position": position}
         return [_event(row) for row in await db.fetch_all(_SQL["read_memory_events"], params)]
 
+    async def head(self, db: SqlExecutor, external_id: str) -> int:
+        """Position of the stream's last event; 0 for an unknown stream."""
+        row = await db.fetch_one(_SQL["read_stream"], {"external_id": external_id})
+        return 0 if row is None else int(row["head"])
+
     async def live_chunks(self, db: SqlExecutor, external_id: str) -> int:
         """How many chunks of the stream a search sees now; 0 for an unknown stream."""
         row = await db.fetch_one(_SQL["read_stream"], {"external_id": external_id})

@@ -105,6 +105,16 @@ class MemoryChunkRepository:
         rows = await db.fetch_all(self._sql["layout_chunks"], {"external_id": external_id, "memory_id": memory_id})
         return [StoredChunk.model_validate(row | {"metadata": json.loads(row["metadata"])}) for row in rows]
 
+    async def respace(self, db: SqlExecutor, external_id: str, contents: Mapping[UUID, str]) -> None:
+        """Store the texts of chunks that stay with other white space around them; nothing is indexed anew."""
+        if contents:
+            params = {
+                "external_id": external_id,
+                "chunk_ids": list(contents),
+                "contents": list(contents.values()),
+            }
+            await db.execute(self._sql["respace_chunks"], params)
+
     async def reform(self, db: SqlExecutor, external_id: str, forms: Mapping[UUID, IndexedForms]) -> None:
         """Store new indexed forms of chunks that stay; their vectors are missing until they are made again."""
         if not forms:

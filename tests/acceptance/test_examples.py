@@ -1,0 +1,63 @@
+"""The scripts in examples/, run as a reader runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_EXAMPLES = Path(__file__).parents[2] / "examples"
+_EXPECTED = {
+    "quickstart.py": "answer: Version 2 ships on Monday",
+    "multi_agent.py": "the kitchen on salaries: []",
+    "time_travel.py": "in February: The team meets in room Aspen.",
+}
+
+
+@pytest.fixture(scope="module")
+def data_dir() -> Iterator[Path]:
+    """One data folder for all of them; not pytest's own, which the server's user may not enter."""
+    with tempfile.TemporaryDirectory(prefix="rem-examples-") as folder:
+        yield Path(folder) / "data"
+
+
+def test_every_example_is_run() -> None:
+    """An example that nobody runs goes stale."""
+    assert {path.name for path in _EXAMPLES.glob("*.py")} == _EXPECTED.keys()
+
+
+@pytest.mark.parametrize("name", _EXPECTED)
+def test_an_example_runs_twice_and_says_what_it_should(name: str, data_dir: Path) -> None:
+    """The second run finds the first one's memories and comes to the same end."""
+    outputs = [_run(_EXAMPLES / name, data_dir) for _ in range(2)]
+
+    assert _EXPECTED[name] in outputs[0]
+    assert outputs[0] == outputs[1]
+
+
+def _run(script: Path, data_dir: Path) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("REMINISCENCE_")}
+    finished = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", str(script)],
+        env=environment
+        | {
+            "REMINISCENCE_DATA_DIR": str(data_dir),
+            # Fewer than the default only to be quick: each takes a while to make.
+            "REMINISCENCE_CHUNK_PARTITIONS": "4",
+            "PYTHONPATH": str(_EXAMPLES.parent),
+        },
+        cwd=data_dir.parent,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stderr == ""
+    return finished.stdout

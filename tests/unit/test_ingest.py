@@ -1,0 +1,343 @@
+"""What files are read as, without a database."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS, MAX_METADATA_BYTES, MAX_TITLE_CHARACTERS
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services.ingest import (
+    ImportedMemory,
+    Refusal,
+    SourceFile,
+    find_sources,
+    parse_time,
+    read_memories,
+    split_text,
+)
+
+Reader = Callable[[str, str | bytes], list[ImportedMemory]]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Reader:
+    """Writes a file and reads its memories."""
+
+    def write_and_read(name: str, content: str | bytes) -> list[ImportedMemory]:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return list(read_memories(_source(path)))
+
+    return write_and_read
+
+
+def _source(path: Path) -> SourceFile:
+    (source,) = find_sources([path])
+    assert isinstance(source, SourceFile)
+    return source
+
+
+def _lines(*messages: dict[str, Any]) -> str:
+    return "".join(json.dumps(message) + "\n" for message in messages)
+
+
+def _utterances(memory: ImportedMemory) -> list[tuple[str, str]]:
+    """Speaker and text of each turn, cut out of the content where the metadata says."""
+    turns = memory.metadata["turns"]
+    ends = [turn["start"] for turn in turns[1:]] + [len(memory.content)]
+    return [(turn["speaker"], memory.content[turn["start"] : end]) for turn, end in zip(turns, ends, strict=True)]
+
+
+def test_a_markdown_file_is_one_memory_named_by_its_heading(read: Reader) -> None:
+    """The words are stored as they are; a heading inside a code fence names nothing."""
+    text = "Intro.\n\n```sh\n# not a heading\n```\n\n## Harbour *rules* ##\n\nNo fishing.\n"
+
+    (memory,) = read("rules.md", text)
+
+    assert (memory.title, memory.content) == ("Harbour *rules*", text)
+
+
+def test_a_text_file_is_named_after_its_file(read: Reader) -> None:
+    """`#` begins no heading in plain text."""
+    (memory,) = read("shopping list.txt", "# milk\neggs")
+
+    assert (memory.title, memory.content, memory.metadata) == (
+        "shopping list",
+        "# milk\neggs",
+        {"file": "shopping list.txt"},
+    )
+
+
+def test_a_document_happened_when_its_file_was_changed_last(read: Reader, tmp_path: Path) -> None:
+    """The file's own time is the best there is."""
+    path = tmp_path / "note.txt"
+    path.write_text("a note")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+    (memory,) = read_memories(_source(path))
+
+    assert memory.occurred_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
+def test_a_file_without_words_is_no_memory(read: Reader) -> None:
+    """White space is nothing to remember."""
+    assert read("empty.txt", "") == read("blank.md", " \n\n") == read("empty.jsonl", "\n") == []
+    assert read("empty.json", "") == read("nobody.json", "[]") == []
+
+
+def test_a_text_that_is_too_long_is_cut_at_paragraphs_and_nothing_is_lost(read: Reader) -> None:
+    """The parts are the text again, each within the limit and numbered from the second on."""
+    paragraph = "All work and no play. " * 400 + "\n\n"
+    text = "# Diary\n\n" + paragraph * (2 * MAX_CONTENT_CHARACTERS // len(paragraph) + 10)
+
+    parts = read("diary.md", text)
+
+    assert "".join(part.content for part in parts) == text
+    assert [part.title for part in parts] == ["Diary", "Diary (part 2)", "Diary (part 3)"]
+    assert all(len(part.content) <= MAX_CONTENT_CHARACTERS for part in parts)
+    assert all(part.content.endswith("\n\n") for part in parts)
+
+
+@given(
+    blocks=st.lists(st.text(alphabet="ab \n\r", max_size=40), max_size=8),
+    limit=st.integers(min_value=2, max_value=30),
+)
+def test_pieces_put_together_are_the_text_again(blocks: list[str], limit: int) -> None:
+    """However a text arrives and wherever it is cut, no character is lost, added or moved."""
+    pieces = list(split_text(blocks, limit))
+
+    assert "".join(pieces) == "".join(blocks)
+    assert all(0 < len(piece) <= limit for piece in pieces)
+
+
+def test_a_chat_is_one_memory_with_a_turn_for_each_message(read: Reader) -> None:
+    """Where each utterance begins, who spoke, when, and the message's id can be had from the metadata."""
+    (memory,) = read(
+        "chat.jsonl",
+        _lines(
+            {"speaker": "Ana", "text": "Shall we\nstart?", "timestamp": "2025-03-01T09:00:00+01:00", "id": 7},
+            {"role": "assistant", "content": "Note: yes.", "time": 1_740_816_060},
+        ),
+    )
+
+    assert memory.title == "chat"
+    assert memory.content == "Ana: Shall we\nstart?\nassistant: Note: yes."
+    assert _utterances(memory) == [("Ana", "Ana: Shall we\nstart?\n"), ("assistant", "assistant: Note: yes.")]
+    first, second = memory.metadata["turns"]
+    assert (first["id"], first["time"]) == ("7", "2025-03-01T09:00:00+01:00")
+    assert second["time"] == "2025-03-01T08:01:00+00:00"
+    assert memory.occurred_at == datetime(2025, 3, 1, 8, 0, tzinfo=UTC)
+
+
+def test_messages_of_several_conversations_are_told_apart(read: Reader) -> None:
+    """Each conversation is a memory of its own, also where they alternate."""
+    memories = read(
+        "export.jsonl",
+        _lines(
+            {"role": "user", "content": "Hello", "conversation_id": "a"},
+            {"role": "user", "content": "Good day", "session": 2},
+            {"role": "assistant", "content": "Hi", "conversation_id": "a"},
+        ),
+    )
+
+    assert {memory.conversation_id: memory.content for memory in memories} == {
+        "a": "user: Hello\nassistant: Hi",
+        "2": "user: Good day",
+    }
+    assert {memory.title for memory in memories} == {"export a", "export 2"}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [{"role": "user", "content": "Hello"}],
+        {"messages": [{"role": "user", "content": "Hello"}]},
+        [{"messages": [{"role": "user", "content": "Hello"}]}],
+        {"conversations": [{"messages": [{"role": "user", "content": "Hello"}]}]},
+        [{"role": "user", "content": [{"type": "text", "text": "Hello"}, {"type": "image"}]}],
+    ],
+)
+def test_the_usual_shapes_of_an_export_hold_the_same_chat(read: Reader, document: Any) -> None:
+    """A list of messages, an object with them, many of those, and contents in parts."""
+    (memory,) = read("chat.json", json.dumps(document))
+
+    assert _utterances(memory) == [("user", "user: Hello")]
+
+
+def test_a_conversation_brings_its_title_id_and_time(read: Reader) -> None:
+    """What stands beside the messages is theirs."""
+    (memory,) = read(
+        "chats.jsonl",
+        _lines(
+            {
+                "id": "c-1",
+                "title": "Holiday",
+                "created_at": "2025-07-01",
+                "messages": [{"role": "user", "content": "Sea or mountains?"}],
+            }
+        ),
+    )
+
+    assert (memory.title, memory.conversation_id) == ("Holiday", "c-1")
+    assert memory.occurred_at == datetime(2025, 7, 1, tzinfo=UTC)
+
+
+def test_messages_without_text_are_left_out_and_counted(read: Reader) -> None:
+    """A call of a tool has nothing to remember, but is not lost without a word."""
+    (memory,) = read(
+        "chat.jsonl",
+        _lines(
+            {"role": "assistant", "content": None, "tool_calls": []},
+            {"role": "tool", "content": "  "},
+            {"role": "user", "content": "Thanks"},
+        ),
+    )
+
+    assert (memory.content, memory.silent_messages) == ("user: Thanks", 2)
+
+
+def test_a_chat_with_more_turns_than_metadata_holds_is_cut_between_messages(read: Reader) -> None:
+    """No utterance is lost, and each part passes the checks of a memory."""
+    said = [{"role": "user", "content": f"Message {number}", "id": f"message-{number:05}"} for number in range(3_000)]
+
+    parts = read("long.jsonl", _lines(*said))
+
+    assert len(parts) > 1
+    assert parts[1].title == "long (part 2)"
+    assert [text.strip() for part in parts for _, text in _utterances(part)] == [f"user: {m['content']}" for m in said]
+    assert all(len(json.dumps(part.metadata).encode()) <= MAX_METADATA_BYTES for part in parts)
+
+
+def test_a_message_that_is_too_long_keeps_its_speaker_in_every_part(read: Reader) -> None:
+    """The parts of one message are all by the one who wrote it."""
+    text = "word " * (MAX_CONTENT_CHARACTERS // 4)
+
+    parts = read("chat.json", json.dumps([{"speaker": "Bo", "content": text}]))
+
+    assert len(parts) == 2
+    assert "".join(part.content.removeprefix("Bo: ") for part in parts) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.jsonl", '{"role": "user", "content": "ok"}\n{"role": "user"', r"line 2, column \d+: this is not JSON"),
+        ("a.jsonl", '{"role": "user", "content": "ok"}\n\n{"content": "who?"}', "line 3: the message has no speaker"),
+        ("a.jsonl", '{"role": "user", "body": "?"}', r"line 1: the message has no content"),
+        ("a.jsonl", '{"role": "user", "content": 7}', "line 1: the content is neither text nor"),
+        ("a.jsonl", '"just text"', "line 1: a message must be an object"),
+        ("a.jsonl", '{"role": "u", "text": "x", "time": "noon"}', "line 1: 'noon' is no time"),
+        ("a.jsonl", '{"role": "u", "text": "x", "time": 1740816060000}', "line 1: .* looks like milliseconds"),
+        ("a.jsonl", '{"role": "u", "text": "x", "time": NaN}', "line 1: a float is no time"),
+        ("a.jsonl", '{"role": "u", "text": "a\\u0000b"}', "line 1: a NUL character"),
+        ("a.jsonl", '{"role": "u", "text": "\\ud800"}', "line 1: a lone surrogate"),
+        ("a.jsonl", b'{"role": "u", "text": "x"}\n{"role": "u", "text": "\xff"}', "line 2: this is not UTF-8"),
+        ("a.json", '[\n{"role": "user" "content": "x"}]', "line 2, column 17: this is not JSON"),
+        ("a.json", '[{"role": "u", "text": "x"}, {"role": "u"}]', "message 2: the message has no content"),
+        ("a.json", '{"chat": []}', "'messages' is not a list"),
+        ("a.json", '"text"', "the file holds no list of messages"),
+        ("a.json", "[" * 100_000, "cannot be read as JSON|this is not JSON"),
+        ("a.txt", b"one\ntwo\nthr\xe9\xe9", "line 3: this is not UTF-8"),
+        ("a.md", "one\ntwo \x00", "line 2: a NUL character"),
+    ],
+)
+def test_a_fault_names_its_line_and_what_is_wrong(read: Reader, name: str, content: str | bytes, reason: str) -> None:
+    """Whoever has to mend a file knows where to look."""
+    with pytest.raises(InvalidInputError, match=reason):
+        read(name, content)
+
+
+def test_the_key_belongs_to_the_words_and_not_to_the_file(read: Reader) -> None:
+    """A moved, renamed or touched file is the same import; other words, times or speakers are another one."""
+    (here,) = read("a.txt", "The same words")
+    (there,) = read("b.md", "The same words")
+    (other,) = read("c.txt", "Other words")
+    assert here.idempotency_key == there.idempotency_key != other.idempotency_key
+
+    chats = [
+        read("chat.jsonl", _lines({"role": "user", "content": "Hi", "time": time}))[0].idempotency_key
+        for time in ("2025-01-01", "2025-01-01", "2025-01-02")
+    ]
+    assert chats[0] == chats[1] != chats[2]
+
+
+def test_a_folder_gives_its_files_in_order_and_what_is_hidden_stays_hidden(tmp_path: Path) -> None:
+    """Known endings only, folders within folders included, the same order on every machine."""
+    for name in ("b.txt", "a.MD", "sub/c.json", ".git/d.txt", "picture.png", "sub/.e.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("x")
+
+    found = list(find_sources([tmp_path]))
+
+    assert [Path(source.name).relative_to(tmp_path).as_posix() for source in found] == ["a.MD", "b.txt", "sub/c.json"]
+
+
+def test_what_cannot_be_imported_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
+    """A path that leads nowhere and an unknown ending are faults of their own; `--format` overrules an ending."""
+    (tmp_path / "notes.log").write_text("x")
+    (tmp_path / "good.txt").write_text("x")
+
+    missing, unknown, good = find_sources([tmp_path / "none.txt", tmp_path / "notes.log", tmp_path / "good.txt"])
+
+    assert isinstance(missing, Refusal)
+    assert "no such file" in missing.reason
+    assert isinstance(unknown, Refusal)
+    assert "--format" in unknown.reason
+    assert isinstance(good, SourceFile)
+    (forced,) = find_sources([tmp_path / "notes.log"], file_format="txt")
+    assert isinstance(forced, SourceFile)
+
+
+def test_a_file_name_that_is_no_text_does_not_stop_the_import(tmp_path: Path) -> None:
+    """File systems allow any bytes; what is stored and printed is text."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt"))
+    try:
+        path.write_text("espresso")
+    except OSError:
+        # This file system allows text only, so such a file cannot be there.
+        return
+
+    (memory,) = read_memories(_source(path))
+
+    assert memory.title == "caf\ufffd"
+    memory.title.encode()
+
+
+def test_a_title_is_cut_to_what_a_memory_allows(read: Reader) -> None:
+    """A heading of any length is no reason to refuse a file."""
+    (memory,) = read("a.md", f"# {'long ' * 200}\n")
+
+    assert len(memory.title) == MAX_TITLE_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2025-03-09", datetime(2025, 3, 9, tzinfo=UTC)),
+        ("2025-03-09T14:30:00", datetime(2025, 3, 9, 14, 30, tzinfo=UTC)),
+        ("2025-03-09T14:30:00Z", datetime(2025, 3, 9, 14, 30, tzinfo=UTC)),
+        ("2025-03-09T14:30:00+01:00", datetime(2025, 3, 9, 13, 30, tzinfo=UTC)),
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (1.5, datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)),
+    ],
+)
+def test_a_time_without_a_zone_is_utc(value: object, expected: datetime) -> None:
+    """One meaning on every machine, whatever its own zone is."""
+    assert parse_time(value) == expected
+
+
+@pytest.mark.parametrize("value", ["", "yesterday", True, [], -99_999_999_999, float("inf")])
+def test_what_is_no_time_is_refused(value: object) -> None:
+    """Nothing is guessed."""
+    with pytest.raises(InvalidInputError):
+        parse_time(value)

@@ -292,8 +292,6 @@ class AgentMem:
             StoreError: The store is away.
         """
         parts = self._ready()
-        if tiers is not None and not isinstance(tiers, str):
-            tiers = list(tiers)
         hits = _optional_number("limit", limit, maximum=MAX_RESULTS)
         budget = _optional_number("token_budget", token_budget)
         return await parts.retrieval.retrieve(

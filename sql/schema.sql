@@ -120,7 +120,7 @@ CREATE TABLE memory_chunk (
     span_end integer NOT NULL,
     tier text NOT NULL,
     content text NOT NULL,
-    words_hash bytea NOT NULL,
+    folded_hash bytea NOT NULL,
     speaker text,
     speaker_key text,
     metadata jsonb NOT NULL,
@@ -141,7 +141,7 @@ CREATE TABLE memory_chunk (
     CONSTRAINT memory_chunk_span_check CHECK (span_start >= 0 AND span_end > span_start)
 ) PARTITION BY HASH (external_id);
 CREATE INDEX memory_chunk_memory_id_idx ON memory_chunk (external_id, memory_id);
-CREATE INDEX memory_chunk_words_hash_idx ON memory_chunk (external_id, words_hash);
+CREATE INDEX memory_chunk_folded_hash_idx ON memory_chunk (external_id, folded_hash);
 CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
 CREATE INDEX memory_chunk_speaker_key_idx ON memory_chunk (external_id, speaker_key) WHERE speaker_key IS NOT NULL;
 -- One full index per indexed column: a partial one scores every other row 0, and two on one column are an error.

@@ -11,7 +11,7 @@ from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.projections.forms import (
     PlacedChunk,
     fold_name,
-    fold_words,
+    fold_text,
     indexed_forms,
     without_speaker,
 )
@@ -72,7 +72,7 @@ def new_chunk(event: Event, entry: ChunkEntry, order: int, content: str, forms: 
         span_start=entry.start,
         span_end=entry.end,
         content=content,
-        words_hash=sha256(" ".join(fold_words(without_speaker(content, entry.speaker))).encode()),
+        folded_hash=sha256(fold_text(without_speaker(content, entry.speaker)).encode()),
         speaker=entry.speaker,
         speaker_key=None if entry.speaker is None else fold_name(entry.speaker),
         metadata=entry.metadata,

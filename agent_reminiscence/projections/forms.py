@@ -57,9 +57,12 @@ def neighbourhood(chunk_ids: Sequence[UUID], place: int) -> tuple[tuple[UUID, ..
     return before, after
 
 
-def fold_words(text: str) -> list[str]:
-    """The words of `text` in order, without case and punctuation: what is compared to find a repetition."""
-    return [word.casefold() for word in WORD.findall(text)]
+def fold_text(text: str) -> str:
+    """`text` as it is compared to find a repetition: without case, surplus space and a full stop at its end.
+
+    Every other sign stays: it may be a currency, a minus or a question.
+    """
+    return " ".join(text.casefold().split()).removesuffix(".")
 
 
 def without_speaker(content: str, speaker: str | None) -> str:

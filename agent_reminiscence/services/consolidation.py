@@ -15,7 +15,7 @@ from agent_reminiscence.database.repositories.memory_chunk import Twin
 from agent_reminiscence.domain.event import ChunkRating, Duplicate, EventKind, MemoryConsolidated
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.projections.forms import fold_words, without_speaker
+from agent_reminiscence.projections.forms import WORD, without_speaker
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.importance import count_details, importance
 from agent_reminiscence.services.projector import Projector
@@ -120,7 +120,7 @@ def plan_consolidation(
         twins: Older chunks with the same words.
     """
     contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
-    repeated = [twin for twin in twins if len(fold_words(contents[twin.chunk_id])) >= constants.DUPLICATE_MIN_WORDS]
+    repeated = [twin for twin in twins if len(WORD.findall(contents[twin.chunk_id])) >= constants.DUPLICATE_MIN_WORDS]
     ratings = [
         ChunkRating(
             id=chunk.chunk_id,

@@ -50,16 +50,16 @@ class EmbeddingService:
             batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
             try:
                 made = await self._embedder.embed(batch)
+                check_vectors(
+                    made, count=len(batch), dimension=self._embedder.dimension, model_name=self._embedder.model_name
+                )
             except EmbeddingError:
                 raise
             except Exception as error:
-                # An embedder of the user's own may raise anything.
+                # An embedder of the user's own may raise, or return, anything.
                 raise EmbeddingError(
                     f"embedder {self._embedder.model_name!r} failed: {type(error).__name__}"
                 ) from error
-            check_vectors(
-                made, count=len(batch), dimension=self._embedder.dimension, model_name=self._embedder.model_name
-            )
             vectors += made
         return vectors
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast, get_args
 from uuid import UUID
@@ -160,12 +160,13 @@ def tiers(value: object) -> list[Tier]:
     """Tiers to search; None is all."""
     if value is None:
         return list(TIERS)
-    if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset) or not value:
+    wanted = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
+    if not wanted:
         raise InvalidInputError(f"tiers must be a list of one or more of {', '.join(TIERS)}, not {_shown(value)}")
-    for tier in value:
+    for tier in wanted:
         if tier not in TIERS:
             raise InvalidInputError(f"tier {_shown(tier)} is unknown; choose from {', '.join(TIERS)}")
-    return [tier for tier in TIERS if tier in value]
+    return [tier for tier in TIERS if tier in wanted]
 
 
 def whole_number(name: str, value: object, *, minimum: int, maximum: int | None = None) -> int:

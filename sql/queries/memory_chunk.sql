@@ -1,19 +1,19 @@
 -- name: add_chunks
 INSERT INTO memory_chunk (
-    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, words_hash,
+    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
     speaker, speaker_key, metadata, indexed_text, indexed_before, indexed_around, source, importance, confidence,
     start_date, end_date, recorded_at, superseded_at, duplicate_of
 )
 SELECT
     $(external_id)p, c.chunk_id, $(memory_id)p, $(memory_version)p, c.chunk_order, c.span_start, c.span_end, 'active',
-    c.content, decode(c.words_hash, 'hex'), c.speaker, c.speaker_key, c.metadata::jsonb, c.indexed_text, c.indexed_before,
+    c.content, decode(c.folded_hash, 'hex'), c.speaker, c.speaker_key, c.metadata::jsonb, c.indexed_text, c.indexed_before,
     c.indexed_around, $(source)p, c.importance, c.confidence, $(start_date)p, NULL, $(recorded_at)p, NULL, NULL
 FROM unnest(
     $(chunk_ids)p::uuid[], $(orders)p::int[], $(starts)p::int[], $(ends)p::int[], $(contents)p::text[],
-    $(words_hashes)p::text[], $(speakers)p::text[], $(speaker_keys)p::text[], $(metadata)p::text[], $(texts)p::text[],
+    $(folded_hashes)p::text[], $(speakers)p::text[], $(speaker_keys)p::text[], $(metadata)p::text[], $(texts)p::text[],
     $(befores)p::text[], $(arounds)p::text[], $(importances)p::float8[], $(confidences)p::float8[]
 ) AS c (
-    chunk_id, chunk_order, span_start, span_end, content, words_hash, speaker, speaker_key, metadata, indexed_text,
+    chunk_id, chunk_order, span_start, span_end, content, folded_hash, speaker, speaker_key, metadata, indexed_text,
     indexed_before, indexed_around, importance, confidence
 );
 
@@ -64,13 +64,18 @@ WITH ended AS (
 )
 SELECT count(*) AS chunks FROM ended;
 
+-- name: forget_duplicates
+-- A repetition that left its text has nothing to come back to.
+UPDATE memory_chunk
+SET duplicate_of = NULL
+WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND duplicate_of IS NOT NULL;
+
 -- name: revive_duplicates
 -- A chunk that repeated one that has ended now stands for itself.
 WITH revived AS (
     UPDATE memory_chunk
     SET superseded_at = NULL, end_date = NULL, duplicate_of = NULL
     WHERE external_id = $(external_id)p AND duplicate_of = ANY($(chunk_ids)p::uuid[])
-        AND NOT chunk_id = ANY($(chunk_ids)p::uuid[])
     RETURNING chunk_id
 ), vectors AS (
     UPDATE chunk_vector_{generation} AS v
@@ -81,6 +86,7 @@ WITH revived AS (
 SELECT count(*) AS chunks FROM revived;
 
 -- name: end_duplicates
+-- Only for a chunk that is still live: the plan may have been made before it ended.
 WITH pair AS (
     SELECT *
     FROM unnest($(chunk_ids)p::uuid[], $(duplicates_of)p::uuid[]) AS p (chunk_id, duplicate_of)
@@ -89,6 +95,11 @@ WITH pair AS (
     SET superseded_at = $(recorded_at)p, end_date = greatest(c.start_date, $(ended_at)p), duplicate_of = pair.duplicate_of
     FROM pair
     WHERE c.external_id = $(external_id)p AND c.chunk_id = pair.chunk_id AND c.superseded_at IS NULL
+        AND EXISTS (
+            SELECT FROM memory_chunk AS twin
+            WHERE twin.external_id = $(external_id)p AND twin.chunk_id = pair.duplicate_of
+                AND twin.superseded_at IS NULL
+        )
     RETURNING c.chunk_id, c.superseded_at, c.end_date
 ), vectors AS (
     UPDATE chunk_vector_{generation} AS v
@@ -144,13 +155,13 @@ LEFT JOIN chunk_vector_{generation} AS mine
 WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
 
 -- name: find_twins
--- For each new chunk of a memory: the oldest live consolidated chunk of another memory with the same words and speaker
+-- For each new chunk of a memory: the oldest live consolidated chunk of another memory with the same text and speaker
 -- that is trusted no less.
 SELECT DISTINCT ON (mine.chunk_id) mine.chunk_id, other.chunk_id AS twin_id, other.importance, other.confidence
 FROM active_memory AS m
 CROSS JOIN LATERAL unnest(m.chunk_ids) AS layout (chunk_id)
 JOIN memory_chunk AS mine ON mine.external_id = $(external_id)p AND mine.chunk_id = layout.chunk_id
-JOIN memory_chunk AS other ON other.external_id = $(external_id)p AND other.words_hash = mine.words_hash
+JOIN memory_chunk AS other ON other.external_id = $(external_id)p AND other.folded_hash = mine.folded_hash
 WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
     AND mine.tier = 'active' AND mine.superseded_at IS NULL
     AND other.tier <> 'active' AND other.superseded_at IS NULL AND other.memory_id <> mine.memory_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -110,7 +110,8 @@ def event_digest(event: NewEvent, salt: bytes) -> bytes:
         "event_id": str(event.event_id),
         "kind": event.kind,
         "payload": event.payload,
-        "occurred_at": event.occurred_at.isoformat(),
+        # The same moment in another zone is the same value, and in UTC it comes back from the server.
+        "occurred_at": event.occurred_at.astimezone(UTC).isoformat(),
         "source": event.source,
         "actor": event.actor,
         "conversation_id": event.conversation_id,

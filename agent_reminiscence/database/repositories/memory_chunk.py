@@ -34,7 +34,7 @@ class NewChunk:
     span_start: int
     span_end: int
     content: str
-    words_hash: bytes
+    folded_hash: bytes
     speaker: str | None
     speaker_key: str | None
     metadata: dict[str, Any]
@@ -45,7 +45,7 @@ class NewChunk:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """An older chunk that says with the same words what `chunk_id` says."""
+    """An older chunk that says word for word what `chunk_id` says."""
 
     chunk_id: UUID
     twin_id: UUID
@@ -88,7 +88,7 @@ class MemoryChunkRepository:
             "ends": [c.span_end for c in chunks],
             "contents": [c.content for c in chunks],
             # As hexadecimal text: the driver takes bytes in an array for a nested array.
-            "words_hashes": [c.words_hash.hex() for c in chunks],
+            "folded_hashes": [c.folded_hash.hex() for c in chunks],
             "speakers": [c.speaker for c in chunks],
             "speaker_keys": [c.speaker_key for c in chunks],
             "metadata": [json.dumps(c.metadata, ensure_ascii=False) for c in chunks],
@@ -145,6 +145,7 @@ class MemoryChunkRepository:
             "ended_at": ended_at,
         }
         ended = await db.fetch_all(self._sql["end_chunks"], params)
+        await db.execute(self._sql["forget_duplicates"], {"external_id": external_id, "chunk_ids": list(chunk_ids)})
         revived = await db.fetch_all(
             self._sql["revive_duplicates"], {"external_id": external_id, "chunk_ids": list(chunk_ids)}
         )
@@ -200,7 +201,7 @@ class MemoryChunkRepository:
         return {UUID(row["chunk_id"]): row["near"] + row["duplicates"] for row in rows}
 
     async def find_twins(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[Twin]:
-        """For each active chunk of a memory, the oldest consolidated chunk elsewhere with the same words and speaker.
+        """For each active chunk of a memory, the oldest consolidated chunk elsewhere with the same text and speaker.
 
         One that is trusted less is no twin: it must not stand in for what is trusted more.
         """

@@ -13,7 +13,6 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -126,8 +125,6 @@ class SqlExecutor:
         self.is_broken = False
         # A failed statement aborts its transaction, and PostgreSQL answers the COMMIT of one with a silent ROLLBACK.
         self.has_failed = False
-        # Process id and start of the server's side, by which a statement can be ended that nobody waits for.
-        self.backend: tuple[int, datetime] | None = None
 
     async def fetch_all(self, statement: str, params: Params | None = None) -> list[Row]:
         """Run `statement` and return its rows.
@@ -210,7 +207,6 @@ class PostgresManager:
         self._search_path = f"{SCHEMA_NAME}, public"
         self._free = asyncio.Semaphore(pool_size)
         self._idle: list[SqlExecutor] = []
-        self._endings: set[asyncio.Task[None]] = set()
         self._is_open = False
 
     async def initialize(self) -> None:
@@ -243,17 +239,12 @@ class PostgresManager:
         try:
             await connection.execute_script("BEGIN")
             await connection.set_local({"role": APP_ROLE, "search_path": self._search_path, "statement_timeout": "0"})
-            row = await connection.fetch_one(
-                "SELECT restore_text_indexes() AS indexes, pid, backend_start FROM pg_stat_activity"
-                " WHERE pid = pg_backend_pid()"
-            )
+            row = await connection.fetch_one("SELECT restore_text_indexes() AS indexes")
             await connection.execute_script("COMMIT")
         except BaseException:
             connection.close()
             raise
-        assert row is not None
-        connection.backend = (row["pid"], row["backend_start"])
-        if row["indexes"]:
+        if row is not None and row["indexes"]:
             _logger.info("built %d BM25 indexes again after a restart of the server", row["indexes"])
 
     async def close(self) -> None:
@@ -261,7 +252,6 @@ class PostgresManager:
         self._is_open = False
         while self._idle:
             self._idle.pop().close()
-        await asyncio.gather(*self._endings)
 
     @asynccontextmanager
     async def transaction(
@@ -291,6 +281,9 @@ class PostgresManager:
             "reminiscence.external_id": external_id,
             "search_path": self._search_path,
             "statement_timeout": self._statement_timeout,
+            # A cancelled task closes its connection; without this the server would finish the statement first, with
+            # the locks that others wait for.
+            "client_connection_check_interval": "1s",
             **(settings or {}),
         }
         connection = await self._acquire(
@@ -370,34 +363,8 @@ class PostgresManager:
         if reusable and not connection.is_broken and self._is_open:
             self._idle.append(connection)
         else:
-            if not reusable and not connection.is_broken:
-                self._abandon(connection)
             connection.close()
         self._free.release()
-
-    def _abandon(self, connection: SqlExecutor) -> None:
-        """End what the server is still doing for a cancelled task; it may hold locks that others wait for."""
-        task = asyncio.get_running_loop().create_task(self._end_backend(connection))
-        self._endings.add(task)
-        task.add_done_callback(self._endings.discard)
-
-    async def _end_backend(self, connection: SqlExecutor) -> None:
-        if connection.backend is None:
-            return
-        pid, started_at = connection.backend
-        try:
-            helper = await open_connection(self._settings)
-            try:
-                # With its start, because a process id may belong to somebody else by now.
-                await helper.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                    " WHERE pid = $(pid)p::int AND backend_start = $(started_at)p",
-                    {"pid": pid, "started_at": started_at},
-                )
-            finally:
-                helper.close()
-        except StoreError as error:
-            _logger.info("could not end a cancelled statement on the server, which ends it by its timeout: %s", error)
 
 
 def _reason(error: BaseException) -> str:

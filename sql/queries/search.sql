@@ -80,7 +80,7 @@ word_ranking AS (
             AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
         ORDER BY indexed_around <@> to_bm25query($(query)p::text, 'memory_chunk_indexed_around_idx')
         LIMIT $(depth)p::int) AS by_around
-), fused AS MATERIALIZED (
+), fused AS (
     SELECT chunk_id,
         sum(CASE WHEN list <= 3 THEN $(bm25_weight)p::float8 ELSE $(vector_weight)p::float8 END / ($(rrf_k)p::float8 + place)) AS share,
         jsonb_object_agg(list, place) AS ranks
@@ -95,7 +95,7 @@ word_ranking AS (
         WHERE c.external_id = $(external_id)p AND c.speaker_key = candidate.speaker_key
     )
     HAVING count(*) = 1
-), scored AS MATERIALIZED (
+), scored AS (
     SELECT c.chunk_id, fused.ranks,
         (
             -- Divided by the best that the lists a chunk could be in would give it: without vectors it is in three.

@@ -29,6 +29,23 @@ GRANT reminiscence_owner TO CURRENT_USER WITH INHERIT FALSE, SET TRUE;
 
 CREATE SCHEMA IF NOT EXISTS reminiscence AUTHORIZATION reminiscence_owner;
 
+-- The extensions may stand in a schema that others may not look into.
+DO $bootstrap$
+DECLARE
+    schema_name text;
+BEGIN
+    FOR schema_name IN
+        SELECT DISTINCT n.nspname
+        FROM pg_extension AS e
+        JOIN pg_namespace AS n ON n.oid = e.extnamespace
+        WHERE e.extname IN ('vector', 'pg_textsearch') AND NOT has_schema_privilege('reminiscence_app', n.oid, 'USAGE')
+    LOOP
+        EXECUTE format(
+            'GRANT USAGE ON SCHEMA %I TO reminiscence_owner, reminiscence_app, reminiscence_eraser', schema_name);
+    END LOOP;
+END
+$bootstrap$;
+
 -- A rebuild replays into temporary tables.
 DO $bootstrap$
 BEGIN

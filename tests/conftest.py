@@ -58,8 +58,8 @@ class TestServer:
     async def create_database(self, embedder: Embedder | None = None) -> str:
         """A database with the schema for `embedder` (`HashEmbedder` if None) and no memory; returns its name.
 
-        Each is made by `migrate`, not copied from a template: pg_textsearch before 1.3 keeps what was indexed since the
-        server started by the number of the index alone, and copies have the same numbers.
+        Each is made by `migrate`, not copied from a template: pg_textsearch keeps what was indexed since the server
+        started by the number of the index alone, and copies on one server have the same numbers.
         """
         embedder = embedder or HashEmbedder(TEST_DIMENSION)
         name = await self.create_empty_database()

@@ -126,8 +126,11 @@ class SqlExecutor:
         # A failed statement aborts its transaction, and PostgreSQL answers the COMMIT of one with a silent ROLLBACK.
         self.has_failed = False
 
-    async def fetch_all(self, statement: str, params: Params | None = None) -> list[Row]:
+    async def fetch_all(self, statement: str, params: Params | None = None, *, prepared: bool = True) -> list[Row]:
         """Run `statement` and return its rows.
+
+        Args:
+            prepared: Whether the connection keeps the statement for the next call.
 
         Raises:
             StoreTimeoutError: It ran longer than the statement timeout.
@@ -135,7 +138,7 @@ class SqlExecutor:
         """
         try:
             # The driver refuses an empty mapping.
-            result = await self._connection.execute(statement, params or None)
+            result = await self._connection.execute(statement, params or None, prepared)
             return result.result()
         except DriverError as error:
             raise self._translate(error) from error

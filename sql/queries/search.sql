@@ -54,7 +54,9 @@ vector_ranking AS (
 -- name: search
 -- Gathers the rankings, fuses them and returns rows, best first; ties end by chunk id.
 -- The three word rankings must come from BM25 index scans: any other plan scores every row 0. The transaction has
--- enable_sort and jit off, and the scores are not selected, because that would tokenise each row once more.
+-- enable_sort and jit off, and the scores are not selected, because that would tokenise each row once more. For the
+-- same reason no MATERIALIZED stands around these rankings and the statement is not prepared: pg_textsearch takes the
+-- score of the index scan for the one in ORDER BY only in the main tree of a plan that is made at once.
 WITH {vector_distances},
 word_ranking AS (
     SELECT 1 AS list, chunk_id, row_number() OVER () AS place FROM (
@@ -90,10 +92,12 @@ word_ranking AS (
     -- The speaker whom the query names, where it names exactly one of those there are.
     SELECT min(candidate.speaker_key) AS speaker_key
     FROM unnest($(speaker_keys)p::text[]) AS candidate (speaker_key)
-    WHERE EXISTS (
+    -- Looked up one by one: joined, all chunks with a speaker may be read.
+    CROSS JOIN LATERAL (
         SELECT FROM memory_chunk AS c
         WHERE c.external_id = $(external_id)p AND c.speaker_key = candidate.speaker_key
-    )
+        LIMIT 1
+    ) AS known
     HAVING count(*) = 1
 ), scored AS (
     SELECT c.chunk_id, fused.ranks,
@@ -123,18 +127,15 @@ word_ranking AS (
     ORDER BY score DESC, c.chunk_id
     LIMIT $(limit)p::int
 )
-SELECT c.tier, c.chunk_id, c.memory_id, c.title, c.content, scored.score, scored.ranks, c.importance, c.confidence,
-    c.start_date, c.end_date, c.recorded_at, c.superseded_at, c.speaker, c.source, c.metadata, c.memory_version,
-    c.span_start, c.span_end, c.current_version, c.current_start
+SELECT c.tier, c.chunk_id, c.memory_id, m.title, c.content, scored.score, scored.ranks, c.importance, c.confidence,
+    c.start_date, c.end_date, c.recorded_at, c.superseded_at, c.speaker, c.source, c.metadata::text AS metadata,
+    c.memory_version, c.span_start, c.span_end, m.version AS current_version,
+    m.chunk_starts[array_position(m.chunk_ids, c.chunk_id)] AS current_start
 FROM scored
 CROSS JOIN LATERAL (
-    SELECT m.tier, m.chunk_id, m.memory_id, a.title, m.content, m.importance, m.confidence, m.start_date, m.end_date,
-        m.recorded_at, m.superseded_at, m.speaker, m.source, m.metadata::text AS metadata, m.memory_version,
-        m.span_start, m.span_end, a.version AS current_version,
-        a.chunk_starts[array_position(a.chunk_ids, m.chunk_id)] AS current_start
-    FROM memory_chunk AS m
-    JOIN active_memory AS a ON a.external_id = $(external_id)p AND a.memory_id = m.memory_id
-    WHERE m.external_id = $(external_id)p AND m.chunk_id = scored.chunk_id
-    OFFSET 0
+    SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = scored.chunk_id OFFSET 0
 ) AS c
+CROSS JOIN LATERAL (
+    SELECT * FROM active_memory WHERE external_id = $(external_id)p AND memory_id = c.memory_id OFFSET 0
+) AS m
 ORDER BY scored.score DESC, scored.chunk_id;

@@ -97,7 +97,8 @@ class SearchRepository:
         Returns:
             Columns of `SearchHit`, except that ranks are by name and spans are those of the version they belong to.
         """
-        rows = await db.fetch_all(self._sql[scan], self.params(request))
+        # Not prepared: in a prepared statement pg_textsearch tokenises each ranked row once more.
+        rows = await db.fetch_all(self._sql[scan], self.params(request), prepared=False)
         return [_hit(row) for row in rows]
 
     def params(self, request: SearchRequest) -> dict[str, Any]:

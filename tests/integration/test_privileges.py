@@ -1,0 +1,388 @@
+"""Who may do what, object by object: what is not written down here is refused, and what is new has to be written down.
+
+Rights are told apart by role; the login that holds the roles has none of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from agent_reminiscence.config.constants import (
+    APP_ROLE,
+    EMBEDDED_LOGIN,
+    ERASER_ROLE,
+    OWNER_ROLE,
+    SCHEDULER_ROLE,
+    SCHEMA_NAME,
+    WORKER_ROLE,
+)
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
+from agent_reminiscence.exceptions import StoreError
+from tests.conftest import TestServer
+from tests.factories import superuser
+
+_STRANGER = "stranger"
+_EVERYTHING = "SELECT INSERT UPDATE DELETE TRUNCATE REFERENCES TRIGGER MAINTAIN"
+_PROJECTION = {"app": "SELECT INSERT UPDATE DELETE", "eraser": "SELECT INSERT UPDATE DELETE"}
+_SETTLED = {"app": "SELECT", "scheduler": "SELECT", "eraser": "SELECT"}
+
+# The owner may do everything with each of these; whoever is not named may do nothing.
+_RELATIONS: dict[str, dict[str, str]] = {
+    "schema_migration": _SETTLED,
+    "schema_parameter": _SETTLED,
+    "embedding_generation": _SETTLED,
+    "text_index_build": {},
+    "memory_stream": {
+        "app": "SELECT INSERT UPDATE",
+        "scheduler": "SELECT(due_at external_id head last_recorded_at live_chunks)",
+        "eraser": "SELECT UPDATE",
+    },
+    "memory_event": {
+        "app": "SELECT INSERT",
+        "eraser": "SELECT INSERT UPDATE(idempotency_key payload request_hash salt)",
+    },
+    "active_memory": _PROJECTION,
+    "shortterm_memory": _PROJECTION,
+    "memory_chunk": _PROJECTION,
+    "chunk_vector_1": _PROJECTION,
+    "embedding_cache": _PROJECTION,
+    "shortterm_memory_chunk": {"app": "SELECT"},
+    "longterm_memory_chunk": {"app": "SELECT"},
+}
+_FUNCTIONS: dict[str, set[str]] = {
+    "chunk_is_visible": {"owner", "app", "eraser"},
+    "restore_text_indexes": {"owner", "app"},
+}
+# These run with their owner's rights, so each says itself where it looks names up.
+_DEFINERS = {"restore_text_indexes"}
+_SCHEMA = {"owner": "USAGE CREATE", "app": "USAGE", "scheduler": "USAGE", "eraser": "USAGE"}
+_TENANT_TABLES = (
+    "memory_stream",
+    "memory_event",
+    "active_memory",
+    "shortterm_memory",
+    "memory_chunk",
+    "chunk_vector_1",
+    "embedding_cache",
+)
+# As (table, policy, command, roles).
+_POLICIES = {(table, f"{table}_tenant", "ALL", (APP_ROLE, ERASER_ROLE)) for table in _TENANT_TABLES} | {
+    ("memory_stream", "memory_stream_scheduler", "SELECT", (SCHEDULER_ROLE,))
+}
+
+# The login stands here as it is after connecting, before it has taken a role.
+_ROLES = {
+    "owner": OWNER_ROLE,
+    "app": APP_ROLE,
+    "scheduler": SCHEDULER_ROLE,
+    "worker": WORKER_ROLE,
+    "eraser": ERASER_ROLE,
+    "login": EMBEDDED_LOGIN,
+    "stranger": _STRANGER,
+}
+
+
+@pytest.fixture(scope="module")
+def database(test_server: TestServer) -> Iterator[str]:
+    """One database for this module, which writes nothing to it, and a login that has nothing to do with us."""
+
+    async def create() -> str:
+        name = await test_server.create_database()
+        async with superuser(test_server, name) as db:
+            await db.execute_script(f"CREATE ROLE {_STRANGER} LOGIN")
+        return name
+
+    async def drop(name: str) -> None:
+        await test_server.drop_database(name)
+        async with superuser(test_server, "postgres") as db:
+            await db.execute_script(f"DROP ROLE {_STRANGER}")
+
+    name = asyncio.run(create())
+    yield name
+    asyncio.run(drop(name))
+
+
+@pytest.fixture
+async def store(test_server: TestServer, database: str) -> AsyncIterator[PostgresManager]:
+    """Transactions of the application's login."""
+    manager = PostgresManager(
+        test_server.login(database), pool_size=1, pool_timeout_seconds=10, statement_timeout_seconds=30
+    )
+    await manager.initialize()
+    yield manager
+    await manager.close()
+
+
+async def test_every_role_has_the_rights_written_down_and_no_others(test_server: TestServer, database: str) -> None:
+    """Tables and views, with rights on single columns; a relation that is not in the matrix fails."""
+    async with superuser(test_server, database) as db:
+        rows = await db.fetch_all(_RELATION_RIGHTS, {"schema": SCHEMA_NAME, "roles": list(_ROLES.values())})
+
+    names = {name: role for role, name in _ROLES.items()}
+    found: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for row in rows:
+        if row["rights"] is not None:
+            found[row["relation"]][names[row["role"]]] = row["rights"]
+
+    assert dict(found) == {relation: {"owner": _EVERYTHING, **rights} for relation, rights in _RELATIONS.items()}
+
+
+async def test_partitions_belong_to_the_owner_alone(test_server: TestServer, database: str) -> None:
+    """Addressed by its own name a partition would be outside its parent's policy, so nobody may address it."""
+    async with superuser(test_server, database) as db:
+        rows = await db.fetch_all(
+            "SELECT c.relname::text AS partition, r.rolname::text AS role"
+            " FROM pg_class AS c, pg_roles AS r,"
+            " unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN'])"
+            " AS p (name)"
+            " WHERE c.relnamespace = $(schema)p::text::regnamespace AND c.relispartition AND c.relkind = 'r'"
+            " AND r.rolname = ANY($(roles)p::text[])"
+            " AND (has_table_privilege(r.oid, c.oid, p.name) OR p.name IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES')"
+            "  AND has_any_column_privilege(r.oid, c.oid, p.name))",
+            {"schema": SCHEMA_NAME, "roles": [role for role in _ROLES.values() if role != OWNER_ROLE]},
+        )
+
+    assert rows == []
+
+
+async def test_functions_are_executable_by_those_written_down(test_server: TestServer, database: str) -> None:
+    """PostgreSQL lets everybody execute a new function; ours says who may, and a function not written down fails."""
+    async with superuser(test_server, database) as db:
+        rows = await db.fetch_all(
+            "SELECT f.proname::text AS function, r.rolname::text AS role, f.prosecdef AS is_definer,"
+            " coalesce(f.proconfig, '{}')::text[] AS settings,"
+            " has_function_privilege(r.oid, f.oid, 'EXECUTE') AS may_execute"
+            " FROM pg_proc AS f, pg_roles AS r"
+            " WHERE f.pronamespace = $(schema)p::text::regnamespace AND r.rolname = ANY($(roles)p::text[])",
+            {"schema": SCHEMA_NAME, "roles": list(_ROLES.values())},
+        )
+
+    names = {name: role for role, name in _ROLES.items()}
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        found[row["function"]] |= {names[row["role"]]} if row["may_execute"] else set()
+    assert dict(found) == _FUNCTIONS
+    assert {row["function"] for row in rows if row["is_definer"]} == _DEFINERS
+    for row in rows:
+        if row["is_definer"]:
+            # Temporary objects come last: first, a caller's own table could stand in for ours.
+            assert [s for s in row["settings"] if s.startswith("search_path=") and s.endswith(", pg_temp")]
+
+
+async def test_the_schema_is_open_to_its_roles_and_grows_by_its_owner_only(
+    test_server: TestServer, database: str
+) -> None:
+    """Nobody but the owner makes tables, neither in our schema nor beside it in `public`."""
+    async with superuser(test_server, database) as db:
+        rows = await db.fetch_all(
+            "SELECT r.rolname::text AS role, n.nspname::text AS schema, p.name AS right"
+            " FROM pg_roles AS r, pg_namespace AS n,"
+            " unnest(ARRAY['USAGE', 'CREATE']) WITH ORDINALITY AS p (name, place)"
+            " WHERE r.rolname = ANY($(roles)p::text[]) AND n.nspname IN ($(schema)p::text, 'public')"
+            " AND has_schema_privilege(r.oid, n.oid, p.name)"
+            " ORDER BY p.place",
+            {"schema": SCHEMA_NAME, "roles": list(_ROLES.values())},
+        )
+        owners = await db.fetch_all(
+            "SELECT DISTINCT pg_get_userbyid(relowner)::text AS owner FROM pg_class"
+            " WHERE relnamespace = $(schema)p::text::regnamespace"
+            " UNION SELECT pg_get_userbyid(nspowner)::text FROM pg_namespace WHERE nspname = $(schema)p::text"
+            " UNION SELECT pg_get_userbyid(proowner)::text FROM pg_proc"
+            " WHERE pronamespace = $(schema)p::text::regnamespace",
+            {"schema": SCHEMA_NAME},
+        )
+
+    names = {name: role for role, name in _ROLES.items()}
+    rights: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row["schema"] == SCHEMA_NAME:
+            rights[names[row["role"]]].append(row["right"])
+        else:
+            assert row["right"] == "USAGE", f"{row['role']} may create in public"
+    assert {role: " ".join(found) for role, found in rights.items()} == _SCHEMA
+    assert [row["owner"] for row in owners] == [OWNER_ROLE]
+
+
+async def test_every_table_of_memory_is_under_forced_row_level_security(test_server: TestServer, database: str) -> None:
+    """Every table that has an `external_id`, and every partition, holds its owner to the policies too."""
+    async with superuser(test_server, database) as db:
+        tables = await db.fetch_all(
+            "SELECT c.relname::text AS name, c.relispartition AS is_partition,"
+            " c.relrowsecurity AND c.relforcerowsecurity AS is_forced"
+            " FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'external_id'"
+            " WHERE c.relnamespace = $(schema)p::text::regnamespace AND c.relkind IN ('r', 'p')",
+            {"schema": SCHEMA_NAME},
+        )
+        policies = await db.fetch_all(
+            "SELECT tablename::text AS name, policyname::text AS policy, cmd, roles::text[] AS roles, permissive"
+            " FROM pg_policies WHERE schemaname = $(schema)p::text",
+            {"schema": SCHEMA_NAME},
+        )
+        views = await db.fetch_all(
+            "SELECT relname::text AS name FROM pg_class WHERE relnamespace = $(schema)p::text::regnamespace"
+            " AND relkind = 'v' AND NOT coalesce(reloptions @> ARRAY['security_invoker=true'], false)",
+            {"schema": SCHEMA_NAME},
+        )
+
+    assert [row["name"] for row in tables if not row["is_forced"]] == []
+    assert {row["name"] for row in tables if not row["is_partition"]} == set(_TENANT_TABLES)
+    assert {(p["name"], p["policy"], p["cmd"], tuple(sorted(p["roles"]))) for p in policies} == _POLICIES
+    assert views == [], "a view without security_invoker reads with its owner's rights"
+
+
+async def test_the_login_takes_roles_but_inherits_none(test_server: TestServer, database: str) -> None:
+    """Each membership is for SET ROLE only: no inheriting, no handing on, and none of the owner's."""
+    async with superuser(test_server, database) as db:
+        memberships = await db.fetch_all(
+            "SELECT m.roleid::regrole::text AS role, m.inherit_option, m.set_option, m.admin_option"
+            " FROM pg_auth_members AS m WHERE m.member = $(login)p::text::regrole",
+            {"login": EMBEDDED_LOGIN},
+        )
+        powers = await db.fetch_all(
+            "SELECT rolname::text AS name FROM pg_roles WHERE rolname = ANY($(roles)p::text[])"
+            " AND (rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb OR rolreplication"
+            "  OR (rolcanlogin AND NOT rolname = ANY($(logins)p::text[])))",
+            {"roles": list(_ROLES.values()), "logins": [EMBEDDED_LOGIN, _STRANGER]},
+        )
+        above = await db.fetch_all(
+            "SELECT m.member::regrole::text AS member FROM pg_auth_members AS m"
+            " WHERE m.member::regrole::text = ANY($(roles)p::text[])",
+            {"roles": [APP_ROLE, SCHEDULER_ROLE, WORKER_ROLE, ERASER_ROLE, OWNER_ROLE]},
+        )
+
+    for membership in memberships:
+        assert (membership["inherit_option"], membership["set_option"], membership["admin_option"]) == (
+            False,
+            True,
+            False,
+        )
+    assert {membership["role"] for membership in memberships} == {APP_ROLE, SCHEDULER_ROLE, WORKER_ROLE, ERASER_ROLE}
+    assert powers == []
+    assert above == [], "a role of ours is a member of another role"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE memory_event SET payload = '{}'",
+        "DELETE FROM memory_event",
+        "TRUNCATE memory_event",
+        "TRUNCATE active_memory",
+        "MERGE INTO memory_event AS e USING memory_stream AS s ON e.position = s.head WHEN MATCHED THEN DELETE",
+        "INSERT INTO memory_event TABLE memory_event ON CONFLICT (external_id, position) DO UPDATE SET payload = '{}'",
+        "SELECT * FROM memory_event_p0",
+        "INSERT INTO memory_event_p0 SELECT * FROM memory_event",
+        "DELETE FROM memory_chunk_p1",
+        "DELETE FROM memory_stream",
+        "INSERT INTO embedding_generation SELECT * FROM embedding_generation",
+        "ALTER TABLE memory_event NO FORCE ROW LEVEL SECURITY",
+        "DROP POLICY memory_event_tenant ON memory_event",
+        "CREATE TABLE mine (x int)",
+        "CREATE TABLE public.mine (x int)",
+        "CREATE TRIGGER mine BEFORE INSERT ON memory_event EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "SET ROLE reminiscence_owner",
+        "SET ROLE postgres",
+        "SET SESSION AUTHORIZATION postgres",
+        "SET session_replication_role = replica",
+        # A grant by someone who may not grant is a warning; what counts is that nothing came of it.
+        "GRANT UPDATE ON memory_event TO reminiscence_app; UPDATE memory_event SET payload = '{}'",
+        "COPY memory_event TO PROGRAM 'cat'",
+    ],
+)
+async def test_the_application_is_refused(store: PostgresManager, statement: str) -> None:
+    """Attempts as the application role: the ledger is append-only, and no way leads around the policies."""
+    with pytest.raises(StoreError, match=r"permission denied|must be owner"):
+        async with store.transaction("agent-1") as db:
+            await db.execute_script(statement)
+
+
+async def test_switching_row_security_off_gives_an_error_instead_of_rows(store: PostgresManager) -> None:
+    """`row_security = off` asks to be told where a policy filters, and never goes around it."""
+    with pytest.raises(StoreError, match="row-level security"):
+        async with store.transaction("agent-1", settings={"row_security": "off"}) as db:
+            await db.execute("SELECT * FROM memory_event")
+
+
+@pytest.mark.parametrize(
+    ("role", "statement"),
+    [
+        (SCHEDULER_ROLE, "SELECT chain FROM memory_stream"),
+        (SCHEDULER_ROLE, "SELECT content FROM active_memory"),
+        (SCHEDULER_ROLE, "UPDATE memory_stream SET due_at = NULL"),
+        (SCHEDULER_ROLE, "SELECT external_id FROM memory_stream FOR UPDATE"),
+        (WORKER_ROLE, "SELECT external_id FROM reminiscence.memory_stream"),
+        (WORKER_ROLE, "SELECT content FROM reminiscence.memory_chunk"),
+        (ERASER_ROLE, "DELETE FROM memory_event"),
+        (ERASER_ROLE, "UPDATE memory_event SET digest = ''"),
+        (ERASER_ROLE, "UPDATE memory_event SET chain = ''"),
+        (ERASER_ROLE, "UPDATE memory_event SET recorded_at = now()"),
+        (ERASER_ROLE, "UPDATE memory_event_p0 SET payload = '{}'"),
+    ],
+)
+async def test_the_other_roles_are_refused(store: PostgresManager, role: str, statement: str) -> None:
+    """Attempts as scheduler, worker and eraser."""
+    with pytest.raises(StoreError, match="permission denied"):
+        async with store.transaction("agent-1", role=role) as db:
+            await db.execute_script(statement)
+
+
+async def test_a_rebuild_may_use_temporary_tables(store: PostgresManager) -> None:
+    """The application role has TEMP on its database: a replay goes into tables that only its session sees."""
+    async with store.transaction("agent-1") as db:
+        await db.execute_script("CREATE TEMPORARY TABLE scratch (x int) ON COMMIT DROP; INSERT INTO scratch VALUES (1)")
+        assert await db.fetch_one("SELECT x FROM scratch") == {"x": 1}
+
+
+@pytest.mark.parametrize("user", [EMBEDDED_LOGIN, _STRANGER])
+@pytest.mark.parametrize("relation", [*_RELATIONS, "memory_event_p0"])
+async def test_a_login_without_a_role_reads_nothing(
+    test_server: TestServer, database: str, user: str, relation: str
+) -> None:
+    """The library's login before it has taken a role, and a login that has nothing to do with us."""
+    address = test_server.address
+    db = await open_connection(ConnectionSettings(address.host, address.port, user, database))
+    try:
+        with pytest.raises(StoreError, match="permission denied for schema"):
+            await db.execute(f"SELECT * FROM {SCHEMA_NAME}.{relation}")  # noqa: S608 - names from the table above
+    finally:
+        db.close()
+
+
+async def test_a_stranger_takes_none_of_our_roles(test_server: TestServer, database: str) -> None:
+    """Roles are for members."""
+    address = test_server.address
+    db = await open_connection(ConnectionSettings(address.host, address.port, _STRANGER, database))
+    try:
+        for role in (APP_ROLE, SCHEDULER_ROLE, WORKER_ROLE, ERASER_ROLE, OWNER_ROLE):
+            with pytest.raises(StoreError, match="permission denied to set role"):
+                await db.execute_script(f"SET ROLE {role}")
+    finally:
+        db.close()
+
+
+# One row for each relation and role, with the rights in the order of the list; a right on some columns names them.
+_RELATION_RIGHTS = """
+SELECT c.relname::text AS relation, r.rolname::text AS role, string_agg(
+    CASE WHEN has_table_privilege(r.oid, c.oid, p.name) THEN p.name ELSE p.name || '(' || columns.names || ')' END,
+    ' ' ORDER BY p.place) AS rights
+FROM pg_class AS c
+CROSS JOIN pg_roles AS r
+CROSS JOIN unnest(ARRAY[
+    'SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN'
+]) WITH ORDINALITY AS p (name, place)
+CROSS JOIN LATERAL (
+    SELECT string_agg(a.attname, ' ' ORDER BY a.attname) AS names
+    FROM pg_attribute AS a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+        AND p.name IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES')
+        AND has_column_privilege(r.oid, c.oid, a.attnum, p.name)
+) AS columns
+WHERE c.relnamespace = $(schema)p::text::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+    AND NOT c.relispartition AND r.rolname = ANY($(roles)p::text[])
+    AND (has_table_privilege(r.oid, c.oid, p.name) OR columns.names IS NOT NULL)
+GROUP BY c.relname, r.rolname
+"""

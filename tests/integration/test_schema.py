@@ -1,0 +1,535 @@
+"""The schema is made once, by whoever may, in one of three ways that give the same; what does not fit is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_reminiscence import AgentMem, Config, ConfigurationError
+from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN, OWNER_ROLE
+from agent_reminiscence.database import queries
+from agent_reminiscence.database.embedded import EmbeddedPostgres, server_binaries
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
+from agent_reminiscence.database.schema import (
+    SchemaParameters,
+    SchemaState,
+    bootstrap_script,
+    check_login,
+    check_version,
+    installation_script,
+    migrate,
+    migrations,
+    render,
+)
+from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.services.embedders import HashEmbedder
+from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn
+from tests.factories import fill_tenant, stored_rows, superuser
+
+_PARAMETERS = SchemaParameters(2, 16, "hash-16")
+
+NewDatabase = Callable[[], Awaitable[str]]
+
+
+@pytest.fixture
+async def new_database(test_server: TestServer) -> AsyncIterator[NewDatabase]:
+    """Makes empty databases, which end with the test."""
+    names: list[str] = []
+
+    async def make() -> str:
+        names.append(await test_server.create_empty_database())
+        return names[-1]
+
+    yield make
+    for name in names:
+        await test_server.drop_database(name)
+
+
+@pytest.fixture(scope="module")
+def made_database(test_server: TestServer) -> Iterator[str]:
+    """A database with the schema, for tests that leave it as it is."""
+    name = asyncio.run(test_server.create_database())
+    yield name
+    asyncio.run(test_server.drop_database(name))
+
+
+@pytest.fixture
+def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """A later release: the SQL files of this one, and what is added to its migrations by name and script."""
+    shutil.copytree(queries.statement_folder("sql"), tmp_path / "sql")
+    monkeypatch.setattr(queries, "_PACKAGE", tmp_path)
+
+    def add(name: str, script: str) -> None:
+        (tmp_path / "sql" / "migrations" / name).write_text(script, encoding="utf-8")
+
+    return add
+
+
+@asynccontextmanager
+async def _login(server: TestServer, options: str) -> AsyncIterator[str]:
+    """A login of its own on the whole server, made by the script `options`, in which {name} stands for it."""
+    name = "somebody"
+    async with superuser(server, "postgres") as db:
+        await db.execute_script(options.format(name=name))
+        try:
+            yield name
+        finally:
+            await db.execute_script(f"DROP ROLE {name}")
+
+
+def _connection(server: TestServer, user: str, database: str) -> ConnectionSettings:
+    return ConnectionSettings(server.address.host, server.address.port, user, database)
+
+
+def _dump(server: TestServer, database: str) -> str:
+    """The schema as `pg_dump` writes it, with owners, rights, policies, storage and index options."""
+    settings = server.administrator(database)
+    done = subprocess.run(
+        [
+            server_binaries() / "pg_dump",
+            f"--host={settings.host}",
+            f"--port={settings.port}",
+            f"--username={settings.user}",
+            "--schema-only",
+            database,
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    # A random word around the script that tells psql where it ends.
+    return "\n".join(line for line in done.stdout.splitlines() if not line.startswith(("\\restrict", "\\unrestrict")))
+
+
+async def _state(server: TestServer, database: str, user: str = EMBEDDED_LOGIN) -> SchemaState:
+    """What the application role reads of the schema."""
+    store = PostgresManager(
+        _connection(server, user, database), pool_size=1, pool_timeout_seconds=10, statement_timeout_seconds=30
+    )
+    await store.initialize()
+    try:
+        async with store.transaction("", read_only=True) as db:
+            return await check_version(db)
+    finally:
+        await store.close()
+
+
+# Made in three ways -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("dimension", [64, 1536])
+async def test_the_migrations_in_order_give_the_schema(
+    test_server: TestServer, new_database: NewDatabase, partitions: int, dimension: int
+) -> None:
+    """A database that was migrated step by step is the same as one made today."""
+    parameters = SchemaParameters(partitions, dimension, "any")
+    at_once, in_steps = await new_database(), await new_database()
+
+    await migrate(test_server.administrator(at_once), login=EMBEDDED_LOGIN, parameters=parameters)
+    async with superuser(test_server, in_steps) as db:
+        await db.execute_script(bootstrap_script(EMBEDDED_LOGIN))
+        await db.execute_script(f"SET ROLE {OWNER_ROLE}")
+        for migration in migrations():
+            await db.execute_script(render(migration.script, parameters))
+
+    made = _dump(test_server, at_once)
+    assert made == _dump(test_server, in_steps)
+    assert made.count("PARTITION OF") + made.count("ATTACH PARTITION reminiscence.memory_chunk_p") >= partitions
+    assert f"halfvec({dimension})" in made
+
+
+@pytest.mark.parametrize(("dimension", "storage"), [(1024, "p"), (1025, "m")])
+async def test_vectors_lie_in_the_row_where_three_of_them_fit(
+    test_server: TestServer, new_database: NewDatabase, dimension: int, storage: str
+) -> None:
+    """PLAIN up to 1,024 dimensions, MAIN above, in every partition; a row of such vectors can be stored."""
+    name = await new_database()
+    await migrate(
+        test_server.administrator(name),
+        login=EMBEDDED_LOGIN,
+        parameters=SchemaParameters(2, dimension, f"hash-{dimension}"),
+    )
+
+    async with superuser(test_server, name) as db:
+        rows = await db.fetch_all(
+            "SELECT DISTINCT a.attstorage::text AS storage, count(*) OVER () AS columns FROM pg_attribute AS a"
+            " JOIN pg_class AS c ON c.oid = a.attrelid"
+            " WHERE c.relname IN ('chunk_vector_1', 'chunk_vector_1_p0', 'chunk_vector_1_p1')"
+            " AND a.attname LIKE '%\\_vector'"
+        )
+    settings: dict[str, object] = {
+        "postgres_dsn": dsn(test_server.login(name)),
+        "embedding_provider": "hash",
+        "embedding_dimension": dimension,
+    }
+    async with AgentMem(Config(**settings)) as memory:
+        note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
+
+    assert rows == [{"storage": storage, "columns": 9}]
+    assert note.write is not None
+    assert note.write.vectors_missing == 0
+
+
+async def test_the_script_for_an_administrator_does_the_whole_installation(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """It makes what `migrate` makes, and records it, so that `migrate` finds nothing left to do."""
+    by_hand, by_us = await new_database(), await new_database()
+    await migrate(test_server.administrator(by_us), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    async with superuser(test_server, by_hand) as db:
+        await db.execute_script(installation_script(EMBEDDED_LOGIN, _PARAMETERS))
+
+    assert _dump(test_server, by_hand) == _dump(test_server, by_us)
+    await check_login(test_server.login(by_hand))
+    assert await _state(test_server, by_hand) == SchemaState(2, 1, "hash-16", 16)
+    applied = await migrate(test_server.administrator(by_hand), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+    assert applied == []
+
+
+async def test_a_models_name_with_a_quote_is_only_a_name(test_server: TestServer, new_database: NewDatabase) -> None:
+    """Names come from users; the scripts quote them."""
+    name = await new_database()
+    parameters = SchemaParameters(1, 16, "it's; DROP TABLE memory_event")
+
+    async with _login(test_server, 'CREATE ROLE {name} LOGIN; ALTER ROLE {name} RENAME TO "some ""body"""'):
+        try:
+            await migrate(test_server.administrator(name), login='some "body"', parameters=parameters)
+            await check_login(_connection(test_server, 'some "body"', name))
+            assert (await _state(test_server, name, 'some "body"')).model_name == parameters.model_name
+        finally:
+            async with superuser(test_server, "postgres") as db:
+                await db.execute_script('ALTER ROLE "some ""body""" RENAME TO somebody')
+
+
+# Migrating ------------------------------------------------------------------------------------------------------------
+
+
+async def test_migrating_again_changes_nothing_and_keeps_every_row(
+    test_server: TestServer, memory: AgentMem, database: str
+) -> None:
+    """`migrate` may run at every deployment."""
+    await fill_tenant(memory, "agent-1")
+    async with superuser(test_server, database) as db:
+        rows = await stored_rows(db)
+    schema = _dump(test_server, database)
+
+    applied = await migrate(test_server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    assert applied == []
+    assert _dump(test_server, database) == schema
+    async with superuser(test_server, database) as db:
+        assert await stored_rows(db) == rows
+    assert "spare key" in (await memory.retrieve_memories("agent-1", "spare key")).hits[0].content
+
+
+async def test_of_several_who_migrate_at_once_one_does_it(test_server: TestServer, new_database: NewDatabase) -> None:
+    """Processes that start together wait for each other; the later ones find it done."""
+    name = await new_database()
+
+    applied = await asyncio.gather(
+        *(migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS) for _ in range(4))
+    )
+
+    assert sorted(len(done) for done in applied) == [0, 0, 0, len(migrations())]
+
+
+async def test_two_databases_of_one_server_are_migrated_at_once(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """Roles belong to the whole server, so two installations beside each other meet there."""
+    names = [await new_database() for _ in range(3)]
+
+    applied = await asyncio.gather(
+        *(migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS) for name in names)
+    )
+
+    assert [len(done) for done in applied] == [len(migrations())] * 3
+
+
+async def test_a_migration_changes_a_filled_database(
+    test_server: TestServer, memory: AgentMem, database: str, release: Callable[[str, str], None]
+) -> None:
+    """A data migration takes NO FORCE within its transaction: otherwise the owner sees no row to change."""
+    await fill_tenant(memory, "agent-1")
+    release(
+        "0002_shout.sql",
+        "ALTER TABLE active_memory ADD COLUMN width integer NOT NULL DEFAULT {{embedding_dimension}};"
+        "ALTER TABLE active_memory NO FORCE ROW LEVEL SECURITY;"
+        "UPDATE active_memory SET title = upper(title);"
+        "ALTER TABLE active_memory FORCE ROW LEVEL SECURITY;",
+    )
+    with pytest.raises(ConfigurationError, match=r"is at migration 1, this release needs 2.*migrate"):
+        await _state(test_server, database)
+
+    applied = await migrate(test_server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    assert [migration.name for migration in applied] == ["shout"]
+    # As the schema was made, whatever the caller's parameters say now.
+    assert await _state(test_server, database) == SchemaState(
+        TEST_PARTITIONS, 1, f"hash-{TEST_DIMENSION}", TEST_DIMENSION
+    )
+    async with superuser(test_server, database) as db:
+        rows = await db.fetch_all("SELECT DISTINCT title, width FROM active_memory ORDER BY title")
+    assert rows == [{"title": "DRAFT", "width": TEST_DIMENSION}, {"title": "HOUSE", "width": TEST_DIMENSION}]
+
+
+async def test_a_migration_that_fails_leaves_the_database_as_it_was(
+    test_server: TestServer, memory: AgentMem, database: str, release: Callable[[str, str], None]
+) -> None:
+    """All pending migrations and the bootstrap are one transaction; mended, they are applied."""
+    await fill_tenant(memory, "agent-1")
+    async with superuser(test_server, database) as db:
+        rows = await stored_rows(db)
+    schema = _dump(test_server, database)
+    release("0002_first.sql", "ALTER TABLE active_memory ADD COLUMN first text;")
+    release("0003_second.sql", "UPDATE schema_parameter SET value = '0'; SELECT 1 / 0;")
+
+    with pytest.raises(StoreError, match="division by zero"):
+        await migrate(test_server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    assert _dump(test_server, database) == schema
+    async with superuser(test_server, database) as db:
+        assert await stored_rows(db) == rows
+    release("0003_second.sql", "SELECT 1;")
+    applied = await migrate(test_server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+    assert [migration.version for migration in applied] == [2, 3]
+
+
+async def test_a_first_installation_that_fails_leaves_an_empty_database(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """More dimensions than an index can hold: the server refuses, and nothing of the schema is there."""
+    name = await new_database()
+    empty = _dump(test_server, name)
+
+    with pytest.raises(StoreError, match="4000 dimensions"):
+        await migrate(
+            test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=SchemaParameters(1, 4001, "any")
+        )
+
+    assert _dump(test_server, name) == empty
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            r"UPDATE schema_migration SET checksum = '\x00' WHERE version = 1",
+            "0001_initial was applied with other contents.*install the release",
+        ),
+        (
+            r"INSERT INTO schema_migration (version, name, checksum) VALUES (2, 'later', '\x00')",
+            "is at migration 2, newer than this release.*update agent-reminiscence",
+        ),
+    ],
+    ids=["other contents", "newer"],
+)
+async def test_a_schema_of_another_release_is_refused(
+    test_server: TestServer, made_database: str, change: str, message: str
+) -> None:
+    """Neither `migrate` nor the library goes on with rows whose shape it does not know."""
+    async with superuser(test_server, made_database) as db:
+        await db.execute_script(f"CREATE TABLE kept AS TABLE schema_migration; {change}")
+        try:
+            for attempt in (_state(test_server, made_database), _migrate(test_server, made_database)):
+                with pytest.raises(ConfigurationError, match=message):
+                    await attempt
+        finally:
+            await db.execute_script(
+                "DELETE FROM schema_migration; INSERT INTO schema_migration TABLE kept; DROP TABLE kept"
+            )
+
+
+async def _migrate(server: TestServer, database: str) -> object:
+    return await migrate(server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+
+# Who may install and who may connect ----------------------------------------------------------------------------------
+
+
+async def test_a_login_that_does_not_exist_is_named(test_server: TestServer, new_database: NewDatabase) -> None:
+    """The message holds the statement that makes it."""
+    with pytest.raises(ConfigurationError, match=r'no role .nobody.*CREATE ROLE "nobody" LOGIN'):
+        await migrate(test_server.administrator(await new_database()), login="nobody", parameters=_PARAMETERS)
+
+
+async def test_the_administrator_is_no_login_for_the_application(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """Granting the roles to a superuser would leave every policy without effect."""
+    with pytest.raises(ConfigurationError, match="login of its own"):
+        await migrate(
+            test_server.administrator(await new_database()),
+            login=test_server.address.superuser,
+            parameters=_PARAMETERS,
+        )
+
+
+async def test_who_may_not_install_learns_whom_to_ask(test_server: TestServer, new_database: NewDatabase) -> None:
+    """A plain login gets the command that prints the SQL for an administrator."""
+    name = await new_database()
+
+    async with _login(test_server, "CREATE ROLE {name} LOGIN"):
+        with pytest.raises(ConfigurationError, match=r"may not create roles.*--print-sql --login reminiscence_login"):
+            await migrate(_connection(test_server, "somebody", name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("CREATE ROLE {name} LOGIN SUPERUSER", "superuser or has BYPASSRLS.*connect as a plain login"),
+        (
+            f"CREATE ROLE {{name}} LOGIN BYPASSRLS; GRANT {APP_ROLE} TO {{name}} WITH INHERIT FALSE",
+            "superuser or has BYPASSRLS.*connect as a plain login",
+        ),
+        (
+            f"CREATE ROLE {{name}} LOGIN NOINHERIT; GRANT {APP_ROLE} TO {{name}} WITH INHERIT TRUE, SET TRUE",
+            f"inherits the rights of {APP_ROLE}.*WITH INHERIT FALSE, SET TRUE",
+        ),
+        (
+            f"CREATE ROLE {{name}} LOGIN; GRANT {APP_ROLE} TO {{name}}; GRANT {OWNER_ROLE} TO {{name}}",
+            f"inherits the rights of {APP_ROLE}, {OWNER_ROLE}.*WITH INHERIT FALSE, SET TRUE",
+        ),
+        ("CREATE ROLE {name} LOGIN", "may not take the role reminiscence_app.*migrate --admin-dsn … --login somebody"),
+        (
+            f"CREATE ROLE {{name}} LOGIN; GRANT {APP_ROLE} TO {{name}} WITH INHERIT FALSE, SET FALSE",
+            "may not take the role reminiscence_app.*migrate --admin-dsn … --login somebody",
+        ),
+    ],
+    ids=["superuser", "bypasses policies", "inherits", "inherits from the owner", "no member", "may not set"],
+)
+async def test_a_login_with_the_wrong_powers_is_refused(
+    test_server: TestServer, made_database: str, options: str, message: str
+) -> None:
+    """Too much and the isolation is gone, too little and nothing works: either way the message says what to run."""
+    async with _login(test_server, options) as name:
+        with pytest.raises(ConfigurationError, match=message):
+            await check_login(_connection(test_server, name, made_database))
+
+
+async def test_the_login_that_migrate_has_prepared_is_accepted(test_server: TestServer, made_database: str) -> None:
+    """The control for the refusals above."""
+    await check_login(test_server.login(made_database))
+
+
+async def test_a_database_without_the_schema_is_refused(test_server: TestServer, new_database: NewDatabase) -> None:
+    """The roles are there, because they belong to the server; the schema is not."""
+    name = await new_database()
+
+    with pytest.raises(ConfigurationError, match=rf"{name!r} has no schema.*migrate --admin-dsn … --login"):
+        await check_login(test_server.login(name))
+
+
+# Servers that are set up otherwise ------------------------------------------------------------------------------------
+
+
+async def test_extensions_may_live_in_a_schema_of_their_own(test_server: TestServer, new_database: NewDatabase) -> None:
+    """Managed servers keep extensions out of `public`; everything works from there."""
+    name = await new_database()
+    async with superuser(test_server, name) as db:
+        await db.execute_script(
+            "CREATE SCHEMA extensions;"
+            "CREATE EXTENSION vector SCHEMA extensions; CREATE EXTENSION pg_textsearch SCHEMA extensions;"
+            "REVOKE ALL ON SCHEMA public FROM PUBLIC"
+        )
+
+    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    settings: dict[str, object] = {
+        "postgres_dsn": dsn(test_server.login(name)),
+        "embedding_provider": "hash",
+        "embedding_dimension": 16,
+    }
+    async with AgentMem(Config(**settings)) as memory:
+        await fill_tenant(memory, "agent-1")
+        found = await memory.retrieve_memories("agent-1", "spare key of the blue cabin")
+    assert "spare key" in found.hits[0].content
+    assert {"bm25_text", "vector_text"} <= found.hits[0].ranks.keys()
+
+
+async def test_the_name_of_an_extensions_schema_may_need_quotes(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """A search path is a list of identifiers, so a name with a dash or a capital is quoted in it."""
+    name = await new_database()
+    async with superuser(test_server, name) as db:
+        await db.execute_script(
+            'CREATE SCHEMA "Ext-1"; GRANT USAGE ON SCHEMA "Ext-1" TO PUBLIC;'
+            'CREATE EXTENSION vector SCHEMA "Ext-1"; CREATE EXTENSION pg_textsearch SCHEMA "Ext-1"'
+        )
+
+    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    assert (await _state(test_server, name)).dimension == 16
+
+
+@pytest.fixture(scope="module")
+def bare_server_dir() -> Iterator[Path]:
+    """The data folder of a server on which nobody has made a role of ours."""
+    folder = Path(tempfile.mkdtemp(prefix="reminiscence-test-"))
+    yield folder / "data"
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def _bare_server(folder: Path, **settings: str) -> AsyncIterator[TestServer]:
+    server = EmbeddedPostgres(folder, settings={"fsync": "off", "shared_buffers": "16MB", **settings})
+    try:
+        yield TestServer(await server.start())
+    finally:
+        await server.stop()
+
+
+async def test_a_server_that_has_not_loaded_the_text_search_is_refused(bare_server_dir: Path) -> None:
+    """Installed but not preloaded is the mistake that everybody makes once; the message says where to add it."""
+    async with _bare_server(bare_server_dir, shared_preload_libraries="") as server:
+        async with superuser(server, "postgres") as db:
+            await db.execute_script(f"CREATE ROLE {EMBEDDED_LOGIN} LOGIN")
+            await db.execute_script("CREATE DATABASE bare")
+        for attempt in (_migrate(server, "bare"), check_login(server.login("bare"))):
+            with pytest.raises(ConfigurationError, match=r"not loaded.*shared_preload_libraries.*restart"):
+                await attempt
+
+
+async def test_an_administrator_who_is_no_superuser_can_install(bare_server_dir: Path) -> None:
+    """Managed servers give CREATEROLE and their own database, with the extensions made by somebody else."""
+    async with _bare_server(bare_server_dir) as server:
+        async with superuser(server, "postgres") as db:
+            await db.execute_script("CREATE ROLE manager LOGIN CREATEROLE; CREATE ROLE application LOGIN")
+            await db.execute_script("GRANT application TO manager WITH ADMIN TRUE, INHERIT FALSE, SET FALSE")
+            await db.execute_script("CREATE DATABASE managed OWNER manager")
+        async with superuser(server, "managed") as db:
+            await db.execute_script("CREATE EXTENSION vector; CREATE EXTENSION pg_textsearch")
+            with pytest.raises(ConfigurationError, match=r"no schema.*migrate"):
+                await check_login(_connection(server, "application", "managed"))
+
+        manager = _connection(server, "manager", "managed")
+        embedder = HashEmbedder(16)
+        parameters = SchemaParameters(2, embedder.dimension, embedder.model_name)
+        assert await migrate(manager, login="application", parameters=parameters) == migrations()
+        assert await migrate(manager, login="application", parameters=parameters) == []
+
+        settings: dict[str, object] = {"postgres_dsn": dsn(_connection(server, "application", "managed"))}
+        async with AgentMem(Config(**settings), embedder=embedder) as memory:
+            await fill_tenant(memory, "agent-1")
+            assert (await memory.retrieve_memories("agent-1", "spare key")).hits
+
+
+async def test_an_unreachable_server_is_named_without_its_password() -> None:
+    """Who reads the message learns where it was looked for, and no secret."""
+    settings = ConnectionSettings("127.0.0.1", 1, "somebody", "memories", password="open sesame")
+
+    with pytest.raises(StoreError, match=r"somebody@127.0.0.1:1/memories") as caught:
+        await open_connection(settings)
+
+    assert "open sesame" not in str(caught.value)
+    assert "open sesame" not in repr(settings)

@@ -1,3 +1,9 @@
+-- name: visible
+-- Which rows a search may see; the columns stand in memory_chunk and in the vector tables.
+external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
+    AND chunk_is_visible(
+        recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+
 -- name: vector_distances_exact
 -- One scan of the narrow vector table gives the three distances. OFFSET 0 keeps the planner from HNSW, which would
 -- lose rows behind the tenant filter of a small stream.
@@ -6,8 +12,7 @@ distance AS MATERIALIZED (
         before_vector <=> $(vector)p::halfvec AS before_distance,
         around_vector <=> $(vector)p::halfvec AS around_distance
     FROM chunk_vector_{generation}
-    WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
-        AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+    WHERE {visible}
     OFFSET 0
 ), vector_ranking AS (
     (SELECT 4 AS list, chunk_id, row_number() OVER (ORDER BY text_distance, chunk_id) AS place
@@ -26,22 +31,19 @@ vector_ranking AS (
     SELECT 4 AS list, chunk_id, row_number() OVER (ORDER BY distance, chunk_id) AS place FROM (
         SELECT chunk_id, text_vector <=> $(vector)p::halfvec AS distance
         FROM chunk_vector_{generation}
-        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
-            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        WHERE {visible}
         ORDER BY text_vector <=> $(vector)p::halfvec LIMIT $(depth)p::int) AS near_text
     UNION ALL
     SELECT 5, chunk_id, row_number() OVER (ORDER BY distance, chunk_id) FROM (
         SELECT chunk_id, before_vector <=> $(vector)p::halfvec AS distance
         FROM chunk_vector_{generation}
-        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
-            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        WHERE {visible}
         ORDER BY before_vector <=> $(vector)p::halfvec LIMIT $(depth)p::int) AS near_before
     UNION ALL
     SELECT 6, chunk_id, row_number() OVER (ORDER BY distance, chunk_id) FROM (
         SELECT chunk_id, around_vector <=> $(vector)p::halfvec AS distance
         FROM chunk_vector_{generation}
-        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
-            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        WHERE {visible}
         ORDER BY around_vector <=> $(vector)p::halfvec LIMIT $(depth)p::int) AS near_around
 )
 
@@ -62,24 +64,21 @@ word_ranking AS (
     SELECT 1 AS list, chunk_id, row_number() OVER () AS place FROM (
         SELECT chunk_id
         FROM memory_chunk
-        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
-            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        WHERE {visible}
         ORDER BY indexed_text <@> to_bm25query($(query)p::text, 'memory_chunk_indexed_text_idx')
         LIMIT $(depth)p::int) AS by_text
     UNION ALL
     SELECT 2, chunk_id, row_number() OVER () FROM (
         SELECT chunk_id
         FROM memory_chunk
-        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
-            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        WHERE {visible}
         ORDER BY indexed_before <@> to_bm25query($(query)p::text, 'memory_chunk_indexed_before_idx')
         LIMIT $(depth)p::int) AS by_before
     UNION ALL
     SELECT 3, chunk_id, row_number() OVER () FROM (
         SELECT chunk_id
         FROM memory_chunk
-        WHERE external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
-            AND chunk_is_visible(recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        WHERE {visible}
         ORDER BY indexed_around <@> to_bm25query($(query)p::text, 'memory_chunk_indexed_around_idx')
         LIMIT $(depth)p::int) AS by_around
 ), fused AS (

@@ -261,7 +261,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
 }
 # Pieces that only SearchRepository puts together.
-_COMPOSED = {"search": {"search", "vector_distances_exact", "vector_distances_hnsw", "vector_distances_none"}}
+_COMPOSED = {
+    "search": {"search", "visible", "vector_distances_exact", "vector_distances_hnsw", "vector_distances_none"}
+}
 _SEARCHES = ("exact", "hnsw", "none")
 
 

@@ -83,6 +83,7 @@ class SearchRepository:
         self._sql = {
             scan: queries["search"]
             .replace("{vector_distances}", queries[f"vector_distances_{scan}"])
+            .replace("{visible}", queries["visible"])
             .replace("{generation}", str(generation))
             for scan in scans
         }

@@ -1,0 +1,244 @@
+"""The same tests against two deployments: the embedded server over its socket, and a server given by DSN.
+
+`server` chooses; a module that wants both says `pytestmark = BOTH_SERVERS`, all others run on the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+import pytest
+
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
+from agent_reminiscence.database.schema import SchemaParameters, migrate
+from agent_reminiscence.services.embedders import HashEmbedder
+from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer
+
+
+class Server(Protocol):
+    """Where databases for tests are made."""
+
+    def superuser(self, database: str) -> ConnectionSettings:
+        """Who may do everything on `database`."""
+        ...
+
+    def login(self, database: str) -> ConnectionSettings:
+        """Who the application is on `database`."""
+        ...
+
+    async def create_database(self) -> str:
+        """A database with the schema and no memory; returns its name."""
+        ...
+
+    async def drop_database(self, name: str) -> None:
+        """Remove it."""
+        ...
+
+
+class SocketServer:
+    """The embedded server over its Unix socket, as `AgentMem()` finds it without any configuration."""
+
+    def __init__(self, server: TestServer) -> None:
+        self._server = server
+
+    def superuser(self, database: str) -> ConnectionSettings:
+        """The server's superuser."""
+        return self._server.administrator(database)
+
+    def login(self, database: str) -> ConnectionSettings:
+        """The application."""
+        return self._server.login(database)
+
+    async def create_database(self) -> str:
+        """A database with the schema."""
+        return await self._server.create_database()
+
+    async def drop_database(self, name: str) -> None:
+        """Remove a database, whoever is still connected to it."""
+        await self._server.drop_database(name)
+
+
+class TcpServer:
+    """A server on a TCP port of this machine, which asks everyone for a password.
+
+    Its administrator is no superuser: a role that may create roles and databases, on a server where a superuser has
+    makes the extensions, as a managed service hands it out. The login's name and password need quoting everywhere.
+    """
+
+    ADMINISTRATOR = "database_administrator"
+    LOGIN = 'app "user"/1'
+
+    def __init__(self, address: ServerAddress, port: int) -> None:
+        self.address = address
+        self.port = port
+        self.password = f"p@ss:w/rd?#%{secrets.token_hex(8)}"
+        self._databases = 0
+
+    def superuser(self, database: str) -> ConnectionSettings:
+        """The server's superuser, over its socket."""
+        return ConnectionSettings(
+            host=self.address.host, port=self.address.port, user=self.address.superuser, database=database
+        )
+
+    def administrator(self, database: str) -> ConnectionSettings:
+        """The administrator, over TCP."""
+        return ConnectionSettings(
+            host="127.0.0.1", port=self.port, user=self.ADMINISTRATOR, database=database, password=self.password
+        )
+
+    def login(self, database: str) -> ConnectionSettings:
+        """The application, over TCP."""
+        return ConnectionSettings(
+            host="127.0.0.1", port=self.port, user=self.LOGIN, database=database, password=self.password
+        )
+
+    async def prepare(self) -> None:
+        """Make the two roles."""
+        quoted = self.LOGIN.replace('"', '""')
+        await self._run(
+            "postgres",
+            f"CREATE ROLE {self.ADMINISTRATOR} LOGIN NOSUPERUSER CREATEDB CREATEROLE PASSWORD '{self.password}';"
+            f"""CREATE ROLE "{quoted}" LOGIN NOSUPERUSER NOINHERIT PASSWORD '{self.password}';""",
+        )
+
+    async def create_database(self) -> str:
+        """A database of the administrator's, with the extensions of the superuser's and the schema of `migrate`."""
+        self._databases += 1
+        name = f"test_{self._databases}"
+        await self._run("postgres", f"CREATE DATABASE {name} OWNER {self.ADMINISTRATOR}")
+        await self._run(name, "CREATE EXTENSION vector; CREATE EXTENSION pg_textsearch")
+        embedder = HashEmbedder(TEST_DIMENSION)
+        await migrate(
+            self.administrator(name),
+            login=self.LOGIN,
+            parameters=SchemaParameters(TEST_PARTITIONS, embedder.dimension, embedder.model_name),
+        )
+        return name
+
+    async def drop_database(self, name: str) -> None:
+        """Remove a database, whoever is still connected to it."""
+        await self._run("postgres", f"DROP DATABASE {name} WITH (FORCE)")
+
+    async def _run(self, database: str, script: str) -> None:
+        superuser = await open_connection(self.superuser(database))
+        try:
+            await superuser.execute_script(script)
+        finally:
+            superuser.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="session")
+def tcp_server() -> Iterator[TcpServer]:
+    """A second server for this process, reached by DSN."""
+    # Not pytest's own folder: the server runs as another user when the tests run as root.
+    folder = Path(tempfile.mkdtemp(prefix="reminiscence-tcp-"))
+    port = _free_port()
+    postgres = EmbeddedPostgres(
+        folder / "data",
+        settings={"listen_addresses": "127.0.0.1", "port": str(port), "fsync": "off", "shared_buffers": "64MB"},
+    )
+
+    async def start() -> TcpServer:
+        server = TcpServer(await postgres.start(), port)
+        await server.prepare()
+        return server
+
+    try:
+        yield asyncio.run(start())
+    finally:
+        asyncio.run(postgres.stop())
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def socket_server(test_server: TestServer) -> SocketServer:
+    """The server of all tests of this process."""
+    return SocketServer(test_server)
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Server:
+    """The deployment that this test runs against."""
+    chosen: Server = request.getfixturevalue(getattr(request, "param", "socket_server"))
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def shared_databases() -> dict[Server, str]:
+    """One database of each server that was used; making one takes longer than most tests."""
+    return {}
+
+
+_FORGET = """
+TRUNCATE reminiscence.memory_stream, reminiscence.memory_event, reminiscence.active_memory,
+    reminiscence.shortterm_memory, reminiscence.embedding_cache;
+DELETE FROM reminiscence.chunk_vector_1;
+DELETE FROM reminiscence.memory_chunk"""
+
+
+@pytest.fixture
+async def database(server: Server, shared_databases: dict[Server, str]) -> AsyncIterator[str]:
+    """The name of a database with the schema and no memory; what the test leaves there is removed."""
+    if server not in shared_databases:
+        shared_databases[server] = await server.create_database()
+    name = shared_databases[server]
+    yield name
+    superuser = await open_connection(server.superuser(name))
+    try:
+        await superuser.execute_script(_FORGET)
+    finally:
+        superuser.close()
+
+
+@pytest.fixture
+async def own_database(server: Server) -> AsyncIterator[str]:
+    """The name of a database that no other test uses, for what must not meet the statistics of others."""
+    name = await server.create_database()
+    yield name
+    await server.drop_database(name)
+
+
+def dsn(settings: ConnectionSettings) -> str:
+    """`settings` as a DSN, with everything quoted that a URL gives a meaning to."""
+    password = "" if settings.password is None else f":{quote(settings.password, safe='')}"
+    user = quote(settings.user, safe="")
+    return f"postgresql://{user}{password}@/{settings.database}?host={settings.host}&port={settings.port}"
+
+
+@pytest.fixture
+def config(server: Server, database: str) -> Callable[..., Config]:
+    """Makes a `Config` for this test's database; keywords override settings."""
+
+    def make(**settings: object) -> Config:
+        defaults: dict[str, object] = {
+            "postgres_dsn": dsn(server.login(database)),
+            "embedding_provider": "hash",
+            "embedding_dimension": TEST_DIMENSION,
+        }
+        return Config(**(defaults | settings))
+
+    return make
+
+
+@pytest.fixture
+async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
+    """A memory on a database of this test's own."""
+    async with AgentMem(config()) as opened:
+        yield opened

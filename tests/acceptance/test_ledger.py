@@ -1,0 +1,204 @@
+"""`memory.ledger`: what is appended is read back, in order, in pages; and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from agent_reminiscence import AgentMem, InvalidInputError
+from agent_reminiscence.database.repositories.event_ledger import event_digest, next_chain
+from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.steps import all_events, head_of
+
+MOMENT = datetime(2026, 3, 5, 9, 30, tzinfo=timezone(timedelta(hours=-7)))
+
+
+@BOTH_SERVERS
+async def test_an_event_is_read_back_as_it_was_given(memory: AgentMem) -> None:
+    """An unknown kind is stored whole: payload, times, actor, conversation, turn and trust."""
+    payload: dict[str, Any] = {
+        "text": "the door is open 🎉",
+        "numbers": [1, 2.5, 2**80, 1e-9],
+        "nothing": None,
+        "deep": {"é": [{}]},
+    }
+
+    event = await memory.ledger.append(
+        "agent-1",
+        "world.observed",
+        payload,
+        actor="sensor-3",
+        conversation_id="c-1",
+        turn=0,
+        occurred_at=MOMENT,
+        source="tool",
+        idempotency_key="k",
+    )
+
+    assert await memory.ledger.read("agent-1") == [event]
+    assert (event.position, event.kind, event.payload) == (1, "world.observed", payload)
+    assert (event.actor, event.conversation_id, event.turn) == ("sensor-3", "c-1", 0)
+    assert (event.occurred_at, event.source, event.idempotency_key) == (MOMENT, "tool", "k")
+
+
+@BOTH_SERVERS
+async def test_what_is_recorded_is_also_chained(memory: AgentMem) -> None:
+    """Digest and chain can be computed again from what was read, so a changed row would show."""
+    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", metadata={"a": 1e5, "b": 1.0})
+    await memory.update_active_memory("agent-1", note.id, content="Ship on Monday", occurred_at=MOMENT)
+    await memory.ledger.append("agent-1", "world.observed", {"x": 0.1, "y": -0.0, "z": 1e-9}, occurred_at=MOMENT)
+    await memory.admin.consolidate("agent-1")
+
+    chain = b""
+    for event in await all_events(memory, "agent-1"):
+        assert event.salt is not None
+        assert event.digest == event_digest(event, event.salt)
+        chain = next_chain(chain, event.digest, event.position, event.recorded_at)
+        assert event.chain == chain
+
+
+@BOTH_SERVERS
+async def test_pages_follow_one_another(memory: AgentMem) -> None:
+    """A page begins behind `after`; an empty page is the end."""
+    for number in range(7):
+        await memory.ledger.append("agent-1", "world.observed", {"n": number})
+
+    pages: list[list[int]] = []
+    after = 0
+    while page := await memory.ledger.read("agent-1", after=after, limit=3):
+        pages.append([event.payload["n"] for event in page])
+        after = page[-1].position
+
+    assert pages == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+@BOTH_SERVERS
+async def test_filters_choose_by_kind_and_actor(memory: AgentMem) -> None:
+    """Filters combine, and positions stay those of the stream."""
+    for number in range(8):
+        kind = "agent.spoke" if number % 2 else "world.observed"
+        await memory.ledger.append("agent-1", kind, {"n": number}, actor=["ann", "bob", None, "ann"][number % 4])
+
+    async def positions(**filters: Any) -> list[int]:
+        return [event.position for event in await memory.ledger.read("agent-1", **filters)]
+
+    assert await positions(kinds=["agent.spoke"]) == [2, 4, 6, 8]
+    assert await positions(kinds=("agent.spoke", "world.observed")) == list(range(1, 9))
+    assert await positions(actor="ann") == [1, 4, 5, 8]
+    assert await positions(actor="ann", kinds=["agent.spoke"], after=4) == [8]
+    assert await positions(actor="nobody") == []
+    assert await positions(kinds=[]) == []
+
+
+@BOTH_SERVERS
+async def test_an_event_of_a_users_kind_is_in_no_search(memory: AgentMem) -> None:
+    """It changes no tier, and no memory comes into being."""
+    await memory.ledger.append("agent-1", "world.observed", {"content": "the harbour is closed"})
+
+    assert (await memory.retrieve_memories("agent-1", "is the harbour closed?")).hits == ()
+    assert await memory.get_active_memories("agent-1") == []
+
+
+async def test_an_events_payload_may_name_anything(memory: AgentMem) -> None:
+    """Keys that the package's own payloads use mean nothing in a user's event, however long their values are."""
+    note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", idempotency_key="k")
+    random_text = "".join(chr(33 + (n * n * 7919 + n * 104_729) % 90) for n in range(20_000))
+
+    event = await memory.ledger.append("agent-1", "world.observed", {"memory_id": random_text, "version": 7})
+    await memory.ledger.append("agent-1", "world.observed", {"memory_id": str(note.id), "version": 7})
+
+    assert (await memory.ledger.read("agent-1", kinds=["world.observed"]))[0] == event
+    assert await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", idempotency_key="k") == note
+
+
+@BOTH_SERVERS
+async def test_a_stream_is_read_by_its_own_tenant_only(memory: AgentMem) -> None:
+    """Each tenant's positions begin at 1 and know nothing of the others'."""
+    for number in range(3):
+        await memory.ledger.append("agent-1", "world.observed", {"n": number})
+    await memory.ledger.append("agent-2", "world.observed", {"n": 7})
+
+    assert [(event.position, event.payload) for event in await memory.ledger.read("agent-2")] == [(1, {"n": 7})]
+    assert await memory.ledger.read("agent-3") == []
+
+
+REFUSED_EVENTS: list[tuple[str, dict[str, Any], str]] = [
+    ("reserved kind", {"kind": "memory.created"}, "begins with 'memory.', which is reserved"),
+    ("reserved prefix", {"kind": "memory.of.mine"}, "begins with 'memory.', which is reserved"),
+    ("one word", {"kind": "observed"}, "kind 'observed' must be lower-case words joined by dots"),
+    ("capitals", {"kind": "World.Observed"}, "must be lower-case words"),
+    ("line break", {"kind": "world.observed\n"}, "kind"),
+    ("no kind", {"kind": ""}, "kind must not be empty"),
+    ("int kind", {"kind": 7}, "kind must be a str, not int"),
+    ("long kind", {"kind": "a." + "x" * 256}, "kind has 258 characters"),
+    ("no payload", {"payload": None}, "payload must be a mapping, not NoneType"),
+    ("list payload", {"payload": [1]}, "payload must be a mapping, not list"),
+    ("large payload", {"payload": {"x": "y" * 1_048_576}}, "the limit is 1,048,576"),
+    ("payload of a set", {"payload": {"x": {1}}}, "payload holds a set"),
+    ("NUL", {"payload": {"x": "\x00"}}, "a string in payload has a NUL"),
+    ("naive time", {"occurred_at": datetime(2026, 1, 1)}, "has no time zone"),  # noqa: DTZ001
+    (
+        "time before the calendar",
+        {"occurred_at": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=12)))},
+        "occurred_at '0001-01-01",
+    ),
+    (
+        "time after the calendar",
+        {"occurred_at": datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-12)))},
+        "occurred_at '9999-12-31",
+    ),
+    ("negative turn", {"turn": -1}, "turn must be from 0 to 2,147,483,647, not -1"),
+    ("large turn", {"turn": 2**31}, "turn must be from 0 to 2,147,483,647"),
+    ("bool turn", {"turn": True}, "turn must be a whole number, not True"),
+    ("unknown source", {"source": "rumour"}, "source 'rumour' is unknown"),
+    ("empty actor", {"actor": ""}, "actor must not be empty"),
+]
+
+
+async def test_a_wrong_event_is_refused_before_any_write(memory: AgentMem, subtests: pytest.Subtests) -> None:
+    """The message names the value and the limit, and the ledger did not move."""
+    valid: dict[str, Any] = {"external_id": "agent-1", "kind": "world.observed", "payload": {}}
+
+    for case, arguments, message in REFUSED_EVENTS:
+        with subtests.test(case):
+            with pytest.raises(InvalidInputError, match=message):
+                await memory.ledger.append(**(valid | arguments))
+            assert await head_of(memory, "agent-1") == 0
+
+
+REFUSED_READS: list[tuple[dict[str, Any], str]] = [
+    ({"limit": 0}, "limit must be from 1 to 1,000, not 0"),
+    ({"limit": 1_001}, "limit must be from 1 to 1,000, not 1,001"),
+    ({"limit": 1.0}, "limit must be a whole number, not 1.0"),
+    ({"limit": None}, "limit must be a whole number, not None"),
+    ({"after": -1}, "after must be from 0"),
+    ({"after": 2**63}, "after must be from 0"),
+    ({"after": "1"}, "after must be a whole number, not '1'"),
+    ({"kinds": "memory.created"}, "kinds must be a list .*, not 'memory.created'"),
+    ({"kinds": 7}, "kinds must be a list"),
+    ({"kinds": [7]}, "kind must be a str, not int"),
+    ({"kinds": [""]}, "kind must not be empty"),
+    ({"actor": ""}, "actor must not be empty"),
+    ({"external_id": ""}, "external_id must not be empty"),
+]
+
+
+async def test_a_wrong_question_to_the_ledger_is_refused(memory: AgentMem, subtests: pytest.Subtests) -> None:
+    """A text where a list of kinds belongs would match nothing without a word."""
+    for arguments, message in REFUSED_READS:
+        with subtests.test(str(arguments)), pytest.raises(InvalidInputError, match=message):
+            await memory.ledger.read(**({"external_id": "agent-1"} | arguments))
+
+
+async def test_times_at_both_ends_of_the_calendar_are_stored(memory: AgentMem) -> None:
+    """The first and the last moment that Python and PostgreSQL agree on."""
+    for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
+        event = await memory.ledger.append("agent-1", "world.observed", {}, occurred_at=moment)
+        assert event.occurred_at == moment
+
+    events = await all_events(memory, "agent-1")
+    assert [event.occurred_at.year for event in events] == [1, 9999]
+    # Recording time is the server's, whatever the world's time is said to be.
+    assert events[0].recorded_at <= events[1].recorded_at < datetime.now(UTC) + timedelta(minutes=5)

@@ -1,0 +1,81 @@
+"""Small stand-ins for what is outside the package: an embedder that fails, and a clock that is set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from agent_reminiscence.services.embedders import HashEmbedder
+
+# What an embedder gives instead of the right vectors. `Any`: a faulty one need not keep to its type.
+Fault = Callable[[Sequence[str], list[list[float]]], Any]
+
+
+class FaultyEmbedder(HashEmbedder):
+    """Gives what `fault` makes of the right vectors, until it is mended.
+
+    Args:
+        fault: Called with the texts and their right vectors; None is an embedder that works.
+        dimension: The length of the right vectors; that of the test databases.
+    """
+
+    def __init__(self, fault: Fault | None = None, dimension: int = 64) -> None:
+        super().__init__(dimension)
+        self.fault = fault
+        self.texts_embedded = 0
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Right vectors, or what the fault makes of them."""
+        self.texts_embedded += len(texts)
+        right = await super().embed(texts)
+        if self.fault is None:
+            return right
+        wrong: list[list[float]] = self.fault(texts, right)
+        return wrong
+
+    def mend(self) -> None:
+        """Work from now on."""
+        self.fault = None
+
+
+def away(texts: Sequence[str], right: list[list[float]]) -> Any:
+    """Raise what a client raises whose server is away."""
+    raise ConnectionRefusedError("nobody listens")
+
+
+def quoting(texts: Sequence[str], right: list[list[float]]) -> Any:
+    """Raise an error that quotes the texts, as careless clients do."""
+    raise ValueError(f"cannot embed {list(texts)!r}")
+
+
+FAULTS: dict[str, Fault] = {
+    "raises": away,
+    "too short": lambda texts, right: [vector[:-1] for vector in right],
+    "too long": lambda texts, right: [[*vector, 0.0] for vector in right],
+    "one vector missing": lambda texts, right: right[:-1],
+    "one vector too many": lambda texts, right: [*right, right[0]],
+    "not a number": lambda texts, right: [[float("nan")] * len(vector) for vector in right],
+    "infinite": lambda texts, right: [[float("inf")] * len(vector) for vector in right],
+    "zeros": lambda texts, right: [[0.0] * len(vector) for vector in right],
+    "not of unit length": lambda texts, right: [[3 * value for value in vector] for vector in right],
+    "nothing": lambda texts, right: None,
+    "None for a vector": lambda texts, right: [None for _ in right],
+    "words for numbers": lambda texts, right: [["many"] * len(vector) for vector in right],
+}
+
+
+class SetClock:
+    """A clock that stands where it was set."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        """The time it was set to."""
+        return self.now
+
+    def advance(self, step: timedelta) -> datetime:
+        """Go on by `step`; returns the new time."""
+        self.now += step
+        return self.now

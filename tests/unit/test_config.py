@@ -1,0 +1,133 @@
+"""Settings: where they come from, which wins, and what is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr, ValidationError
+
+from agent_reminiscence import Config, ConfigurationError
+
+DSN = "postgresql://ann:secret@localhost/memory"
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An environment without settings, in a folder without `.env`; returns the folder."""
+    import os
+
+    for name in [name for name in os.environ if name.upper().startswith("REMINISCENCE_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_no_setting_is_needed() -> None:
+    """The defaults are those of the guide: embedded, bundled, five updates, ten hits."""
+    config = Config()
+
+    assert (config.postgres_dsn, config.data_dir, config.embedding_provider) == (None, None, "wordllama")
+    assert (config.active_memory_update_threshold, config.shortterm_promotion_threshold) == (5, 0.7)
+    assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (10, None, 32)
+
+
+def test_arguments_win_over_the_environment_and_that_over_the_file(
+    monkeypatch: pytest.MonkeyPatch, nothing_set: Path
+) -> None:
+    """Whoever is closer to the call wins; the case of a variable's name does not matter."""
+    (nothing_set / ".env").write_text(
+        "REMINISCENCE_RETRIEVAL_LIMIT=1\nREMINISCENCE_TOKEN_BUDGET=1\nREMINISCENCE_CHUNK_PARTITIONS=1\nOTHER_APP=x\n"
+    )
+    monkeypatch.setenv("REMINISCENCE_RETRIEVAL_LIMIT", "2")
+    monkeypatch.setenv("reminiscence_token_budget", "2")
+
+    config = Config(retrieval_limit=3)
+
+    assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (3, 2, 1)
+    assert Config(_env_file=None).chunk_partitions == 32
+
+
+def test_values_are_read_in_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text of the environment becomes numbers, paths and secrets."""
+    monkeypatch.setenv("REMINISCENCE_STATEMENT_TIMEOUT_SECONDS", "2.5")
+    monkeypatch.setenv("REMINISCENCE_POSTGRES_DSN", DSN)
+
+    config = Config()
+
+    assert config.statement_timeout_seconds == 2.5
+    assert isinstance(config.postgres_dsn, SecretStr)
+    assert config.postgres_dsn.get_secret_value() == DSN
+
+
+def test_a_data_folder_is_made_absolute(nothing_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later change of the working folder does not move the memories."""
+    monkeypatch.setenv("HOME", "/home/ann")
+
+    assert Config(data_dir=Path("data")).data_dir == nothing_set / "data"
+    assert Config(data_dir=Path("~/data")).data_dir == Path("/home/ann/data")
+
+
+def test_settings_do_not_change() -> None:
+    """What an object was made with stays what it was made with."""
+    config = Config()
+
+    with pytest.raises(ValidationError, match="frozen"):
+        config.retrieval_limit = 3  # type: ignore[misc]
+
+
+def test_an_unknown_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, nothing_set: Path) -> None:
+    """A typing error is no setting, wherever it stands; the message lists what there is."""
+    with pytest.raises(
+        ConfigurationError, match=r"unknown setting retrieval_limits; the settings are .*retrieval_limit"
+    ):
+        Config(retrieval_limits=3)
+
+    monkeypatch.setenv("REMINISCENCE_POSTGRES_DNS", DSN)
+    with pytest.raises(ConfigurationError, match="unknown setting REMINISCENCE_POSTGRES_DNS") as refused:
+        Config()
+    assert "secret" not in str(refused.value)
+
+    monkeypatch.delenv("REMINISCENCE_POSTGRES_DNS")
+    (nothing_set / ".env").write_text("reminiscence_pool_size=3\n")
+    with pytest.raises(ConfigurationError, match="unknown setting reminiscence_pool_size"):
+        Config()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"postgres_dsn": DSN, "data_dir": "/srv/data"}, "postgres_dsn and data_dir contradict each other"),
+        ({"postgres_dsn": "localhost"}, "postgres_dsn: must begin with postgresql://"),
+        ({"postgres_dsn": ""}, "postgres_dsn: must begin with postgresql://"),
+        ({"postgres_pool_size": 0}, "postgres_pool_size: .*greater than or equal to 1"),
+        ({"postgres_pool_size": "many"}, "postgres_pool_size: .*valid integer"),
+        ({"postgres_pool_size": 2.5}, "postgres_pool_size: .*valid integer"),
+        ({"pool_timeout_seconds": 0}, "pool_timeout_seconds: .*greater than 0"),
+        ({"pool_timeout_seconds": float("nan")}, "pool_timeout_seconds"),
+        ({"statement_timeout_seconds": 0.01}, "statement_timeout_seconds"),
+        ({"statement_timeout_seconds": float("inf")}, "statement_timeout_seconds"),
+        ({"chunk_partitions": 257}, "chunk_partitions: .*less than or equal to 256"),
+        ({"embedding_provider": "magic"}, "embedding_provider: .*'wordllama' or 'hash'"),
+        ({"embedding_dimension": 0}, "embedding_dimension"),
+        ({"embedding_dimension": 4_001}, "embedding_dimension: .*less than or equal to 4000"),
+        ({"active_memory_update_threshold": 0}, "active_memory_update_threshold"),
+        ({"shortterm_promotion_threshold": 1.1}, "shortterm_promotion_threshold"),
+        ({"retrieval_limit": 201}, "retrieval_limit: .*less than or equal to 200"),
+        ({"token_budget": 0}, "token_budget"),
+    ],
+    ids=lambda value: ", ".join(value) if isinstance(value, dict) else "",
+)
+def test_a_wrong_value_is_refused_by_name(settings: dict[str, Any], message: str) -> None:
+    """The message names the setting and its range, never its value: that might be a password."""
+    with pytest.raises(ConfigurationError, match=message) as refused:
+        Config(**settings)
+
+    assert "secret" not in str(refused.value)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """Nobody has to start five times to find five mistakes."""
+    with pytest.raises(ConfigurationError, match=r"postgres_pool_size: .*; retrieval_limit: "):
+        Config(postgres_pool_size=0, retrieval_limit=0)

@@ -1,0 +1,179 @@
+"""Events that add up to a memory, and passages that are recognised in a new text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_reminiscence import Event
+from agent_reminiscence.domain.event import ChunkEntry, EventKind
+from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.services.memory_manager import _match, fold
+
+START = datetime(2026, 3, 5, tzinfo=UTC)
+MEMORY = UUID(int=7)
+
+
+def make_event(position: int, kind: str, payload: dict[str, Any], **fields: Any) -> Event:
+    """An event of one memory."""
+    defaults: dict[str, Any] = {
+        "external_id": "agent-1",
+        "event_id": UUID(int=position),
+        "kind": kind,
+        "payload": {"memory_id": str(MEMORY)} | payload,
+        "occurred_at": START + timedelta(days=position),
+        "position": position,
+        "recorded_at": START + timedelta(hours=position),
+        "salt": b"",
+        "digest": b"",
+        "chain": b"",
+    }
+    return Event(**(defaults | fields))
+
+
+def _chunk(number: int, *, new: bool) -> dict[str, Any]:
+    return {"id": str(UUID(int=number)), "start": number, "end": number + 1, "new": new}
+
+
+CREATED = make_event(
+    1,
+    EventKind.CREATED,
+    {
+        "title": "Plan",
+        "content": "ab",
+        "description": "ours",
+        "metadata": {"a": 1},
+        "chunks": [_chunk(0, new=True), _chunk(1, new=True)],
+        "consolidation_due": False,
+    },
+    actor="ann",
+)
+UPDATED = make_event(
+    3,
+    EventKind.UPDATED,
+    {
+        "version": 2,
+        "changes": {"content": "ac", "description": None},
+        "chunks": [_chunk(0, new=False), _chunk(2, new=True)],
+        "consolidation_due": True,
+    },
+    source="model",
+)
+CONSOLIDATED = make_event(
+    4,
+    EventKind.CONSOLIDATED,
+    {"version": 2, "title": "Plan", "summary": "ac", "chunks": [], "embedding_generation": 1},
+)
+ARCHIVED = make_event(5, EventKind.ARCHIVED, {"version": 2})
+
+
+def _left(version: int, consolidated_version: int) -> int:
+    return 100 * version + consolidated_version
+
+
+def test_a_creation_is_a_memory() -> None:
+    """Every field comes from the event: its payload, its times and who caused it."""
+    note = fold([CREATED], _left)
+
+    assert (note.id, note.external_id, note.version) == (MEMORY, "agent-1", 1)
+    assert (note.title, note.content, note.description, note.metadata) == ("Plan", "ab", "ours", {"a": 1})
+    assert (note.created_at, note.updated_at, note.occurred_at) == (
+        CREATED.recorded_at,
+        CREATED.recorded_at,
+        CREATED.occurred_at,
+    )
+    assert (note.actor, note.source, note.archived_at) == ("ann", "user", None)
+    assert (note.consolidated_version, note.updates_until_consolidation) == (0, 100)
+    assert note.write is not None
+    assert (note.write.event_id, note.write.position) == (CREATED.event_id, 1)
+    assert (note.write.chunks_added, note.write.chunks_kept, note.write.chunks_ended) == (2, 0, 0)
+
+
+def test_each_event_changes_what_it_says_and_nothing_else() -> None:
+    """An update its fields and its provenance, a consolidation its version, an archive the end."""
+    updated = fold([CREATED, UPDATED], _left)
+    assert (updated.version, updated.title, updated.content, updated.description) == (2, "Plan", "ac", None)
+    assert (updated.created_at, updated.updated_at) == (CREATED.recorded_at, UPDATED.recorded_at)
+    assert (updated.actor, updated.source) == (None, "model")
+    assert updated.write is not None
+    assert (updated.write.chunks_added, updated.write.chunks_kept, updated.write.chunks_ended) == (1, 1, 1)
+    assert updated.write.consolidation_due
+
+    consolidated = fold([CREATED, UPDATED, CONSOLIDATED], _left)
+    assert consolidated == updated.model_copy(update={"consolidated_version": 2, "updates_until_consolidation": 202})
+
+    archived = fold([CREATED, UPDATED, CONSOLIDATED, ARCHIVED], _left)
+    assert archived == consolidated.model_copy(update={"archived_at": ARCHIVED.recorded_at})
+
+
+def test_an_event_of_a_users_kind_changes_nothing() -> None:
+    """Even one whose payload names the memory."""
+    foreign = make_event(2, "world.observed", {"version": 9, "changes": {"title": "mine"}})
+
+    assert fold([CREATED, foreign], _left) == fold([CREATED], _left)
+
+
+def test_a_memory_begins_with_its_creation() -> None:
+    """Anything else is a stream that was read wrongly."""
+    with pytest.raises(ValueError, match=r"a memory begins with memory\.created, not memory.updated"):
+        fold([UPDATED], _left)
+
+
+def make_chunk(number: int, content: str, speaker: str | None = None) -> StoredChunk:
+    """A stored chunk."""
+    return StoredChunk(
+        chunk_id=UUID(int=number),
+        content=content,
+        speaker=speaker,
+        tier="active",
+        importance=0.5,
+        confidence=1.0,
+        source="user",
+        memory_version=1,
+        start_date=START,
+        metadata={"old": number},
+    )
+
+
+def _entries(passages: list[tuple[str, str | None]]) -> tuple[str, list[ChunkEntry]]:
+    text, entries = "", []
+    for number, (words, speaker) in enumerate(passages):
+        entries.append(
+            ChunkEntry(
+                id=UUID(int=1_000 + number), start=len(text), end=len(text) + len(words), speaker=speaker, new=True
+            )
+        )
+        text += words
+    return text, entries
+
+
+PASSAGES = st.lists(st.tuples(st.sampled_from(["a ", "b ", "c "]), st.sampled_from([None, "Ann", "Bob"])), max_size=8)
+
+
+@given(old=PASSAGES, new=PASSAGES)
+def test_each_old_passage_is_recognised_at_most_once_and_as_often_as_possible(
+    old: list[tuple[str, str | None]], new: list[tuple[str, str | None]]
+) -> None:
+    """Same words and same speaker keep the chunk; places are always those of the new text."""
+    layout = [make_chunk(number, words, speaker) for number, (words, speaker) in enumerate(old)]
+    text, entries = _entries(new)
+
+    matched = _match(text, entries, layout)
+
+    assert [(entry.start, entry.end, entry.speaker) for entry in matched] == [
+        (entry.start, entry.end, entry.speaker) for entry in entries
+    ]
+    kept = [entry for entry in matched if not entry.new]
+    assert len({entry.id for entry in kept}) == len(kept)
+    for entry in kept:
+        chunk = layout[entry.id.int]
+        assert (text[entry.start : entry.end], entry.speaker) == (chunk.content, chunk.speaker)
+        assert entry.metadata == chunk.metadata
+    for passage in set(new):
+        recognised = sum((text[entry.start : entry.end], entry.speaker) == passage for entry in kept)
+        assert recognised == min(old.count(passage), new.count(passage))

@@ -37,7 +37,8 @@ class _Place:
         self._folder.chmod(0o755)
         self._previous_folder = Path.cwd()
         self._previous_settings = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
-        self._replace_settings({f"{_PREFIX}DATA_DIR": str(self._folder / "data")})
+        # Few partitions: a document shows what to write, and each makes a database of its own.
+        self._replace_settings({f"{_PREFIX}DATA_DIR": str(self._folder / "data"), f"{_PREFIX}CHUNK_PARTITIONS": "4"})
         # A `.env` of the checkout is read from the working folder.
         os.chdir(self._folder)
 

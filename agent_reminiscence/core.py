@@ -79,7 +79,7 @@ class AgentMem:
     ) -> None:
         self._config = config if config is not None else Config()
         self._embedder = embedder
-        self._clock = clock
+        self._clock = lambda: validation.moment("clock", clock())
         self._weights = weights
         self._lifecycle = asyncio.Lock()
         self._parts: _Parts | None = None
@@ -163,8 +163,8 @@ class AgentMem:
             idempotency_key: A second call with the same key and request returns the first one's result.
 
         Returns:
-            The memory at version 1, and in `write` what became of this write. A text of more than 2,000 characters is
-            consolidated at once.
+            The memory at version 1, as this write left it, and in `write` what became of it. A text of more than 2,000
+            characters is consolidated at once, which a later read shows.
 
         Raises:
             InvalidInputError: An argument is refused; nothing is written.
@@ -225,7 +225,8 @@ class AgentMem:
             occurred_at: As in `create_active_memory`, and so the arguments not described here.
 
         Returns:
-            The memory at its new version. Every fifth update (`active_memory_update_threshold`) consolidates it.
+            The memory at its new version, as this write left it; an update with the same values is one too. Every fifth
+            update (`active_memory_update_threshold`) consolidates it, which a later read shows.
 
         Raises:
             InvalidInputError: An argument is refused, nothing is to be changed, or the memory is archived.
@@ -280,7 +281,8 @@ class AgentMem:
             tiers: Only these of active, shortterm and longterm; None is all.
             token_budget: At most so many tokens of hits' text; what does not fit is left out and counted.
             min_confidence: Only chunks with at least this confidence, 0 to 1.
-            as_of: What was true in the world at that moment; None is now.
+            as_of: What was true in the world at that moment. None is the latest that the memory holds: what has been
+                replaced is left out, and what only begins later is in.
             known_at: What the memory held at that moment; None is all it holds. Alone, it asks for what was then known
                 to be true then.
 
@@ -377,7 +379,7 @@ async def _build(
     projector = Projector(event_ledger, tables)
     vectors = ChunkVectorRepository(generation, embedder.model_name)
     embedding = EmbeddingService(store, event_ledger, vectors, embedder)
-    promotion = PromotionService(store, projector, tables, clock=clock, threshold=config.shortterm_promotion_threshold)
+    promotion = PromotionService(projector, tables, clock=clock, threshold=config.shortterm_promotion_threshold)
     consolidation = ConsolidationService(
         store, event_ledger, projector, tables, embedding, promotion, clock=clock, generation=generation
     )

@@ -66,7 +66,9 @@ CREATE TABLE memory_event (
     CONSTRAINT memory_event_position_check CHECK (position > 0),
     CONSTRAINT memory_event_source_check CHECK (source IN ('user', 'agent', 'tool', 'import', 'model'))
 ) PARTITION BY HASH (external_id);
-CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, (payload ->> 'memory_id'), position);
+-- Only our own kinds: what a user's event calls memory_id may be anything.
+CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, (payload ->> 'memory_id'), position)
+    WHERE starts_with(kind, 'memory.');
 
 -- Whole texts being worked on. chunk_ids and chunk_starts lay out the live chunks over the content in order,
 -- so an edit in the middle moves the spans after it without touching those chunks' rows. A consolidation is due
@@ -135,6 +137,7 @@ CREATE TABLE memory_chunk (
     recorded_at timestamptz NOT NULL,
     superseded_at timestamptz,
     duplicate_of uuid,
+    revision integer NOT NULL DEFAULT 1,
     CONSTRAINT memory_chunk_pkey PRIMARY KEY (external_id, chunk_id),
     CONSTRAINT memory_chunk_external_id_check CHECK (external_id <> ''),
     CONSTRAINT memory_chunk_tier_check CHECK (tier IN ('active', 'shortterm', 'longterm')),
@@ -144,6 +147,10 @@ CREATE INDEX memory_chunk_memory_id_idx ON memory_chunk (external_id, memory_id)
 CREATE INDEX memory_chunk_folded_hash_idx ON memory_chunk (external_id, folded_hash);
 CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
 CREATE INDEX memory_chunk_speaker_key_idx ON memory_chunk (external_id, speaker_key) WHERE speaker_key IS NOT NULL;
+-- Every update of a row raises its revision, and this index makes that a change of an indexed column. Otherwise
+-- PostgreSQL may update in place (HOT), leaving the entries of the text indexes with the row's first version, and the
+-- VACUUM of pg_textsearch 0.6 drops those from its indexes though the row lives.
+CREATE INDEX memory_chunk_revision_idx ON memory_chunk (revision);
 -- One full index per indexed column: a partial one scores every other row 0, and two on one column are an error.
 CREATE INDEX memory_chunk_indexed_text_idx ON memory_chunk USING bm25 (indexed_text) WITH (text_config = 'english');
 CREATE INDEX memory_chunk_indexed_before_idx ON memory_chunk USING bm25 (indexed_before) WITH (text_config = 'english');

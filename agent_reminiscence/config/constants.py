@@ -58,8 +58,8 @@ MAX_CHUNK_TOKENS: Final = 120
 # best on multi-session conversations (R@10 70 with look-back alone, 77 with all three).
 WINDOW_BEFORE: Final = 2
 WINDOW_AFTER: Final = 2
-# Changes whenever the rendering of the indexed forms changes, so that a replay of an older event
-# renders what was rendered then.
+# Stands in each event; raised with another rendering of the indexed forms, so that a replay of an older event renders
+# what was rendered then.
 FORM_VERSION: Final = 1
 
 # Retrieval ----------------------------------------------------------------------------------------
@@ -82,7 +82,9 @@ CONFIDENCE_WEIGHT: Final = 0.02
 # Above this many live chunks of one stream the vector lists come from HNSW instead of an exact scan.
 EXACT_SEARCH_MAX_CHUNKS: Final = 10_000
 HNSW_EF_SEARCH: Final = 100
-# Sentences of the extractive summary and the hits they are taken from.
+# How many rows an iterative scan looks at before it gives up finding enough that pass the filters.
+HNSW_MAX_SCAN_TUPLES: Final = 200_000
+# Hits that the extractive summary takes a sentence from.
 SUMMARY_HITS: Final = 3
 
 # Consolidation and promotion ----------------------------------------------------------------------
@@ -94,6 +96,10 @@ DUPLICATE_MIN_WORDS: Final = 6
 # Cosine similarity from which another chunk counts as a recurrence, and how many count at most.
 RECURRENCE_SIMILARITY: Final = 0.8
 RECURRENCE_NEIGHBOURS: Final = 5
+# With how many chunks of other memories a chunk is compared, newest first. It bounds what a long text in a large tenant
+# costs: each comparison takes about a microsecond.
+RECURRENCE_COMPARED_CHUNKS: Final = 2_000
+RECURRENCE_BATCH_CHUNKS: Final = 100
 # importance = the weighted sum of trust, recurrence, specificity and stability, each 0..1; docs/guide/tiers.md
 IMPORTANCE_TRUST: Final = 0.30
 IMPORTANCE_RECURRENCE: Final = 0.25

@@ -220,10 +220,14 @@ class PostgresManager:
         """
         self._is_open = True
         connection = await open_connection(self._settings)
-        rows = await connection.fetch_all(
-            "SELECT DISTINCT extnamespace::regnamespace::text AS name FROM pg_extension"
-            " WHERE extname IN ('vector', 'pg_textsearch') ORDER BY 1"
-        )
+        try:
+            rows = await connection.fetch_all(
+                "SELECT DISTINCT extnamespace::regnamespace::text AS name FROM pg_extension"
+                " WHERE extname IN ('vector', 'pg_textsearch') ORDER BY 1"
+            )
+        except BaseException:
+            connection.close()
+            raise
         self._search_path = ", ".join([SCHEMA_NAME, *(row["name"] for row in rows if row["name"] != SCHEMA_NAME)])
         await self._restore_text_indexes(connection)
         self._idle.append(connection)
@@ -251,8 +255,17 @@ class PostgresManager:
             _logger.info("built %d BM25 indexes again after a restart of the server", row["indexes"])
 
     async def close(self) -> None:
-        """Close the idle connections; those in use are closed when they come back."""
+        """Refuse new transactions, wait for those under way, and close the connections.
+
+        What has not ended after the pool's timeout is closed when it comes back.
+        """
         self._is_open = False
+        try:
+            async with asyncio.timeout(self._pool_timeout_seconds):
+                for _ in range(self._pool_size):
+                    await self._free.acquire()
+        except TimeoutError:
+            _logger.warning("closing the store while transactions are under way")
         while self._idle:
             self._idle.pop().close()
 

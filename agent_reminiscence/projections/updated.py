@@ -50,13 +50,14 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> int:
         recorded_at=event.recorded_at,
     )
 
-    await tables.chunks.respace(
+    await tables.chunks.retouch(
         db,
         external_id,
         {
-            entry.id: placed[order].content
+            entry.id: (placed[order].content, entry.metadata)
             for order, entry in enumerate(payload.chunks)
-            if not entry.new and placed[order].content != old_chunks[entry.id].content
+            if not entry.new
+            and (placed[order].content, entry.metadata) != (old_chunks[entry.id].content, old_chunks[entry.id].metadata)
         },
     )
     # Only chunks whose windows or title changed are indexed again: at most two each side of an edit.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import batched
 from uuid import UUID
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import Source, least_trusted
+from agent_reminiscence.config.constants import least_trusted
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.memory_chunk import Twin
@@ -62,43 +63,61 @@ class ConsolidationService:
         async with self._store.transaction(external_id, read_only=True) as db:
             memory = await self._tables.active.get_by_id(db, external_id, memory_id)
             chunks = await self._tables.chunks.get_layout(db, external_id, memory_id)
-            recurrences = await self._tables.chunks.count_similar(
-                db,
-                external_id,
-                memory_id,
-                similarity=constants.RECURRENCE_SIMILARITY,
-                limit=constants.RECURRENCE_NEIGHBOURS,
-            )
-            twins = await self._tables.chunks.find_twins(db, external_id, memory_id)
-        plan = plan_consolidation(memory, chunks, recurrences, twins, generation=self._generation)
-        consolidated = memory.consolidated_version < memory.version and await self._apply(
-            external_id, plan, least_trusted(chunk.source for chunk in chunks)
-        )
-        promoted = await self._promotion.promote(external_id, memory_id)
+        recurrences: dict[UUID, int] = {}
+        # A long text in several statements, so that none of them meets the statement timeout.
+        for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
+            async with self._store.transaction(external_id, read_only=True) as db:
+                recurrences |= await self._tables.chunks.count_similar(
+                    db,
+                    external_id,
+                    memory_id,
+                    [chunk.chunk_id for chunk in batch],
+                    similarity=constants.RECURRENCE_SIMILARITY,
+                    limit=constants.RECURRENCE_NEIGHBOURS,
+                    compared=constants.RECURRENCE_COMPARED_CHUNKS,
+                )
+        plan, promoted = await self._apply(memory, chunks, recurrences)
         return ConsolidationReport(
             memory_id=memory_id,
             version=memory.version,
-            consolidated=consolidated,
-            chunks=len(plan.chunks) if consolidated else 0,
-            duplicates=len(plan.duplicates) if consolidated else 0,
+            consolidated=plan is not None,
+            chunks=0 if plan is None else len(plan.chunks),
+            duplicates=0 if plan is None else len(plan.duplicates),
             promoted=promoted,
             vectors_filled=filled,
             vectors_missing=missing,
         )
 
-    async def _apply(self, external_id: str, plan: MemoryConsolidated, source: Source) -> bool:
-        """Append the plan unless the memory has moved on; returns whether it was appended."""
-        request = WriteRequest(external_id=external_id, source=source)
+    async def _apply(
+        self, memory: StoredMemory, chunks: Sequence[StoredChunk], recurrences: Mapping[UUID, int]
+    ) -> tuple[MemoryConsolidated | None, int]:
+        """Append the plan unless the memory has moved on, and what it makes ready for longterm, in one transaction.
+
+        Returns:
+            The plan, or None when it was dropped or this version was consolidated before, and how many chunks were
+            promoted.
+        """
+        external_id, memory_id = memory.external_id, memory.memory_id
+        request = WriteRequest(external_id=external_id, source=least_trusted(chunk.source for chunk in chunks))
+        plan = None
+        raised: set[UUID] = set()
         async with self._store.transaction(external_id) as db:
             await self._projector.begin(db, request)
-            current = await self._tables.active.get_by_id(db, external_id, plan.memory_id)
-            if current.version != plan.version or current.consolidated_version >= plan.version:
-                return False
-            await self._projector.record(
-                db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), self._clock())
-            )
-            await self._ledger.clear_due(db, external_id)
-        return True
+            current = await self._tables.active.get_by_id(db, external_id, memory_id)
+            if current.version == memory.version and current.consolidated_version < memory.version:
+                # Looked up under the lock: a chunk that has ended meanwhile must not stand in for another.
+                twins = await self._tables.chunks.find_twins(db, external_id, memory_id)
+                plan = plan_consolidation(memory, chunks, recurrences, twins, generation=self._generation)
+                await self._projector.record(
+                    db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), self._clock())
+                )
+                await self._ledger.clear_due(db, external_id)
+                raised = {twin.memory_id for twin in twins}
+            # What this memory repeats has gained importance in its own memory.
+            promoted = 0
+            for candidate in (memory_id, *sorted(raised - {memory_id})):
+                promoted += await self._promotion.promote(db, external_id, candidate)
+        return plan, promoted
 
 
 def plan_consolidation(

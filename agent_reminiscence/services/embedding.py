@@ -60,7 +60,8 @@ class EmbeddingService:
                 raise EmbeddingError(
                     f"embedder {self._embedder.model_name!r} failed: {type(error).__name__}"
                 ) from error
-            vectors += made
+            # A client's array is a list here, and its numbers are floats.
+            vectors += [list(map(float, vector)) for vector in made]
         return vectors
 
     async def fill_missing(self, external_id: str, memory_id: UUID | None = None) -> tuple[int, int]:
@@ -106,11 +107,12 @@ class EmbeddingService:
             batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
             try:
                 vectors = await self.get_embeddings_batch(batch)
-            except EmbeddingError:
+            except EmbeddingError as error:
+                # Without a traceback: what a client raises may quote the texts.
                 _logger.warning(
-                    "the embedder failed; vectors are missing until they are filled in",
+                    "vectors are missing until they are filled in: %s",
+                    error,
                     extra={"external_id": external_id, "texts": len(batch), "model_name": self._embedder.model_name},
-                    exc_info=True,
                 )
                 continue
             made |= {sha256(text.encode()): vector for text, vector in zip(batch, vectors, strict=True)}

@@ -173,6 +173,7 @@ class MemoryManager:
         The write stands whatever becomes of these; what fails here stays due and is done by a later call.
         """
         written = self._active(memory)
+        missing = outcome.chunks_added
         try:
             _, missing = await self._embedding.fill_missing(memory.external_id, memory.memory_id)
             if outcome.consolidation_due:
@@ -183,7 +184,6 @@ class MemoryManager:
                 extra={"external_id": memory.external_id, "memory_id": str(memory.memory_id)},
                 exc_info=True,
             )
-            missing = outcome.chunks_added
         return written.model_copy(update={"write": outcome.model_copy(update={"vectors_missing": missing})})
 
     async def _first_result(self, db: SqlExecutor, event: Event) -> ActiveMemory:
@@ -322,7 +322,7 @@ def _match(content: str, entries: Sequence[ChunkEntry], layout: Sequence[StoredC
         same = old.get((content[entry.start : entry.end].strip(), entry.speaker))
         if same:
             chunk = same.popleft()
-            matched.append(entry.model_copy(update={"id": chunk.chunk_id, "metadata": chunk.metadata, "new": False}))
+            matched.append(entry.model_copy(update={"id": chunk.chunk_id, "new": False}))
         else:
             matched.append(entry)
     return tuple(matched)

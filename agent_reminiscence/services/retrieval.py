@@ -83,7 +83,7 @@ class RetrievalService:
             limit=request.limit,
         )
         async with self._store.transaction(request.external_id, settings=SEARCH_SETTINGS, read_only=True) as db:
-            scan = await self._scan(vector, await self._ledger.live_chunks(db, request.external_id))
+            scan = self._scan(vector, await self._ledger.live_chunks(db, request.external_id))
             rows = await self._search.search(db, search, scan=scan)
         hits = [SearchHit(**row, tokens=self._count_tokens(row["content"])) for row in rows]
         hits, over_budget = _within(hits, request.token_budget)
@@ -107,7 +107,7 @@ class RetrievalService:
             _logger.warning("the query has no vector; searching by words only: %s", error)
             return None, [Omission(reason="no_query_vector", count=1)]
 
-    async def _scan(self, vector: Sequence[float] | None, live_chunks: int) -> VectorScan:
+    def _scan(self, vector: Sequence[float] | None, live_chunks: int) -> VectorScan:
         if vector is None:
             return "none"
         return "exact" if live_chunks <= self._exact_search_max_chunks else "hnsw"

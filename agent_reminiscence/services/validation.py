@@ -191,7 +191,8 @@ def share(name: str, value: object) -> float:
 def memory_id(value: object) -> UUID:
     """The id of a memory, as a UUID or its text."""
     if isinstance(value, UUID):
-        return value
+        # A plain one: the driver refuses subclasses.
+        return UUID(int=value.int)
     try:
         return UUID(value) if isinstance(value, str) else _refuse_memory_id(value)
     except ValueError:

@@ -60,7 +60,8 @@ LIMIT $(limit)p;
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM memory_event
-WHERE external_id = $(external_id)p AND payload ->> 'memory_id' = $(memory_id)p::text AND position <= $(position)p
+WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload ->> 'memory_id' = $(memory_id)p::text
+    AND position <= $(position)p
 ORDER BY position;
 
 -- name: read_stream

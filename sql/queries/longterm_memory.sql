@@ -9,7 +9,7 @@ WITH promotion AS (
 ), promoted AS (
     UPDATE memory_chunk AS c
     SET tier = 'longterm', importance = promotion.importance, confidence = promotion.confidence,
-        start_date = promotion.start_date, end_date = promotion.end_date
+        start_date = promotion.start_date, end_date = promotion.end_date, revision = c.revision + 1
     FROM promotion
     WHERE c.external_id = $(external_id)p AND c.chunk_id = promotion.chunk_id AND c.superseded_at IS NULL
     RETURNING c.chunk_id, c.confidence, c.start_date, c.end_date

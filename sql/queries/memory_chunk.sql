@@ -27,12 +27,12 @@ JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = layout.
 WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p AND c.external_id = $(external_id)p
 ORDER BY layout.place;
 
--- name: respace_chunks
+-- name: retouch_chunks
 -- The white space around a chunk belongs to it, so that the chunks tile the text; its indexed forms leave it out.
 UPDATE memory_chunk AS c
-SET content = spaced.content
-FROM unnest($(chunk_ids)p::uuid[], $(contents)p::text[]) AS spaced (chunk_id, content)
-WHERE c.external_id = $(external_id)p AND c.chunk_id = spaced.chunk_id;
+SET content = touched.content, metadata = touched.metadata::jsonb, revision = c.revision + 1
+FROM unnest($(chunk_ids)p::uuid[], $(contents)p::text[], $(metadata)p::text[]) AS touched (chunk_id, content, metadata)
+WHERE c.external_id = $(external_id)p AND c.chunk_id = touched.chunk_id;
 
 -- name: reform_chunks
 -- New indexed forms for chunks that stay; their vectors are of the old forms and go.
@@ -42,7 +42,8 @@ WITH form AS (
         AS f (chunk_id, indexed_text, indexed_before, indexed_around)
 ), reformed AS (
     UPDATE memory_chunk AS c
-    SET indexed_text = form.indexed_text, indexed_before = form.indexed_before, indexed_around = form.indexed_around
+    SET indexed_text = form.indexed_text, indexed_before = form.indexed_before, indexed_around = form.indexed_around,
+        revision = c.revision + 1
     FROM form
     WHERE c.external_id = $(external_id)p AND c.chunk_id = form.chunk_id
 )
@@ -53,7 +54,7 @@ WHERE v.external_id = $(external_id)p AND v.chunk_id = ANY($(chunk_ids)p::uuid[]
 -- What an update replaced: known to have ended from recorded_at on, in the world from ended_at on.
 WITH ended AS (
     UPDATE memory_chunk
-    SET superseded_at = $(recorded_at)p, end_date = greatest(start_date, $(ended_at)p)
+    SET superseded_at = $(recorded_at)p, end_date = greatest(start_date, $(ended_at)p), revision = revision + 1
     WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND superseded_at IS NULL
     RETURNING chunk_id, superseded_at, end_date
 ), vectors AS (
@@ -67,14 +68,14 @@ SELECT count(*) AS chunks FROM ended;
 -- name: forget_duplicates
 -- A repetition that left its text has nothing to come back to.
 UPDATE memory_chunk
-SET duplicate_of = NULL
+SET duplicate_of = NULL, revision = revision + 1
 WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND duplicate_of IS NOT NULL;
 
 -- name: revive_duplicates
 -- A chunk that repeated one that has ended now stands for itself.
 WITH revived AS (
     UPDATE memory_chunk
-    SET superseded_at = NULL, end_date = NULL, duplicate_of = NULL
+    SET superseded_at = NULL, end_date = NULL, duplicate_of = NULL, revision = revision + 1
     WHERE external_id = $(external_id)p AND duplicate_of = ANY($(chunk_ids)p::uuid[])
     RETURNING chunk_id
 ), vectors AS (
@@ -92,7 +93,8 @@ WITH pair AS (
     FROM unnest($(chunk_ids)p::uuid[], $(duplicates_of)p::uuid[]) AS p (chunk_id, duplicate_of)
 ), ended AS (
     UPDATE memory_chunk AS c
-    SET superseded_at = $(recorded_at)p, end_date = greatest(c.start_date, $(ended_at)p), duplicate_of = pair.duplicate_of
+    SET superseded_at = $(recorded_at)p, end_date = greatest(c.start_date, $(ended_at)p),
+        duplicate_of = pair.duplicate_of, revision = c.revision + 1
     FROM pair
     WHERE c.external_id = $(external_id)p AND c.chunk_id = pair.chunk_id AND c.superseded_at IS NULL
         AND EXISTS (
@@ -118,7 +120,8 @@ WITH rating AS (
 ), rated AS (
     UPDATE memory_chunk AS c
     SET importance = rating.importance, confidence = rating.confidence,
-        tier = CASE WHEN c.tier = 'longterm' THEN c.tier ELSE coalesce($(tier)p::text, c.tier) END
+        tier = CASE WHEN c.tier = 'longterm' THEN c.tier ELSE coalesce($(tier)p::text, c.tier) END,
+        revision = c.revision + 1
     FROM rating
     WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
     RETURNING c.chunk_id, c.tier, c.confidence
@@ -129,35 +132,45 @@ FROM rated
 WHERE v.external_id = $(external_id)p AND v.chunk_id = rated.chunk_id;
 
 -- name: count_similar
--- For each chunk of a memory: how many live consolidated chunks of other memories are close to it, at most `limit`, and
--- how many have ended as its duplicates.
-SELECT layout.chunk_id,
+-- For some chunks of a memory: how many live consolidated chunks of other memories are close to each, at most `limit`,
+-- and how many have ended as its duplicates. One scan reads the others; the search for each chunk ends at the limit.
+WITH mine AS MATERIALIZED (
+    SELECT chunk_id, text_vector
+    FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[])
+), other AS MATERIALIZED (
+    SELECT v.text_vector
+    FROM chunk_vector_{generation} AS v
+    JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
+    WHERE v.external_id = $(external_id)p AND v.superseded_at IS NULL AND v.tier <> 'active'
+        AND c.memory_id <> $(memory_id)p
+    ORDER BY v.recorded_at DESC
+    LIMIT $(compared)p
+)
+SELECT asked.chunk_id,
     (
-        SELECT count(*) FILTER (WHERE near.similarity >= $(similarity)p::float8)
+        SELECT count(*)
         FROM (
-            SELECT 1 - (v.text_vector <=> mine.text_vector) AS similarity
-            FROM chunk_vector_{generation} AS v
-            WHERE v.external_id = $(external_id)p AND v.superseded_at IS NULL AND v.tier <> 'active'
-                AND NOT v.chunk_id = ANY(m.chunk_ids)
-            ORDER BY v.text_vector <=> mine.text_vector
+            SELECT
+            FROM mine
+            JOIN other ON 1 - (other.text_vector <=> mine.text_vector) >= $(similarity)p::float8
+            WHERE mine.chunk_id = asked.chunk_id
             LIMIT $(limit)p
-        ) AS near
+        ) AS close
     ) AS near,
     (
         SELECT count(*)
         FROM memory_chunk AS d
-        WHERE d.external_id = $(external_id)p AND d.duplicate_of = layout.chunk_id
+        WHERE d.external_id = $(external_id)p AND d.duplicate_of = asked.chunk_id
     ) AS duplicates
-FROM active_memory AS m
-CROSS JOIN LATERAL unnest(m.chunk_ids) AS layout (chunk_id)
-LEFT JOIN chunk_vector_{generation} AS mine
-    ON mine.external_id = $(external_id)p AND mine.chunk_id = layout.chunk_id
-WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
+FROM memory_chunk AS asked
+WHERE asked.external_id = $(external_id)p AND asked.chunk_id = ANY($(chunk_ids)p::uuid[]);
 
 -- name: find_twins
 -- For each new chunk of a memory: the oldest live consolidated chunk of another memory with the same text and speaker
 -- that is trusted no less.
-SELECT DISTINCT ON (mine.chunk_id) mine.chunk_id, other.chunk_id AS twin_id, other.importance, other.confidence
+SELECT DISTINCT ON (mine.chunk_id) mine.chunk_id, other.chunk_id AS twin_id, other.memory_id, other.importance,
+    other.confidence
 FROM active_memory AS m
 CROSS JOIN LATERAL unnest(m.chunk_ids) AS layout (chunk_id)
 JOIN memory_chunk AS mine ON mine.external_id = $(external_id)p AND mine.chunk_id = layout.chunk_id

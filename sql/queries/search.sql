@@ -26,7 +26,7 @@ distance AS MATERIALIZED (
 )
 
 -- name: vector_distances_hnsw
--- Each distance by its own index; iterative scans go on until enough rows passed the filters.
+-- Each distance by its own index; iterative scans go on until enough rows passed the filters, or 200,000 were seen.
 vector_ranking AS (
     SELECT 4 AS list, chunk_id, row_number() OVER (ORDER BY distance, chunk_id) AS place FROM (
         SELECT chunk_id, text_vector <=> $(vector)p::halfvec AS distance

@@ -79,7 +79,6 @@ async def test_fifty_tasks_on_one_tenant_lose_nothing(memory: AgentMem) -> None:
     assert {event.payload["number"] for event in events if event.kind == "task.ended"} == set(range(50))
 
 
-@BOTH_SERVERS
 async def test_fifty_tasks_on_fifty_tenants_do_not_meet(memory: AgentMem) -> None:
     """Each tenant has its own stream, whole and in order, and finds its own words only."""
 

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,9 +39,7 @@ def _demo(folder: Path, *arguments: str, **settings: str) -> subprocess.Complete
 
 
 def test_the_demo_holds_what_it_claims_and_leaves_nothing_behind(temporary_folder: Path) -> None:
-    """Without a terminal, in an encoding that lacks its characters, whatever the environment sets, in under 30 s."""
-    began = time.monotonic()
-
+    """Without a terminal, in an encoding that lacks its characters, whatever the environment sets."""
     finished = _demo(
         temporary_folder,
         PYTHONIOENCODING="ascii",
@@ -50,7 +47,6 @@ def test_the_demo_holds_what_it_claims_and_leaves_nothing_behind(temporary_folde
         REMINISCENCE_POSTGRES_DSN="postgresql://nobody@nowhere.invalid/none",
     )
 
-    assert time.monotonic() - began < 30
     output = finished.stdout.decode("ascii")
     assert (finished.returncode, finished.stderr) == (0, b""), finished.stderr.decode()
     assert "DOES NOT HOLD" not in output

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
@@ -284,6 +285,20 @@ async def test_a_failing_embedder_loses_nothing(config: Callable[..., Config], f
         assert texts(found)[0] == FACTS[0]
         assert "vector_text" in found.hits[0].ranks
         assert found.omitted == ()
+
+
+@pytest.mark.parametrize("number", [np.float64, np.float32])
+async def test_vectors_may_come_as_an_array(config: Callable[..., Config], number: type[np.floating[Any]]) -> None:
+    """Most clients return one; its rows are stored as any other vectors are."""
+    embedder = FaultyEmbedder(lambda texts, right: np.array(right, dtype=number))
+    async with AgentMem(config(), embedder=embedder) as memory:
+        note = await memory.create_active_memory("agent-1", "Harbour", lines(FACTS))
+        found = await memory.retrieve_memories("agent-1", QUESTIONS[0])
+
+    assert note.write is not None
+    assert note.write.vectors_missing == 0
+    assert texts(found)[0] == FACTS[0]
+    assert found.hits[0].ranks["vector_text"] == 1
 
 
 async def test_one_text_that_has_no_vector_is_the_only_one_without(config: Callable[..., Config]) -> None:

@@ -236,8 +236,10 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "memory_chunk": {
         "add_chunks": _new_chunks,
         "layout_chunks": _memory,
-        "respace_chunks": lambda w: (
-            _stream(w) | {"chunk_ids": list(w.chunk_ids), "contents": ["Taken"] * len(w.chunk_ids)}
+        "retouch_chunks": lambda w: (
+            _stream(w)
+            | {"chunk_ids": list(w.chunk_ids)}
+            | {"contents": ["Taken"] * len(w.chunk_ids), "metadata": ["{}"] * len(w.chunk_ids)}
         ),
         "reform_chunks": lambda w: (
             _stream(w)
@@ -249,7 +251,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "revive_duplicates": lambda w: _stream(w) | {"chunk_ids": [w.original_id]},
         "end_duplicates": lambda w: _ended_chunks(w) | {"duplicates_of": [w.original_id] * len(w.chunk_ids)},
         "rate_chunks": lambda w: _rated_chunks(w) | {"tier": "shortterm"},
-        "count_similar": lambda w: _memory(w) | {"similarity": -1.0, "limit": 5},
+        "count_similar": lambda w: (
+            _memory(w) | {"chunk_ids": list(w.chunk_ids), "similarity": -1.0, "limit": 5, "compared": 100}
+        ),
         "find_twins": lambda w: _stream(w) | {"memory_id": w.victim.draft_memory_id},
     },
     "shortterm_memory": {

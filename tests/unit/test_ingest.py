@@ -207,7 +207,7 @@ def test_messages_without_text_are_left_out_and_counted(read: Reader) -> None:
 
 def test_a_chat_with_more_turns_than_metadata_holds_is_cut_between_messages(read: Reader) -> None:
     """No utterance is lost, and each part passes the checks of a memory."""
-    said = [{"role": "user", "content": f"Message {number}", "id": f"message-{number:05}"} for number in range(3_000)]
+    said = [{"role": "user", "content": f"Message {number}", "id": f"message-{number:05}"} for number in range(9_000)]
 
     parts = read("long.jsonl", _lines(*said))
 

@@ -49,6 +49,7 @@ class Twin:
 
     chunk_id: UUID
     twin_id: UUID
+    memory_id: UUID
     importance: float
     confidence: float
 
@@ -105,15 +106,22 @@ class MemoryChunkRepository:
         rows = await db.fetch_all(self._sql["layout_chunks"], {"external_id": external_id, "memory_id": memory_id})
         return [StoredChunk.model_validate(row | {"metadata": json.loads(row["metadata"])}) for row in rows]
 
-    async def respace(self, db: SqlExecutor, external_id: str, contents: Mapping[UUID, str]) -> None:
-        """Store the texts of chunks that stay with other white space around them; nothing is indexed anew."""
-        if contents:
+    async def retouch(
+        self, db: SqlExecutor, external_id: str, touched: Mapping[UUID, tuple[str, dict[str, Any]]]
+    ) -> None:
+        """Store other white space around chunks that stay, and other metadata; nothing is indexed anew.
+
+        Args:
+            touched: New content and metadata by chunk id.
+        """
+        if touched:
             params = {
                 "external_id": external_id,
-                "chunk_ids": list(contents),
-                "contents": list(contents.values()),
+                "chunk_ids": list(touched),
+                "contents": [content for content, _ in touched.values()],
+                "metadata": [json.dumps(metadata, ensure_ascii=False) for _, metadata in touched.values()],
             }
-            await db.execute(self._sql["respace_chunks"], params)
+            await db.execute(self._sql["retouch_chunks"], params)
 
     async def reform(self, db: SqlExecutor, external_id: str, forms: Mapping[UUID, IndexedForms]) -> None:
         """Store new indexed forms of chunks that stay; their vectors are missing until they are made again."""
@@ -189,14 +197,32 @@ class MemoryChunkRepository:
         await db.execute(self._sql["rate_chunks"], params)
 
     async def count_similar(
-        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, similarity: float, limit: int
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        memory_id: UUID,
+        chunk_ids: Sequence[UUID],
+        *,
+        similarity: float,
+        limit: int,
+        compared: int,
     ) -> dict[UUID, int]:
-        """How often what each chunk of a memory says was said elsewhere.
+        """How often what some chunks of a memory say was said elsewhere.
 
-        Counted are live consolidated chunks of other memories with at least `similarity` (cosine), at most `limit` of
-        them, and chunks that have ended as duplicates of this one.
+        Counted are live consolidated chunks of other memories with at least `similarity` (cosine), at most `limit` for
+        each, and chunks that have ended as duplicates of it.
+
+        Args:
+            compared: With how many chunks of other memories each is compared at most, newest first.
         """
-        params = {"external_id": external_id, "memory_id": memory_id, "similarity": similarity, "limit": limit}
+        params = {
+            "external_id": external_id,
+            "memory_id": memory_id,
+            "chunk_ids": list(chunk_ids),
+            "similarity": similarity,
+            "limit": limit,
+            "compared": compared,
+        }
         rows = await db.fetch_all(self._sql["count_similar"], params)
         return {UUID(row["chunk_id"]): row["near"] + row["duplicates"] for row in rows}
 
@@ -206,4 +232,13 @@ class MemoryChunkRepository:
         One that is trusted less is no twin: it must not stand in for what is trusted more.
         """
         rows = await db.fetch_all(self._sql["find_twins"], {"external_id": external_id, "memory_id": memory_id})
-        return [Twin(**row | {"chunk_id": UUID(row["chunk_id"]), "twin_id": UUID(row["twin_id"])}) for row in rows]
+        return [
+            Twin(
+                chunk_id=UUID(row["chunk_id"]),
+                twin_id=UUID(row["twin_id"]),
+                memory_id=UUID(row["memory_id"]),
+                importance=row["importance"],
+                confidence=row["confidence"],
+            )
+            for row in rows
+        ]

@@ -35,6 +35,7 @@ SEARCH_SETTINGS: Mapping[str, str] = {
     "plan_cache_mode": "force_custom_plan",
     "hnsw.iterative_scan": "relaxed_order",
     "hnsw.ef_search": str(constants.HNSW_EF_SEARCH),
+    "hnsw.max_scan_tuples": str(constants.HNSW_MAX_SCAN_TUPLES),
 }
 
 

@@ -73,7 +73,7 @@ COPY chunk_vector_1 (
     external_id, chunk_id, tier, confidence, start_date, recorded_at, text_vector, before_vector, around_vector)
 FROM '{file}' (FORMAT binary)
 """
-_ADD_STREAM = "INSERT INTO memory_stream (external_id, live_chunks) VALUES ($1, $2)"
+_ADD_STREAM = "INSERT INTO memory_stream (external_id, live_chunks, last_recorded_at) VALUES ($1, $2, now())"
 _SEARCH_INDEXES = """
 SELECT c.relname AS name, replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ') AS definition
 FROM pg_index AS i

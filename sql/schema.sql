@@ -148,8 +148,8 @@ CREATE INDEX memory_chunk_folded_hash_idx ON memory_chunk (external_id, folded_h
 CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
 CREATE INDEX memory_chunk_speaker_key_idx ON memory_chunk (external_id, speaker_key) WHERE speaker_key IS NOT NULL;
 -- Every update of a row raises its revision, and this index makes that a change of an indexed column. Otherwise
--- PostgreSQL may update in place (HOT), leaving the entries of the text indexes with the row's first version, and the
--- VACUUM of pg_textsearch 0.6 drops those from its indexes though the row lives.
+-- PostgreSQL may update in place (HOT), leaving the entries of the text indexes with the row's first version, and
+-- VACUUM and REINDEX of pg_textsearch 0.6 leave such a row out of its indexes though it lives.
 CREATE INDEX memory_chunk_revision_idx ON memory_chunk (revision);
 -- One full index per indexed column: a partial one scores every other row 0, and two on one column are an error.
 CREATE INDEX memory_chunk_indexed_text_idx ON memory_chunk USING bm25 (indexed_text) WITH (text_config = 'english');

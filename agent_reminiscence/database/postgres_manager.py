@@ -260,12 +260,17 @@ class PostgresManager:
         What has not ended after the pool's timeout is closed when it comes back.
         """
         self._is_open = False
+        ended = 0
         try:
             async with asyncio.timeout(self._pool_timeout_seconds):
-                for _ in range(self._pool_size):
+                while ended < self._pool_size:
                     await self._free.acquire()
+                    ended += 1
         except TimeoutError:
             _logger.warning("closing the store while transactions are under way")
+        finally:
+            for _ in range(ended):
+                self._free.release()
         while self._idle:
             self._idle.pop().close()
 

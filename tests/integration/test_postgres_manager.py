@@ -471,8 +471,8 @@ async def test_a_store_that_was_never_opened_says_so(test_server: TestServer, da
 
 
 async def test_a_transaction_under_way_outlives_close(new_store: NewStore, administrator: SqlExecutor) -> None:
-    """What has begun is finished, and its connection is closed when it comes back."""
-    store = await new_store()
+    """Closing waits only so long; what has begun is finished, and its connection is closed when it comes back."""
+    store = await new_store(pool_timeout_seconds=0.1)
 
     async with store.transaction("agent-1") as db:
         await store.close()
@@ -484,6 +484,25 @@ async def test_a_transaction_under_way_outlives_close(new_store: NewStore, admin
         return not await _backends(administrator)
 
     await _wait_for(gone)
+
+
+async def test_closing_waits_for_what_is_under_way(new_store: NewStore, administrator: SqlExecutor) -> None:
+    """Whoever stops the server after `close()` does not stop it beneath a transaction."""
+    store = await new_store()
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        async with store.transaction("agent-1") as db:
+            begun.set()
+            await db.execute("SELECT pg_sleep(0.3)::text")
+            await _write(db, "agent-1")
+
+    task = asyncio.create_task(work())
+    await begun.wait()
+    await store.close()
+
+    assert task.done()
+    assert len((await stored_rows(administrator))["memory_event"]) == 1
 
 
 # Where to connect -----------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_values_are_read_in_their_types(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_data_folder_is_made_absolute(nothing_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later change of the working folder does not move the memories."""
-    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv("HOME", "/srv/ann")
 
     assert Config(data_dir=Path("data")).data_dir == nothing_set / "data"
     assert Config(data_dir=Path("~/data")).data_dir == Path("/srv/ann/data")

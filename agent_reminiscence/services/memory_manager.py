@@ -178,11 +178,12 @@ class MemoryManager:
             _, missing = await self._embedding.fill_missing(memory.external_id, memory.memory_id)
             if outcome.consolidation_due:
                 await self._consolidation.consolidate(memory.external_id, memory.memory_id)
-        except StoreError:
+        except StoreError as error:
+            # Without a traceback: the driver's error in it may quote a row.
             _logger.warning(
-                "the write is stored, but what follows it failed and stays due",
+                "the write is stored, but what follows it failed and stays due: %s",
+                error,
                 extra={"external_id": memory.external_id, "memory_id": str(memory.memory_id)},
-                exc_info=True,
             )
         return written.model_copy(update={"write": outcome.model_copy(update={"vectors_missing": missing})})
 

@@ -581,7 +581,7 @@ async def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     corpus = Corpus(words, max(arguments.sizes))
     await corpus.embed()
     for chunks in arguments.sizes:
-        for name in ("one", "many"):
+        for name in arguments.layouts:
             started = time.perf_counter()
             async with layout(folder, name, chunks, words, corpus) as at:
                 print(f"{chunks} chunks, {name}: filled in {time.perf_counter() - started:.0f} s", flush=True)
@@ -649,6 +649,13 @@ def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="chunks in the database")
+    parser.add_argument(
+        "--layouts",
+        nargs="+",
+        choices=("one", "many"),
+        default=["one", "many"],
+        help="all chunks one tenant's, or many tenants'",
+    )
     parser.add_argument("--repetitions", type=int, default=100, help="timed calls of each kind")
     parser.add_argument("--quick", action="store_true", help="1,000 chunks and few repetitions: does it run?")
     parser.add_argument("--json", type=Path, help="file to write the figures to")

@@ -296,8 +296,41 @@ class PostgresManager:
             StoreTimeoutError: No connection became free in time.
             StoreError: The server is away.
         """
-        # One round trip makes a transaction what it is: its role, its tenant and its limits, all gone at its end.
-        local = {
+        local = self._local(external_id, role) | dict(settings or {})
+        connection = await self._acquire(
+            local, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
+        )
+        async with self._ended(connection):
+            yield connection
+
+    @asynccontextmanager
+    async def scratch_transaction(
+        self, external_id: str, *, role: str = APP_ROLE, snapshot: bool = False
+    ) -> AsyncIterator[SqlExecutor]:
+        """A transaction in which a temporary table takes the place of the table whose name it bears.
+
+        It has a connection of its own that no later transaction gets: what is prepared here is planned for tables
+        that are gone afterwards. The statement timeout does not apply to it, for it reads whole streams.
+
+        Args:
+            snapshot: Whether all of it sees the database as it is at its first statement.
+
+        Raises:
+            StoreTimeoutError: No connection became free in time.
+            StoreError: The server is away.
+        """
+        local = self._local(external_id, role) | {
+            "search_path": f"pg_temp, {self._search_path}",
+            "statement_timeout": "0",
+        }
+        begin = "BEGIN ISOLATION LEVEL REPEATABLE READ" if snapshot else "BEGIN"
+        connection = await self._acquire(local, begin, fresh=True)
+        async with self._ended(connection, reusable=False):
+            yield connection
+
+    def _local(self, external_id: str, role: str) -> dict[str, str]:
+        """What makes a transaction what it is: its role, its tenant and its limits, all gone at its end."""
+        return {
             "role": role,
             "reminiscence.external_id": external_id,
             "search_path": self._search_path,
@@ -305,15 +338,15 @@ class PostgresManager:
             # A cancelled task closes its connection; without this the server would finish the statement first, with
             # the locks that others wait for.
             "client_connection_check_interval": "1s",
-            **(settings or {}),
         }
-        connection = await self._acquire(
-            local, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
-        )
+
+    @asynccontextmanager
+    async def _ended(self, connection: SqlExecutor, *, reusable: bool = True) -> AsyncIterator[None]:
+        """Commits when the block ends well and rolls back when it raises, and gives the connection back."""
         finished = False
         try:
             try:
-                yield connection
+                yield
             except Exception:
                 # A plain failure: roll back and keep the connection. A cancellation is no Exception and skips this,
                 # because the statement it interrupted may still be running.
@@ -327,7 +360,7 @@ class PostgresManager:
             await self._finish(connection, "COMMIT")
             finished = True
         finally:
-            self._release(connection, reusable=finished)
+            self._release(connection, reusable=finished and reusable)
 
     async def _finish(self, connection: SqlExecutor, command: str) -> None:
         try:
@@ -343,7 +376,7 @@ class PostgresManager:
                 ) from error
             raise
 
-    async def _acquire(self, local: Mapping[str, str], begin: str) -> SqlExecutor:
+    async def _acquire(self, local: Mapping[str, str], begin: str, *, fresh: bool = False) -> SqlExecutor:
         if not self._is_open:
             raise StoreError("the store is closed")
         try:
@@ -355,15 +388,15 @@ class PostgresManager:
                 f" all {self._pool_size} are in use (postgres_pool_size, pool_timeout_seconds)"
             ) from error
         try:
-            return await self._begin(local, begin)
+            return await self._begin(local, begin, fresh=fresh)
         except BaseException:
             self._free.release()
             raise
 
-    async def _begin(self, local: Mapping[str, str], begin: str) -> SqlExecutor:
+    async def _begin(self, local: Mapping[str, str], begin: str, *, fresh: bool) -> SqlExecutor:
         """A connection with a transaction begun. One that died while idle is replaced: nothing ran on it yet."""
         while True:
-            reused = bool(self._idle)
+            reused = bool(self._idle) and not fresh
             connection = self._idle.pop() if reused else await self._open()
             begun = False
             connection.has_failed = False

@@ -33,6 +33,10 @@ test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings.
 # A file stays on one worker: a later block of a document uses the names of an earlier one.
 	@$(RUN) pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
+.PHONY: chaos
+chaos: $(TEST) ## Run tests/chaos with full counts: kills, tampering, erasure, random histories. Takes some 20 minutes.
+	@$(RUN) pytest -n auto --dist loadfile --full-chaos --durations=20 tests/chaos $(PYTEST_ARGS)
+
 .PHONY: check
 check: check-format check-lint check-types check-imports check-project docs ## Check all that needs no test run.
 

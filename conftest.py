@@ -94,8 +94,9 @@ pytest_collect_file = (_documents + _docstrings).pytest()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--fail-on-skip`, for runs in which nothing may be missing unnoticed."""
+    """Add `--fail-on-skip`, for runs in which nothing may be missing unnoticed, and `--full-chaos`."""
     parser.addoption("--fail-on-skip", action="store_true", help="a skipped test fails the run")
+    parser.addoption("--full-chaos", action="store_true", help="run tests/chaos with the full number of repetitions")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

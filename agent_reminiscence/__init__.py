@@ -9,6 +9,7 @@ from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, 
 from agent_reminiscence.domain.retrieval import Citation, Omission, RetrievalResult, SearchHit, Usage
 from agent_reminiscence.exceptions import (
     AgentError,
+    CommitUnknownError,
     ConfigurationError,
     EmbeddingError,
     IdempotencyConflictError,
@@ -18,6 +19,7 @@ from agent_reminiscence.exceptions import (
     ReminiscenceError,
     StoreError,
     StoreTimeoutError,
+    StoreUnavailableError,
     UsageError,
     VersionConflictError,
 )
@@ -28,6 +30,7 @@ __all__ = [
     "AgentError",
     "AgentMem",
     "Citation",
+    "CommitUnknownError",
     "Config",
     "ConfigurationError",
     "ConsolidationReport",
@@ -44,6 +47,7 @@ __all__ = [
     "SearchHit",
     "StoreError",
     "StoreTimeoutError",
+    "StoreUnavailableError",
     "Usage",
     "UsageError",
     "VersionConflictError",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
@@ -18,9 +20,12 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
+from agent_reminiscence.database.repositories.scratch import ScratchRepository
 from agent_reminiscence.database.repositories.search import SearchRepository, Weights
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
 from agent_reminiscence.database.schema import SchemaParameters, check_login, check_version, prepare_embedded
@@ -32,12 +37,17 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.embedders import Embedder, create_embedder
 from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.erasure import ErasureService
+from agent_reminiscence.services.history import HistoryService
 from agent_reminiscence.services.ledger import MemoryLedger
 from agent_reminiscence.services.memory_manager import MemoryManager
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.promotion import PromotionService
+from agent_reminiscence.services.replay import Replayer
 from agent_reminiscence.services.requests import CreateRequest, UpdateRequest
 from agent_reminiscence.services.retrieval import RetrievalService, RetrieveRequest
+from agent_reminiscence.services.transfer import TransferService
+from agent_reminiscence.services.verification import VerificationService
 
 
 class _Unset(Enum):
@@ -359,6 +369,7 @@ async def _build(
         pool_size=config.postgres_pool_size,
         pool_timeout_seconds=config.pool_timeout_seconds,
         statement_timeout_seconds=config.statement_timeout_seconds,
+        revive=None if server is None else partial(_restart, server, settings),
     )
     try:
         await store.initialize()
@@ -393,13 +404,27 @@ async def _build(
         clock=clock,
         update_threshold=config.active_memory_update_threshold,
     )
+    history = HistoryRepository()
+    scratch = ScratchRepository(generation, embedder.model_name)
+    replayer = Replayer(event_ledger, tables)
     return _Parts(
         server=server,
         store=store,
         manager=manager,
-        retrieval=RetrievalService(store, event_ledger, SearchRepository(generation, weights), embedding, clock=clock),
+        retrieval=RetrievalService(
+            store, event_ledger, SearchRepository(generation, weights), embedding, history, clock=clock
+        ),
         ledger=MemoryLedger(store, event_ledger, projector, clock=clock),
-        admin=MemoryAdmin(store, tables, manager, consolidation),
+        admin=MemoryAdmin(
+            store,
+            tables,
+            manager,
+            consolidation,
+            HistoryService(store, event_ledger, history, updates_left=manager.updates_left),
+            VerificationService(store, event_ledger, scratch, replayer, embedding, clock=clock),
+            ErasureService(store, event_ledger, scratch, ErasureRepository(generation), replayer, clock=clock),
+            TransferService(store, event_ledger, replayer, embedding, clock=clock),
+        ),
     )
 
 
@@ -424,6 +449,12 @@ async def _connect(config: Config, embedder: Embedder) -> tuple[EmbeddedPostgres
     except BaseException:
         await server.stop()
         raise
+
+
+async def _restart(server: EmbeddedPostgres, settings: ConnectionSettings) -> ConnectionSettings:
+    """Start an embedded server that has died under us, unless another of its users was faster."""
+    address = await server.start()
+    return replace(settings, host=address.host, port=address.port)
 
 
 async def _check_schema(store: PostgresManager, config: Config, embedder: Embedder) -> int:

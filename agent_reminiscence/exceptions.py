@@ -52,6 +52,17 @@ class StoreError(ReminiscenceError):
     """A database refused or is away; `__cause__` holds the driver's error. Nothing was half-written."""
 
 
+class StoreUnavailableError(StoreError):
+    """The server is away, or the connection was lost before COMMIT was sent: nothing was written; safe to repeat."""
+
+
+class CommitUnknownError(StoreError):
+    """The connection was lost during COMMIT: all of the write took effect or none of it, and which is unknown.
+
+    Repeat it with the same `idempotency_key`, or read before you repeat it.
+    """
+
+
 class StoreTimeoutError(StoreError):
     """No connection became free, or a statement ran longer than its timeout."""
 

@@ -46,10 +46,10 @@ BEGIN
 END
 $bootstrap$;
 
--- A rebuild replays into temporary tables.
+-- A rebuild replays into temporary tables, and so does an erasure.
 DO $bootstrap$
 BEGIN
-    EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO reminiscence_app', current_database());
+    EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO reminiscence_app, reminiscence_eraser', current_database());
 END
 $bootstrap$;
 

@@ -112,6 +112,8 @@ CREATE TABLE shortterm_memory (
 -- copying it. A row is never deleted by an update: superseded_at says when we learned of its end, end_date
 -- when it ended in the world. Order and spans are those of the version that the chunk came in with; a live
 -- chunk's own are in active_memory. A chunk that repeats another has ended too, and lives again when that one ends.
+-- Where a later update turned out to be true from before the end that was known, the earlier end stands in
+-- corrected_end_dates and when we learned of it in corrected_at; each is earlier than the one before.
 CREATE TABLE memory_chunk (
     external_id text NOT NULL,
     chunk_id uuid NOT NULL,
@@ -138,6 +140,8 @@ CREATE TABLE memory_chunk (
     superseded_at timestamptz,
     duplicate_of uuid,
     revision integer NOT NULL DEFAULT 1,
+    corrected_at timestamptz[],
+    corrected_end_dates timestamptz[],
     CONSTRAINT memory_chunk_pkey PRIMARY KEY (external_id, chunk_id),
     CONSTRAINT memory_chunk_external_id_check CHECK (external_id <> ''),
     CONSTRAINT memory_chunk_tier_check CHECK (tier IN ('active', 'shortterm', 'longterm')),
@@ -170,6 +174,8 @@ CREATE TABLE chunk_vector_1 (
     text_vector halfvec({{embedding_dimension}}) NOT NULL,
     before_vector halfvec({{embedding_dimension}}) NOT NULL,
     around_vector halfvec({{embedding_dimension}}) NOT NULL,
+    corrected_at timestamptz[],
+    corrected_end_dates timestamptz[],
     CONSTRAINT chunk_vector_1_pkey PRIMARY KEY (external_id, chunk_id),
     CONSTRAINT chunk_vector_1_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
@@ -217,16 +223,27 @@ BEGIN
 END
 $partitions$;
 
+-- Whether an end earlier than the first was known at known_at and had come at as_of. A function of its own, because
+-- one with a subquery is not inlined and would be called for each row of a search; hardly any row has corrections.
+CREATE FUNCTION end_was_corrected(
+    corrected_at timestamptz[], corrected_end_dates timestamptz[], as_of timestamptz, known_at timestamptz
+) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN EXISTS (
+    SELECT FROM unnest(corrected_at, corrected_end_dates) AS correction (learned_at, end_date)
+    WHERE correction.learned_at <= known_at AND correction.end_date <= as_of
+);
+
 -- Whether a chunk is visible. With as_of NULL: what is known and valid now, superseded rows left out. Otherwise:
 -- what was known at known_at to be true in the world at as_of; an end that was not yet known does not count.
 CREATE FUNCTION chunk_is_visible(
     recorded_at timestamptz, superseded_at timestamptz, start_date timestamptz, end_date timestamptz,
-    as_of timestamptz, known_at timestamptz
+    corrected_at timestamptz[], corrected_end_dates timestamptz[], as_of timestamptz, known_at timestamptz
 ) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
     WHEN as_of IS NULL THEN superseded_at IS NULL AND (end_date IS NULL OR end_date > known_at)
     ELSE recorded_at <= known_at AND start_date <= as_of
         AND (end_date IS NULL OR end_date > as_of OR superseded_at > known_at)
+        AND (corrected_at IS NULL OR NOT end_was_corrected(corrected_at, corrected_end_dates, as_of, known_at))
 END;
 
 -- pg_textsearch before 1.3 keeps what it counts of a corpus in shared memory: after a restart or a crash its indexes
@@ -333,14 +350,20 @@ GRANT SELECT (external_id, head, last_recorded_at, due_at, live_chunks) ON memor
 
 -- Erasure empties what an event says and appends one of its own; the row, its digest and its chain stay.
 GRANT SELECT, INSERT ON memory_event TO reminiscence_eraser;
-GRANT UPDATE (payload, idempotency_key, request_hash, salt) ON memory_event TO reminiscence_eraser;
-GRANT SELECT, UPDATE ON memory_stream TO reminiscence_eraser;
+GRANT UPDATE (payload, idempotency_key, request_hash, salt, actor, conversation_id)
+    ON memory_event TO reminiscence_eraser;
+GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE, DELETE
     ON active_memory, shortterm_memory, memory_chunk, chunk_vector_1, embedding_cache TO reminiscence_eraser;
 
-REVOKE EXECUTE ON FUNCTION chunk_is_visible(timestamptz, timestamptz, timestamptz, timestamptz, timestamptz, timestamptz)
-    FROM PUBLIC;
 REVOKE EXECUTE ON FUNCTION restore_text_indexes() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION restore_text_indexes() TO reminiscence_app;
-GRANT EXECUTE ON FUNCTION chunk_is_visible(timestamptz, timestamptz, timestamptz, timestamptz, timestamptz, timestamptz)
+REVOKE EXECUTE ON FUNCTION end_was_corrected(timestamptz[], timestamptz[], timestamptz, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION end_was_corrected(timestamptz[], timestamptz[], timestamptz, timestamptz)
+    TO reminiscence_app, reminiscence_eraser;
+REVOKE EXECUTE ON FUNCTION chunk_is_visible(
+    timestamptz, timestamptz, timestamptz, timestamptz, timestamptz[], timestamptz[], timestamptz, timestamptz)
+    FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chunk_is_visible(
+    timestamptz, timestamptz, timestamptz, timestamptz, timestamptz[], timestamptz[], timestamptz, timestamptz)
     TO reminiscence_app, reminiscence_eraser;

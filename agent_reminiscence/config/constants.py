@@ -49,6 +49,8 @@ MAX_EVENT_PAYLOAD_BYTES: Final = 1_048_576
 # Longer than any question; a whole document as a query costs seconds and ranks noise.
 MAX_QUERY_CHARACTERS: Final = 20_000
 MAX_RESULTS: Final = 200
+# Shorter, a text to erase would be found in nearly every memory.
+MIN_ERASED_TEXT_CHARACTERS: Final = 3
 MAX_LEDGER_PAGE: Final = 1_000
 
 # Chunks and their indexed forms -------------------------------------------------------------------
@@ -125,6 +127,17 @@ POSTGRES_MIN_VERSION: Final = 170_000
 PGVECTOR_MIN_VERSION: Final = (0, 8, 0)
 PG_TEXTSEARCH_MIN_VERSION: Final = (0, 6, 0)
 CONNECT_TIMEOUT_SECONDS: Final = 10
+# How much longer than the statement timeout an answer may take on its way; after that its server counts as lost.
+ANSWER_GRACE_SECONDS: Final = 5.0
+# Without an answer on the wire for so long a TCP connection is given up: a peer that is gone without a word is
+# otherwise noticed after a quarter of an hour.
+TCP_SILENCE_SECONDS: Final = 30
+# What is repeated because the server was away: four times at most, after about 0.2, 0.4, 0.8 and 1.6 seconds (jittered,
+# so that many callers do not come back at once). A restart takes one or two; who waits longer wants to know.
+RETRY_ATTEMPTS: Final = 5
+RETRY_FIRST_WAIT_SECONDS: Final = 0.2
+# No attempt begins later than this after the first.
+RETRY_TOTAL_SECONDS: Final = 4.0
 SCHEMA_NAME: Final = "reminiscence"
 OWNER_ROLE: Final = "reminiscence_owner"
 APP_ROLE: Final = "reminiscence_app"

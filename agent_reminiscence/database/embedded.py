@@ -226,6 +226,12 @@ class EmbeddedPostgres:
 
     def _join(self, deadline: _Deadline) -> ServerAddress:
         with self._turn, _errors_name(self._data_dir):
+            if self._users_lock is not None and not self._cluster.exists():
+                # Made anew, it would be empty, and whoever uses it would take that for all there was.
+                raise StoreError(
+                    f"the data folder {str(self._data_dir)!r} was removed while it was in use; put it back, or close"
+                    " what uses it and open it again for an empty one"
+                )
             self._data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._start_lock(deadline) as start_lock:
                 joining = self._users_lock is None
@@ -377,9 +383,13 @@ class _Cluster:
         port = self._port()
         return ServerAddress(_short_path(self._folder, f".s.PGSQL.{port}"), port, _SUPERUSER)
 
+    def exists(self) -> bool:
+        """Tell whether the cluster has been created."""
+        return (self._folder / "PG_VERSION").exists()
+
     def ensure_running(self, deadline: _Deadline, start_lock: int) -> None:
         """Return when the server accepts connections; create the cluster and start the server where needed."""
-        if not (self._folder / "PG_VERSION").exists():
+        if not self.exists():
             self._create(deadline, start_lock)
         while (answer := self._answer()) != "ready":
             # A process id alone proves nothing, but a server that is just starting has no socket yet.
@@ -402,7 +412,8 @@ class _Cluster:
         )
         if code is None:
             raise StoreTimeoutError(f"the server of {str(self._data_dir)!r} did not stop within {deadline.seconds:g} s")
-        if code != 0:
+        # It may just have ended by itself.
+        if code != 0 and (self._answer() != "silent" or self._has_postmaster()):
             raise StoreError(
                 f"the server of {str(self._data_dir)!r} did not stop; the end of its log:\n{self._log_tail()}"
             )

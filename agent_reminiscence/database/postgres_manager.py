@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +19,20 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import psqlpy
 from psqlpy.exceptions import Error as DriverError
 
-from agent_reminiscence.config.constants import APP_ROLE, CONNECT_TIMEOUT_SECONDS, SCHEMA_NAME
-from agent_reminiscence.exceptions import ConfigurationError, StoreError, StoreTimeoutError
+from agent_reminiscence.config.constants import (
+    ANSWER_GRACE_SECONDS,
+    APP_ROLE,
+    CONNECT_TIMEOUT_SECONDS,
+    SCHEMA_NAME,
+    TCP_SILENCE_SECONDS,
+)
+from agent_reminiscence.exceptions import (
+    CommitUnknownError,
+    ConfigurationError,
+    StoreError,
+    StoreTimeoutError,
+    StoreUnavailableError,
+)
 
 _logger = logging.getLogger("agent_reminiscence.database")
 
@@ -97,7 +109,8 @@ async def open_connection(settings: ConnectionSettings) -> SqlExecutor:
     """One connection outside any pool, in autocommit; for administration.
 
     Raises:
-        StoreError: The server cannot be reached or refuses the login.
+        StoreUnavailableError: The server cannot be reached, or takes no connection at the moment.
+        StoreError: It refuses the login.
     """
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
@@ -109,11 +122,18 @@ async def open_connection(settings: ConnectionSettings) -> SqlExecutor:
                 db_name=settings.database,
                 application_name="agent_reminiscence",
                 connect_timeout_sec=CONNECT_TIMEOUT_SECONDS,
+                # Without effect on a Unix socket.
+                tcp_user_timeout_sec=TCP_SILENCE_SECONDS,
+                keepalives_idle_sec=TCP_SILENCE_SECONDS // 3,
+                keepalives_interval_sec=TCP_SILENCE_SECONDS // 3,
+                keepalives_retries=2,
                 # Unix sockets have no TLS to negotiate.
                 ssl_mode=psqlpy.SslMode.Disable if settings.host.startswith("/") else _SSL_MODES[settings.ssl_mode],
             )
     except (DriverError, TimeoutError) as error:
-        raise StoreError(f"cannot connect to PostgreSQL as {settings!r}: {_reason(error)}") from error
+        reason = _reason(error)
+        kind = StoreUnavailableError if isinstance(error, TimeoutError) or _is_unavailable(reason) else StoreError
+        raise kind(f"cannot connect to PostgreSQL as {settings!r}: {reason}") from error
     return SqlExecutor(connection)
 
 
@@ -123,6 +143,8 @@ class SqlExecutor:
     def __init__(self, connection: psqlpy.Connection) -> None:
         self._connection = connection
         self.is_broken = False
+        # The server ends a statement that takes too long; this is for one that no longer answers. None waits for ever.
+        self.answer_timeout_seconds: float | None = None
         # A failed statement aborts its transaction, and PostgreSQL answers the COMMIT of one with a silent ROLLBACK.
         self.has_failed = False
 
@@ -134,14 +156,12 @@ class SqlExecutor:
 
         Raises:
             StoreTimeoutError: It ran longer than the statement timeout.
-            StoreError: The server refused it or is away.
+            StoreUnavailableError: The connection was lost.
+            StoreError: The server refused it.
         """
-        try:
-            # The driver refuses an empty mapping.
-            result = await self._connection.execute(statement, params or None, prepared)
-            return result.result()
-        except DriverError as error:
-            raise self._translate(error) from error
+        # The driver refuses an empty mapping.
+        result = await self._answer(self._connection.execute(statement, params or None, prepared))
+        return result.result()
 
     async def fetch_one(self, statement: str, params: Params | None = None) -> Row | None:
         """Run `statement` and return its first row, or None where it gives none."""
@@ -154,30 +174,43 @@ class SqlExecutor:
 
     async def execute_script(self, script: str) -> None:
         """Run statements without parameters, separated by semicolons, in one round trip."""
-        try:
-            await self._connection.execute_batch(script)
-        except DriverError as error:
-            raise self._translate(error) from error
+        await self._answer(self._connection.execute_batch(script))
 
     async def set_local(self, settings: Mapping[str, str]) -> None:
         """Set server settings until the transaction ends, in one round trip."""
         calls = ", ".join(f"set_config(${2 * i + 1}, ${2 * i + 2}, true)" for i in range(len(settings)))
-        try:
-            await self._connection.execute(f"SELECT {calls}", [part for pair in settings.items() for part in pair])
-        except DriverError as error:
-            raise self._translate(error) from error
+        parts = [part for pair in settings.items() for part in pair]
+        await self._answer(self._connection.execute(f"SELECT {calls}", parts))
 
     def close(self) -> None:
         """Close the connection; an open transaction is rolled back by the server."""
         self.is_broken = True
         self._connection.close()
 
+    async def _answer[T](self, question: Awaitable[T]) -> T:
+        """What the driver answers, or what its error means."""
+        try:
+            async with asyncio.timeout(self.answer_timeout_seconds):
+                return await question
+        except TimeoutError as error:
+            self.has_failed = self.is_broken = True
+            raise StoreUnavailableError(
+                f"the connection to PostgreSQL was lost: no answer within {self.answer_timeout_seconds:g} s"
+            ) from error
+        except DriverError as error:
+            raise self._translate(error) from error
+
     def _translate(self, error: DriverError) -> StoreError:
         self.has_failed = True
         reason = _reason(error)
         if _is_disconnect(reason):
             self.is_broken = True
-            return StoreError(f"the connection to PostgreSQL was lost: {reason}")
+            return StoreUnavailableError(f"the connection to PostgreSQL was lost: {reason}")
+        if _is_full(reason):
+            return StoreError(
+                f"the disk of the PostgreSQL server is full: {reason}; nothing was written. Free space there, then"
+                " repeat the call"
+            )
         if "statement timeout" in reason:
             return StoreTimeoutError(
                 f"PostgreSQL ended a statement: {reason}; statement_timeout_seconds sets the limit"
@@ -193,6 +226,7 @@ class PostgresManager:
         pool_size: Connections open at most.
         pool_timeout_seconds: How long `transaction` waits for one.
         statement_timeout_seconds: How long a statement may run.
+        revive: Brings a server that is away back and says where it is; None where that is not ours to do.
     """
 
     def __init__(
@@ -202,11 +236,15 @@ class PostgresManager:
         pool_size: int,
         pool_timeout_seconds: float,
         statement_timeout_seconds: float,
+        revive: Callable[[], Awaitable[ConnectionSettings]] | None = None,
     ) -> None:
         self._settings = settings
+        self._revive = revive
+        self._reviving = asyncio.Lock()
         self._pool_size = pool_size
         self._pool_timeout_seconds = pool_timeout_seconds
         self._statement_timeout = f"{int(statement_timeout_seconds * 1000)}ms"
+        self._answer_timeout_seconds = statement_timeout_seconds + ANSWER_GRACE_SECONDS
         self._search_path = f"{SCHEMA_NAME}, public"
         self._free = asyncio.Semaphore(pool_size)
         self._idle: list[SqlExecutor] = []
@@ -233,9 +271,26 @@ class PostgresManager:
         self._idle.append(connection)
 
     async def _open(self) -> SqlExecutor:
-        connection = await open_connection(self._settings)
+        try:
+            connection = await open_connection(self._settings)
+        except StoreUnavailableError:
+            if self._revive is None:
+                raise
+            connection = await self._open_revived(self._revive)
         await self._restore_text_indexes(connection)
         return connection
+
+    async def _open_revived(self, revive: Callable[[], Awaitable[ConnectionSettings]]) -> SqlExecutor:
+        """Have the server brought back, by the first of the tasks that miss it, and connect."""
+        async with self._reviving:
+            try:
+                return await open_connection(self._settings)
+            except StoreUnavailableError as error:
+                if not self._is_open:
+                    raise
+                _logger.warning("the server is away and is started again: %s", error)
+                self._settings = await revive()
+                return await open_connection(self._settings)
 
     async def _restore_text_indexes(self, connection: SqlExecutor) -> None:
         """Have the BM25 indexes built again if the server has restarted since that was done last.
@@ -293,14 +348,15 @@ class PostgresManager:
             read_only: Whether the block only reads, in one snapshot.
 
         Raises:
-            StoreTimeoutError: No connection became free in time.
-            StoreError: The server is away.
+            StoreTimeoutError: No connection became free in time, or a statement ran too long.
+            StoreUnavailableError: The server is away, or was lost before COMMIT was sent.
+            CommitUnknownError: It was lost during COMMIT; not where the block only reads.
         """
         local = self._local(external_id, role) | dict(settings or {})
         connection = await self._acquire(
             local, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
         )
-        async with self._ended(connection):
+        async with self._ended(connection, read_only=read_only):
             yield connection
 
     @asynccontextmanager
@@ -317,7 +373,8 @@ class PostgresManager:
 
         Raises:
             StoreTimeoutError: No connection became free in time.
-            StoreError: The server is away.
+            StoreUnavailableError: The server is away, or was lost before COMMIT was sent.
+            CommitUnknownError: It was lost during COMMIT.
         """
         local = self._local(external_id, role) | {
             "search_path": f"pg_temp, {self._search_path}",
@@ -325,6 +382,7 @@ class PostgresManager:
         }
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ" if snapshot else "BEGIN"
         connection = await self._acquire(local, begin, fresh=True)
+        connection.answer_timeout_seconds = None
         async with self._ended(connection, reusable=False):
             yield connection
 
@@ -341,7 +399,9 @@ class PostgresManager:
         }
 
     @asynccontextmanager
-    async def _ended(self, connection: SqlExecutor, *, reusable: bool = True) -> AsyncIterator[None]:
+    async def _ended(
+        self, connection: SqlExecutor, *, reusable: bool = True, read_only: bool = False
+    ) -> AsyncIterator[None]:
         """Commits when the block ends well and rolls back when it raises, and gives the connection back."""
         finished = False
         try:
@@ -357,20 +417,23 @@ class PostgresManager:
                 await self._finish(connection, "ROLLBACK")
                 finished = True
                 raise StoreError("a statement of this transaction failed, so all of it was rolled back")
-            await self._finish(connection, "COMMIT")
+            await self._finish(connection, "COMMIT", read_only=read_only)
             finished = True
         finally:
             self._release(connection, reusable=finished and reusable)
 
-    async def _finish(self, connection: SqlExecutor, command: str) -> None:
+    async def _finish(self, connection: SqlExecutor, command: str, *, read_only: bool = False) -> None:
+        if command == "ROLLBACK" and connection.is_broken:
+            return
         try:
             await connection.execute_script(command)
         except StoreError as error:
-            if command == "ROLLBACK":
+            if command == "ROLLBACK" or (read_only and connection.is_broken):
+                # The server rolls back without being asked; and what was read was read in one snapshot all the same.
                 connection.is_broken = True
                 return
             if connection.is_broken:
-                raise StoreError(
+                raise CommitUnknownError(
                     "the connection was lost during COMMIT, so whether the write took effect is unknown;"
                     " repeat it with the same idempotency_key, or read before you repeat it"
                 ) from error
@@ -400,6 +463,7 @@ class PostgresManager:
             connection = self._idle.pop() if reused else await self._open()
             begun = False
             connection.has_failed = False
+            connection.answer_timeout_seconds = self._answer_timeout_seconds
             try:
                 await connection.execute_script(begin)
                 await connection.set_local(local)
@@ -430,12 +494,39 @@ def _reason(error: BaseException) -> str:
     return " ".join(text.split())
 
 
+# The driver has one class for every error and hands on no SQLSTATE, so what happened is told by the words. Those of the
+# server are recognised in English only (`lc_messages`); in another language they are a StoreError like any other.
+_LOST = (
+    "connection closed",
+    "error communicating with the server",
+    "terminating connection",
+    "broken pipe",
+    "reset by peer",
+)
+_NOT_NOW = (
+    "error connecting to server",
+    "timed out",
+    "the database system is ",
+    "too many clients",
+    "too many connections",
+    "remaining connection slots",
+)
+_FULL = ("could not extend file", "no space left on device", "disk quota exceeded", "disk full")
+
+
 def _is_disconnect(reason: str) -> bool:
-    signs = (
-        "connection closed",
-        "error communicating with the server",
-        "terminating connection",
-        "broken pipe",
-        "reset by peer",
-    )
-    return any(sign in reason.lower() for sign in signs)
+    return _has_sign(reason, _LOST)
+
+
+def _is_unavailable(reason: str) -> bool:
+    return _has_sign(reason, _LOST + _NOT_NOW)
+
+
+def _is_full(reason: str) -> bool:
+    # Shared memory has a size of its own and is no disk.
+    return _has_sign(reason, _FULL) and "shared memory" not in reason
+
+
+def _has_sign(reason: str, signs: Sequence[str]) -> bool:
+    lowered = reason.lower()
+    return any(sign in lowered for sign in signs)

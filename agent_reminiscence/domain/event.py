@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     ARCHIVED = "memory.archived"
     CONSOLIDATED = "memory.consolidated"
     PROMOTED = "memory.promoted"
+    ERASED = "memory.erased"
 
 
 class _Frozen(BaseModel):
@@ -101,10 +102,11 @@ class MemoryUpdated(_Frozen):
 
 
 class MemoryArchived(_Frozen):
-    """Payload of `memory.archived`: the memory is finished and leaves the active list; its chunks stay searchable."""
+    """Payload of `memory.archived`: the memory is finished and leaves the active list."""
 
     memory_id: UUID
     version: int
+    end_chunks: bool = Field(default=False, description="Whether its chunks end too, and leave the searches of now.")
 
 
 class ChunkRating(_Frozen):

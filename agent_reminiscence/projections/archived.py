@@ -8,7 +8,17 @@ from agent_reminiscence.projections.tables import Tables
 
 
 async def apply_archived(db: SqlExecutor, tables: Tables, event: Event) -> int:
-    """Mark the memory as archived; its chunks stay searchable."""
+    """Mark the memory as archived; its chunks stay searchable, or end where the event says so."""
     payload = MemoryArchived.model_validate(event.payload)
-    await tables.active.archive(db, event.external_id, payload.memory_id, archived_at=event.recorded_at)
-    return 0
+    external_id, memory_id = event.external_id, payload.memory_id
+    await tables.active.archive(db, external_id, memory_id, archived_at=event.recorded_at)
+    if not payload.end_chunks:
+        return 0
+    memory = await tables.active.get_by_id(db, external_id, memory_id)
+    ended = await tables.chunks.end(
+        db, external_id, memory.chunk_ids, recorded_at=event.recorded_at, ended_at=event.occurred_at
+    )
+    await tables.chunks.correct_end_dates(
+        db, external_id, memory_id, kept=(), recorded_at=event.recorded_at, ended_at=event.occurred_at
+    )
+    return -ended

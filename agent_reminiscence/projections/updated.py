@@ -77,11 +77,16 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> int:
     )
 
     kept = {entry.id for entry in payload.chunks}
-    ended = await tables.chunks.end(
-        db,
-        external_id,
-        [chunk_id for chunk_id in before.chunk_ids if chunk_id not in kept],
-        recorded_at=event.recorded_at,
-        ended_at=event.occurred_at,
-    )
+    dropped = [chunk_id for chunk_id in before.chunk_ids if chunk_id not in kept]
+    ended = await tables.chunks.end(db, external_id, dropped, recorded_at=event.recorded_at, ended_at=event.occurred_at)
+    if dropped or event.occurred_at < before.occurred_at:
+        # A late correction: from then on this version holds, whatever was thought to have been true in between.
+        await tables.chunks.correct_end_dates(
+            db,
+            external_id,
+            memory_id,
+            kept=after.chunk_ids,
+            recorded_at=event.recorded_at,
+            ended_at=event.occurred_at,
+        )
     return len(new) - ended

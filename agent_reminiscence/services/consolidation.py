@@ -106,10 +106,11 @@ class ConsolidationService:
             current = await self._tables.active.get_by_id(db, external_id, memory_id)
             if current.version == memory.version and current.consolidated_version < memory.version:
                 # Looked up under the lock: a chunk that has ended meanwhile must not stand in for another.
-                twins = await self._tables.chunks.find_twins(db, external_id, memory_id)
+                moment = self._clock()
+                twins = await self._tables.chunks.find_twins(db, external_id, memory_id, moment=moment)
                 plan = plan_consolidation(memory, chunks, recurrences, twins, generation=self._generation)
                 await self._projector.record(
-                    db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), self._clock())
+                    db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), moment)
                 )
                 await self._ledger.clear_due(db, external_id)
                 raised = {twin.memory_id for twin in twins}

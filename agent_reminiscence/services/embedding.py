@@ -88,7 +88,7 @@ class EmbeddingService:
             async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
                 # A handler that changes the same chunks must come wholly before or after this.
                 await self._ledger.lock(db, external_id)
-                await self._vectors.add_to_cache(db, external_id, made)
+                await self._vectors.add_to_cache(db, external_id, list(found), made)
                 progress = await self._vectors.fill(db, external_id, list(found))
             filled += progress
             missing += len(found) - progress

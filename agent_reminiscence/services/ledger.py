@@ -14,6 +14,7 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.requests import AppendRequest
+from agent_reminiscence.services.retries import repeated
 
 
 class MemoryLedger:
@@ -68,6 +69,14 @@ class MemoryLedger:
             source=validation.source(source),
             idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
         )
+        return await repeated(
+            lambda: self._append(request),
+            operation="append",
+            external_id=request.external_id,
+            repeatable=request.idempotency_key is not None,
+        )
+
+    async def _append(self, request: AppendRequest) -> Event:
         async with self._store.transaction(request.external_id) as db:
             retried = await self._projector.begin(db, request)
             if retried is not None:
@@ -82,8 +91,12 @@ class MemoryLedger:
             StoreError: The store is away.
         """
         tenant = validation.external_id(external_id)
-        async with self._store.transaction(tenant, read_only=True) as db:
-            return await self._ledger.head(db, tenant)
+
+        async def read() -> int:
+            async with self._store.transaction(tenant, read_only=True) as db:
+                return await self._ledger.head(db, tenant)
+
+        return await repeated(read, operation="head", external_id=tenant)
 
     async def read(
         self,
@@ -112,5 +125,9 @@ class MemoryLedger:
         page = validation.whole_number("limit", limit, minimum=1, maximum=MAX_LEDGER_PAGE)
         position = validation.whole_number("after", after, minimum=0, maximum=2**63 - 1)
         who = validation.optional_identifier("actor", actor)
-        async with self._store.transaction(tenant, read_only=True) as db:
-            return await self._ledger.read(db, tenant, after=position, kinds=wanted, actor=who, limit=page)
+
+        async def read() -> list[Event]:
+            async with self._store.transaction(tenant, read_only=True) as db:
+                return await self._ledger.read(db, tenant, after=position, kinds=wanted, actor=who, limit=page)
+
+        return await repeated(read, operation="read", external_id=tenant)

@@ -32,6 +32,7 @@ from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.requests import ArchiveRequest, CreateRequest, UpdateRequest
+from agent_reminiscence.services.retries import repeated
 
 _logger = logging.getLogger("agent_reminiscence.memory")
 
@@ -67,6 +68,14 @@ class MemoryManager:
 
     async def create(self, request: CreateRequest) -> ActiveMemory:
         """Append `memory.created` and store the memory with its chunks."""
+        return await repeated(
+            lambda: self._create(request),
+            operation="create",
+            external_id=request.external_id,
+            repeatable=request.idempotency_key is not None,
+        )
+
+    async def _create(self, request: CreateRequest) -> ActiveMemory:
         spans = await _chunk(request.content, request.metadata)
         async with self._store.transaction(request.external_id) as db:
             retried = await self._projector.begin(db, request)
@@ -97,15 +106,25 @@ class MemoryManager:
             VersionConflictError: The memory is not at the request's `expected_version`.
             InvalidInputError: The memory is archived.
         """
+        return await repeated(
+            lambda: self._update(request),
+            operation="update",
+            external_id=request.external_id,
+            repeatable=request.idempotency_key is not None,
+        )
+
+    async def _update(self, request: UpdateRequest) -> ActiveMemory:
         async with self._store.transaction(request.external_id) as db:
             retried = await self._projector.begin(db, request)
             if retried is not None:
                 return await self._first_result(db, retried)
             before = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
             _check_writable(before, request.expected_version)
-            payload = await self._plan_update(db, before, request.changes)
+            # Said without a time it holds from now on, but never from before what it replaces: clocks differ.
+            occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
+            payload = await self._plan_update(db, before, request.changes, occurred_at=occurred_at)
             event = await self._projector.record(
-                db, request.event(EventKind.UPDATED, payload.model_dump(mode="json"), self._clock())
+                db, request.event(EventKind.UPDATED, payload.model_dump(mode="json"), occurred_at)
             )
             if payload.consolidation_due:
                 await self._ledger.mark_due(db, request.external_id)
@@ -115,27 +134,45 @@ class MemoryManager:
 
     async def get_all(self, external_id: str) -> list[ActiveMemory]:
         """All memories that are not archived, oldest first."""
+        return await repeated(
+            lambda: self._get_all(external_id), operation="get_active_memories", external_id=external_id
+        )
+
+    async def _get_all(self, external_id: str) -> list[ActiveMemory]:
         async with self._store.transaction(external_id, read_only=True) as db:
             return [self._active(memory) for memory in await self._tables.active.get_all(db, external_id)]
 
     async def archive(self, request: ArchiveRequest) -> ActiveMemory:
-        """Append `memory.archived`; archiving an archived memory changes nothing.
+        """Append `memory.archived`; archiving an archived memory changes nothing but what it ends for the first time.
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
         """
+        # Repeatable without a key: what is archived stays as it is.
+        return await repeated(
+            lambda: self._archive(request), operation="archive", external_id=request.external_id, repeatable=True
+        )
+
+    async def _archive(self, request: ArchiveRequest) -> ActiveMemory:
         async with self._store.transaction(request.external_id) as db:
             await self._projector.begin(db, request)
             memory = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
-            if memory.archived_at is None:
-                payload = MemoryArchived(memory_id=request.memory_id, version=memory.version)
+            if memory.archived_at is None or (
+                request.end_chunks and await self._tables.chunks.count_live(db, request.external_id, request.memory_id)
+            ):
+                payload = MemoryArchived(
+                    memory_id=request.memory_id, version=memory.version, end_chunks=request.end_chunks
+                )
+                moment = max(self._clock(), memory.occurred_at)
                 await self._projector.record(
-                    db, request.event(EventKind.ARCHIVED, payload.model_dump(mode="json"), self._clock())
+                    db, request.event(EventKind.ARCHIVED, payload.model_dump(mode="json"), moment)
                 )
                 memory = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
         return self._active(memory)
 
-    async def _plan_update(self, db: SqlExecutor, memory: StoredMemory, changes: Mapping[str, Any]) -> MemoryUpdated:
+    async def _plan_update(
+        self, db: SqlExecutor, memory: StoredMemory, changes: Mapping[str, Any], *, occurred_at: datetime
+    ) -> MemoryUpdated:
         """Decide which chunks stay. Under the stream's lock, so that the version it is planned for is the last."""
         changed = {name: value for name, value in changes.items() if value != getattr(memory, name)}
         if "content" in changed and "metadata" not in changes and "turns" in memory.metadata:
@@ -143,8 +180,12 @@ class MemoryManager:
             changed["metadata"] = {key: value for key, value in memory.metadata.items() if key != "turns"}
         new = memory.model_copy(update=changed)
         layout = await self._tables.chunks.get_layout(db, memory.external_id, memory.memory_id)
-        if "content" in changed or "metadata" in changed:
-            entries = _match(new.content, _new_entries(await _chunk(new.content, new.metadata), new.metadata), layout)
+        # A chunk that holds from a later time than this version cannot stand for its text from then on.
+        stale = {chunk.chunk_id for chunk in layout if chunk.start_date > occurred_at}
+        if stale or "content" in changed or "metadata" in changed:
+            spans = await _chunk(new.content, new.metadata)
+            reusable = [chunk for chunk in layout if chunk.chunk_id not in stale]
+            entries = _match(new.content, _new_entries(spans, new.metadata), reusable)
         else:
             entries = tuple(
                 ChunkEntry(
@@ -164,7 +205,7 @@ class MemoryManager:
             chunks=entries,
             # What was due before and failed is due again.
             consolidation_due=memory.due_version > memory.consolidated_version
-            or self._updates_left(memory.version + 1, memory.consolidated_version) == 0,
+            or self.updates_left(memory.version + 1, memory.consolidated_version) == 0,
         )
 
     async def _finish(self, memory: StoredMemory, outcome: WriteOutcome) -> ActiveMemory:
@@ -175,9 +216,20 @@ class MemoryManager:
         written = self._active(memory)
         missing = outcome.chunks_added
         try:
-            _, missing = await self._embedding.fill_missing(memory.external_id, memory.memory_id)
+            # Both look first at what is still to be done, so making them again does nothing twice.
+            _, missing = await repeated(
+                lambda: self._embedding.fill_missing(memory.external_id, memory.memory_id),
+                operation="fill_missing",
+                external_id=memory.external_id,
+                repeatable=True,
+            )
             if outcome.consolidation_due:
-                await self._consolidation.consolidate(memory.external_id, memory.memory_id)
+                await repeated(
+                    lambda: self._consolidation.consolidate(memory.external_id, memory.memory_id),
+                    operation="consolidate",
+                    external_id=memory.external_id,
+                    repeatable=True,
+                )
         except StoreError as error:
             # Without a traceback: the driver's error in it may quote a row.
             _logger.warning(
@@ -191,7 +243,7 @@ class MemoryManager:
         """What the first call with the same idempotency key returned, from the ledger."""
         memory_id = UUID(event.payload["memory_id"])
         events = await self._ledger.read_memory(db, event.external_id, memory_id, position=event.position)
-        memory = fold(events, self._updates_left)
+        memory = fold(events, self.updates_left)
         missing = await self._embedding.count_missing(db, event.external_id, memory_id)
         assert memory.write is not None
         return memory.model_copy(update={"write": memory.write.model_copy(update={"vectors_missing": missing})})
@@ -199,11 +251,12 @@ class MemoryManager:
     def _active(self, memory: StoredMemory) -> ActiveMemory:
         return ActiveMemory(
             id=memory.memory_id,
-            updates_until_consolidation=self._updates_left(memory.version, memory.consolidated_version),
+            updates_until_consolidation=self.updates_left(memory.version, memory.consolidated_version),
             **memory.model_dump(exclude={"memory_id", "due_version", "chunk_ids", "chunk_starts"}),
         )
 
-    def _updates_left(self, version: int, consolidated_version: int) -> int:
+    def updates_left(self, version: int, consolidated_version: int) -> int:
+        """How many more updates of a memory at `version` until it is consolidated."""
         # The first version is no update.
         return max(0, self._update_threshold - (version - max(consolidated_version, 1)))
 
@@ -241,7 +294,7 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
                 write = _outcome(event, updated.chunks, live, due=updated.consolidation_due)
                 live = len(updated.chunks)
             case EventKind.ARCHIVED:
-                state["archived_at"] = event.recorded_at
+                state["archived_at"] = state["archived_at"] or event.recorded_at
             case EventKind.CONSOLIDATED:
                 state["consolidated_version"] = MemoryConsolidated.model_validate(event.payload).version
     left = updates_left(state["version"], state["consolidated_version"])

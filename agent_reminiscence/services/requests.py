@@ -27,8 +27,16 @@ class WriteRequest:
     idempotency_key: str | None = None
 
     def hash(self) -> bytes:
-        """SHA-256 of all that was asked for but the key itself; the same key with another hash is no retry."""
-        asked = {name: _plain(value) for name, value in asdict(self).items() if name != "idempotency_key"}
+        """SHA-256 of all that was asked for; the same key with another hash is no retry.
+
+        The key itself and whose it is are left out: keys are looked up within one `external_id`, and a stream that was
+        imported under another one still knows its retries.
+        """
+        asked = {
+            name: _plain(value)
+            for name, value in asdict(self).items()
+            if name not in {"external_id", "idempotency_key"}
+        }
         return sha256(canonical_json({"request": type(self).__name__, **asked}).encode())
 
     def event(self, kind: str, payload: dict[str, Any], now: datetime) -> NewEvent:
@@ -69,9 +77,10 @@ class UpdateRequest(WriteRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveRequest(WriteRequest):
-    """An active memory is finished."""
+    """An active memory is finished; with `end_chunks`, what it says is no longer true."""
 
     memory_id: UUID
+    end_chunks: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

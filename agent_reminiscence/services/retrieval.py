@@ -10,14 +10,16 @@ from datetime import UTC, datetime
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.postgres_manager import PostgresManager, Row, SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS, SearchRepository, SearchRequest, VectorScan
 from agent_reminiscence.domain.retrieval import Citation, Omission, RetrievalResult, SearchHit, Usage
 from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.projections.forms import WORD, fold_name
 from agent_reminiscence.services.consolidation import first_sentence
 from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.tokens import TokenCounter, count_tokens
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
@@ -52,6 +54,7 @@ class RetrievalService:
         ledger: EventLedger,
         search: SearchRepository,
         embedding: EmbeddingService,
+        history: HistoryRepository,
         *,
         clock: Callable[[], datetime],
         token_counter: TokenCounter = count_tokens,
@@ -61,6 +64,7 @@ class RetrievalService:
         self._ledger = ledger
         self._search = search
         self._embedding = embedding
+        self._history = history
         self._clock = clock
         self._count_tokens = token_counter
         self._exact_search_max_chunks = exact_search_max_chunks
@@ -82,9 +86,7 @@ class RetrievalService:
             now=now,
             limit=request.limit,
         )
-        async with self._store.transaction(request.external_id, settings=SEARCH_SETTINGS, read_only=True) as db:
-            scan = self._scan(vector, await self._ledger.live_chunks(db, request.external_id))
-            rows = await self._search.search(db, search, scan=scan)
+        rows = await repeated(lambda: self._read(search), operation="retrieve", external_id=request.external_id)
         hits = [SearchHit(**row, tokens=self._count_tokens(row["content"])) for row in rows]
         hits, over_budget = _within(hits, request.token_budget)
         if over_budget:
@@ -98,6 +100,24 @@ class RetrievalService:
             omitted=tuple(omitted),
             usage=Usage(texts_embedded=0 if vector is None else 1),
         )
+
+    async def _read(self, search: SearchRequest) -> list[Row]:
+        async with self._store.transaction(search.external_id, settings=SEARCH_SETTINGS, read_only=True) as db:
+            scan = self._scan(search.vector, await self._ledger.live_chunks(db, search.external_id))
+            rows = await self._search.search(db, search, scan=scan)
+            await self._name_as_then(db, search, rows)
+        return rows
+
+    async def _name_as_then(self, db: SqlExecutor, search: SearchRequest, rows: list[Row]) -> None:
+        """Give hits of another time the titles that their memories had then."""
+        if search.as_of is None or not rows:
+            return
+        memory_ids = {row["memory_id"] for row in rows}
+        titles = await self._history.find_titles(
+            db, search.external_id, list(memory_ids), as_of=search.as_of, known_at=search.known_at
+        )
+        for row in rows:
+            row["title"] = titles.get(row["memory_id"], row["title"])
 
     async def _embed(self, query: str) -> tuple[Sequence[float] | None, list[Omission]]:
         """The query's vector; without one the search goes by words and the result says so."""

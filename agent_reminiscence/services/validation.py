@@ -78,6 +78,17 @@ def query(value: object) -> str:
     return _not_blank("query", _text("query", value, constants.MAX_QUERY_CHARACTERS))
 
 
+def erased_text(value: object) -> str:
+    """A text to erase; a single character or two would reach nearly everything."""
+    text = _not_blank("text", _text("text", value, constants.MAX_QUERY_CHARACTERS))
+    if len(text.strip()) < constants.MIN_ERASED_TEXT_CHARACTERS:
+        raise InvalidInputError(
+            f"text {text!r} has fewer than {constants.MIN_ERASED_TEXT_CHARACTERS} characters and would reach nearly"
+            " everything; erase memories by their ids instead"
+        )
+    return text
+
+
 def metadata(value: object) -> dict[str, Any]:
     """A JSON object within the limits of size and depth; None is an empty one."""
     return json_object("metadata", {} if value is None else value, constants.MAX_METADATA_BYTES)
@@ -178,6 +189,13 @@ def whole_number(name: str, value: object, *, minimum: int, maximum: int | None 
         # An integer of more than 4,300 digits has no spelling.
         shown = f"{value:,}" if value.bit_length() < _LARGE_BITS else "a far larger number"
         raise InvalidInputError(f"{name} must be {limit}, not {shown}")
+    return value
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False, and nothing that merely counts as such."""
+    if not isinstance(value, bool):
+        raise InvalidInputError(f"{name} must be True or False, not {_shown(value)}")
     return value
 
 

@@ -41,8 +41,9 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND version = 
 RETURNING version;
 
 -- name: archive_active_memory
+-- Archived once; a second time may only end its chunks.
 UPDATE active_memory
-SET archived_at = $(archived_at)p
+SET archived_at = coalesce(archived_at, $(archived_at)p)
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
 RETURNING version;
 

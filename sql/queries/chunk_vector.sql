@@ -29,9 +29,17 @@ GROUP BY form.chunk_id
 ORDER BY form.chunk_id;
 
 -- name: add_cached_vectors
+-- Only of texts that the named chunks still have: what was erased while it was being embedded must leave no vector.
+WITH form AS MATERIALIZED (
+    SELECT sha256(convert_to(f.text, 'UTF8')) AS text_hash
+    FROM memory_chunk AS c
+    CROSS JOIN LATERAL (VALUES (c.indexed_text), (c.indexed_before), (c.indexed_around)) AS f (text)
+    WHERE c.external_id = $(external_id)p AND c.chunk_id = ANY($(chunk_ids)p::uuid[])
+)
 INSERT INTO embedding_cache (external_id, model_name, text_hash, vector)
 SELECT $(external_id)p, $(model_name)p, decode(t.text_hash, 'hex'), t.vector::halfvec
 FROM unnest($(hashes)p::text[], $(vectors)p::text[]) AS t (text_hash, vector)
+WHERE decode(t.text_hash, 'hex') IN (SELECT form.text_hash FROM form)
 ON CONFLICT (external_id, model_name, text_hash) DO NOTHING;
 
 -- name: fill_vectors
@@ -39,6 +47,7 @@ ON CONFLICT (external_id, model_name, text_hash) DO NOTHING;
 -- and its chunk stays missing, so a vector never belongs to a text that is no longer there.
 WITH missing AS MATERIALIZED (
     SELECT c.external_id, c.chunk_id, c.tier, c.confidence, c.start_date, c.end_date, c.recorded_at, c.superseded_at,
+        c.corrected_at, c.corrected_end_dates,
         sha256(convert_to(c.indexed_text, 'UTF8')) AS text_hash,
         sha256(convert_to(c.indexed_before, 'UTF8')) AS before_hash,
         sha256(convert_to(c.indexed_around, 'UTF8')) AS around_hash
@@ -47,10 +56,10 @@ WITH missing AS MATERIALIZED (
 )
 INSERT INTO chunk_vector_{generation} (
     external_id, chunk_id, tier, confidence, start_date, end_date, recorded_at, superseded_at, text_vector,
-    before_vector, around_vector
+    before_vector, around_vector, corrected_at, corrected_end_dates
 )
 SELECT c.external_id, c.chunk_id, c.tier, c.confidence, c.start_date, c.end_date, c.recorded_at, c.superseded_at,
-    t.vector, b.vector, a.vector
+    t.vector, b.vector, a.vector, c.corrected_at, c.corrected_end_dates
 FROM missing AS c
 CROSS JOIN LATERAL (
     SELECT e.vector

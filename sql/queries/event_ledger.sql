@@ -87,3 +87,52 @@ WHERE external_id = $(external_id)p AND due_at IS NOT NULL
         SELECT FROM active_memory AS m
         WHERE m.external_id = $(external_id)p AND m.due_version > m.consolidated_version
     );
+
+-- name: describe_stream
+SELECT head, chain, CASE WHEN head > 0 THEN last_recorded_at END AS last_recorded_at, live_chunks,
+    due_at IS NOT NULL AS is_due
+FROM memory_stream
+WHERE external_id = $(external_id)p;
+
+-- name: has_due_memory
+SELECT EXISTS (
+    SELECT FROM active_memory
+    WHERE external_id = $(external_id)p AND due_version > consolidated_version
+) AS is_due;
+
+-- name: set_projected
+-- What of a stream's own row follows from its events.
+UPDATE memory_stream
+SET live_chunks = $(live_chunks)p, due_at = CASE WHEN $(is_due)p THEN coalesce(due_at, clock_timestamp()) END
+WHERE external_id = $(external_id)p;
+
+-- name: list_streams
+-- As the scheduler, who sees that there are streams and nothing of what they hold.
+SELECT external_id
+FROM memory_stream
+ORDER BY external_id;
+
+-- name: import_events
+-- Events of an export, with the positions, times and chains that they have there.
+INSERT INTO memory_event (
+    external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source, payload,
+    idempotency_key, request_hash, salt, digest, chain
+)
+SELECT $(external_id)p, e.position, e.event_id, e.kind, e.actor, e.conversation_id, e.turn, e.occurred_at, e.recorded_at,
+    e.source, e.payload::jsonb, e.idempotency_key, decode(e.request_hash, 'hex'), decode(e.salt, 'hex'),
+    decode(e.digest, 'hex'), decode(e.chain, 'hex')
+FROM unnest(
+    $(positions)p::bigint[], $(event_ids)p::uuid[], $(kinds)p::text[], $(actors)p::text[], $(conversation_ids)p::text[],
+    $(turns)p::int[], $(occurred)p::timestamptz[], $(recorded)p::timestamptz[], $(sources)p::text[],
+    $(payloads)p::text[], $(idempotency_keys)p::text[], $(request_hashes)p::text[], $(salts)p::text[],
+    $(digests)p::text[], $(chains)p::text[]
+) AS e (
+    position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source, payload, idempotency_key,
+    request_hash, salt, digest, chain
+);
+
+-- name: set_head
+-- The head of a stream whose events were imported.
+UPDATE memory_stream
+SET head = $(head)p, chain = $(chain)p, last_recorded_at = $(last_recorded_at)p
+WHERE external_id = $(external_id)p;

@@ -65,6 +65,33 @@ WITH ended AS (
 )
 SELECT count(*) AS chunks FROM ended;
 
+-- name: correct_end_dates
+-- What is true from before an end that was known moves that end for whatever is not part of the text any more. The
+-- first end stays beside it, because it is what was known until now.
+WITH corrected AS (
+    UPDATE memory_chunk
+    SET corrected_at = array_append(corrected_at, $(recorded_at)p::timestamptz),
+        corrected_end_dates = array_append(corrected_end_dates, greatest(start_date, $(ended_at)p::timestamptz)),
+        revision = revision + 1
+    WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND superseded_at IS NOT NULL
+        AND chunk_id <> ALL($(kept)p::uuid[])
+        AND coalesce(corrected_end_dates[cardinality(corrected_end_dates)], end_date)
+            > greatest(start_date, $(ended_at)p::timestamptz)
+    RETURNING chunk_id, corrected_at, corrected_end_dates
+), vectors AS (
+    UPDATE chunk_vector_{generation} AS v
+    SET corrected_at = corrected.corrected_at, corrected_end_dates = corrected.corrected_end_dates
+    FROM corrected
+    WHERE v.external_id = $(external_id)p AND v.chunk_id = corrected.chunk_id
+)
+SELECT count(*) AS chunks FROM corrected;
+
+-- name: count_live
+-- How many of a memory's chunks a search sees now.
+SELECT count(*) AS chunks
+FROM memory_chunk
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND superseded_at IS NULL;
+
 -- name: forget_duplicates
 -- A repetition that left its text has nothing to come back to.
 UPDATE memory_chunk
@@ -168,7 +195,7 @@ WHERE asked.external_id = $(external_id)p AND asked.chunk_id = ANY($(chunk_ids)p
 
 -- name: find_twins
 -- For each new chunk of a memory: the oldest live consolidated chunk of another memory with the same text and speaker
--- that is trusted no less.
+-- that is trusted no less and holds at the moment from which it would stand for both.
 SELECT DISTINCT ON (mine.chunk_id) mine.chunk_id, other.chunk_id AS twin_id, other.memory_id, other.importance,
     other.confidence
 FROM active_memory AS m
@@ -179,4 +206,5 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
     AND mine.tier = 'active' AND mine.superseded_at IS NULL
     AND other.tier <> 'active' AND other.superseded_at IS NULL AND other.memory_id <> mine.memory_id
     AND other.speaker_key IS NOT DISTINCT FROM mine.speaker_key AND other.confidence >= mine.confidence
+    AND other.start_date <= greatest(mine.start_date, $(moment)p)
 ORDER BY mine.chunk_id, other.recorded_at, other.chunk_id;

@@ -2,7 +2,8 @@
 -- Which rows a search may see; the columns stand in memory_chunk and in the vector tables.
 external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
     AND chunk_is_visible(
-        recorded_at, superseded_at, start_date, end_date, $(as_of)p::timestamptz, $(known_at)p::timestamptz)
+        recorded_at, superseded_at, start_date, end_date, corrected_at, corrected_end_dates, $(as_of)p::timestamptz,
+        $(known_at)p::timestamptz)
 
 -- name: vector_distances_exact
 -- One scan of the narrow vector table gives the three distances. OFFSET 0 keeps the planner from HNSW, which would

@@ -56,7 +56,9 @@ async def test_a_retried_create_returns_the_first_result(memory: AgentMem) -> No
 @BOTH_SERVERS
 async def test_a_retried_update_returns_the_first_result(memory: AgentMem) -> None:
     """Also where its `expected_version` has long been overtaken: the key is looked at first."""
-    note = await memory.create_active_memory("agent-1", "Plan", lines(["Ship on Friday.", "Tell everyone.", "Rest."]))
+    note = await memory.create_active_memory(
+        "agent-1", "Plan", lines(["Ship on Friday.", "Tell everyone.", "Rest."]), occurred_at=MOMENT
+    )
     change: dict[str, Any] = {
         "external_id": "agent-1",
         "memory_id": note.id,

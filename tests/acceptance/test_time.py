@@ -30,18 +30,13 @@ class Statement:
 
 
 def believed(statements: list[Statement], as_of: datetime, known_at: datetime) -> set[str]:
-    """What was known at `known_at` to be true at `as_of`, by the definition: replay what was known, then look.
+    """What was known at `known_at` to be true at `as_of`, by the definition.
 
-    Each statement holds from its own time on and ends the one before it; one that is said to begin earlier than the
-    one it ends leaves that one no time at all.
+    Of what was known, the last that had begun by then: each statement holds from its own time on, over all that was
+    said before it.
     """
-    known = [statement for statement in statements if statement.recorded_at <= known_at]
-    true = set()
-    for number, statement in enumerate(known):
-        ends = max(statement.occurred_at, known[number + 1].occurred_at) if number + 1 < len(known) else None
-        if statement.occurred_at <= as_of and (ends is None or as_of < ends):
-            true.add(statement.text)
-    return true
+    begun = [s for s in statements if s.recorded_at <= known_at and s.occurred_at <= as_of]
+    return {begun[-1].text} if begun else set()
 
 
 async def _tell(memory: AgentMem, tenant: str, said: list[tuple[str, datetime]]) -> list[Statement]:

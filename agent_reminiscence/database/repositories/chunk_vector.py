@@ -36,13 +36,16 @@ class ChunkVectorRepository:
         rows = await db.fetch_all(self._sql["find_missing"], params)
         return {UUID(row["chunk_id"]): row["texts"] for row in rows}
 
-    async def add_to_cache(self, db: SqlExecutor, external_id: str, vectors: Mapping[bytes, list[float]]) -> None:
-        """Keep vectors by the SHA-256 of their texts."""
+    async def add_to_cache(
+        self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], vectors: Mapping[bytes, list[float]]
+    ) -> None:
+        """Keep vectors by the SHA-256 of their texts, where these are still texts of the chunks."""
         if not vectors:
             return
         params = {
             "external_id": external_id,
             "model_name": self._model_name,
+            "chunk_ids": list(chunk_ids),
             # As hexadecimal text: the driver takes bytes in an array for a nested array.
             "hashes": [text_hash.hex() for text_hash in vectors],
             # As text: the driver cannot send an array of halfvec.

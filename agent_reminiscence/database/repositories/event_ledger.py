@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -18,6 +19,17 @@ _SQL = load_queries("sql", "event_ledger")
 
 # Enough that a digest cannot be guessed from a short text once the salt is erased.
 _SALT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """A stream's own row."""
+
+    head: int
+    chain: bytes
+    last_recorded_at: datetime | None
+    live_chunks: int
+    is_due: bool
 
 
 class EventLedger:
@@ -93,6 +105,55 @@ class EventLedger:
         """Correct the count of live chunks by `delta`."""
         if delta:
             await db.execute(_SQL["add_live_chunks"], {"external_id": external_id, "delta": delta})
+
+    async def describe(self, db: SqlExecutor, external_id: str) -> StreamState | None:
+        """The stream's own row; None for an unknown stream."""
+        row = await db.fetch_one(_SQL["describe_stream"], {"external_id": external_id})
+        return None if row is None else StreamState(**row)
+
+    async def has_due_memory(self, db: SqlExecutor, external_id: str) -> bool:
+        """Whether a memory of the stream waits for its consolidation."""
+        row = await db.fetch_one(_SQL["has_due_memory"], {"external_id": external_id})
+        return row is not None and bool(row["is_due"])
+
+    async def set_projected(self, db: SqlExecutor, external_id: str, *, live_chunks: int, is_due: bool) -> None:
+        """Store what of the stream's own row follows from its events."""
+        params = {"external_id": external_id, "live_chunks": live_chunks, "is_due": is_due}
+        await db.execute(_SQL["set_projected"], params)
+
+    async def import_events(self, db: SqlExecutor, external_id: str, events: Sequence[Event]) -> None:
+        """Store events of an export as they are; positions that are taken are refused."""
+        params = {
+            "external_id": external_id,
+            "positions": [e.position for e in events],
+            "event_ids": [e.event_id for e in events],
+            "kinds": [e.kind for e in events],
+            "actors": [e.actor for e in events],
+            "conversation_ids": [e.conversation_id for e in events],
+            "turns": [e.turn for e in events],
+            "occurred": [e.occurred_at for e in events],
+            "recorded": [e.recorded_at for e in events],
+            "sources": [e.source for e in events],
+            "payloads": [json.dumps(e.payload, ensure_ascii=False) for e in events],
+            "idempotency_keys": [e.idempotency_key for e in events],
+            # As hexadecimal text: the driver takes bytes in an array for a nested array.
+            "request_hashes": [None if e.request_hash is None else e.request_hash.hex() for e in events],
+            "salts": [None if e.salt is None else e.salt.hex() for e in events],
+            "digests": [e.digest.hex() for e in events],
+            "chains": [e.chain.hex() for e in events],
+        }
+        await db.execute(_SQL["import_events"], params)
+
+    async def set_head(
+        self, db: SqlExecutor, external_id: str, *, head: int, chain: bytes, last_recorded_at: datetime
+    ) -> None:
+        """Let the stream end at its last imported event."""
+        params = {"external_id": external_id, "head": head, "chain": chain, "last_recorded_at": last_recorded_at}
+        await db.execute(_SQL["set_head"], params)
+
+    async def list_streams(self, db: SqlExecutor) -> list[str]:
+        """Every `external_id` that has a stream; for a transaction as the scheduler."""
+        return [row["external_id"] for row in await db.fetch_all(_SQL["list_streams"])]
 
     async def mark_due(self, db: SqlExecutor, external_id: str) -> None:
         """Note that the stream has work waiting, from now on unless it had before."""

@@ -159,6 +159,35 @@ class MemoryChunkRepository:
         )
         return int(ended[0]["chunks"]) - int(revived[0]["chunks"])
 
+    async def correct_end_dates(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        memory_id: UUID,
+        *,
+        kept: Sequence[UUID],
+        recorded_at: datetime,
+        ended_at: datetime,
+    ) -> None:
+        """Move the ends of a memory's ended chunks to `ended_at` where they were thought to have ended later.
+
+        Args:
+            kept: Chunks of the text as it is now, whose validity goes on.
+        """
+        params = {
+            "external_id": external_id,
+            "memory_id": memory_id,
+            "kept": list(kept),
+            "recorded_at": recorded_at,
+            "ended_at": ended_at,
+        }
+        await db.execute(self._sql["correct_end_dates"], params)
+
+    async def count_live(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> int:
+        """How many of the memory's chunks a search sees now."""
+        row = await db.fetch_one(self._sql["count_live"], {"external_id": external_id, "memory_id": memory_id})
+        return 0 if row is None else int(row["chunks"])
+
     async def end_duplicates(
         self,
         db: SqlExecutor,
@@ -226,12 +255,17 @@ class MemoryChunkRepository:
         rows = await db.fetch_all(self._sql["count_similar"], params)
         return {UUID(row["chunk_id"]): row["near"] + row["duplicates"] for row in rows}
 
-    async def find_twins(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[Twin]:
+    async def find_twins(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, moment: datetime) -> list[Twin]:
         """For each active chunk of a memory, the oldest consolidated chunk elsewhere with the same text and speaker.
 
-        One that is trusted less is no twin: it must not stand in for what is trusted more.
+        One that is trusted less is no twin: it must not stand in for what is trusted more. Neither is one that holds
+        only from later on.
+
+        Args:
+            moment: From when on the twin would stand for the chunk.
         """
-        rows = await db.fetch_all(self._sql["find_twins"], {"external_id": external_id, "memory_id": memory_id})
+        params = {"external_id": external_id, "memory_id": memory_id, "moment": moment}
+        rows = await db.fetch_all(self._sql["find_twins"], params)
         return [
             Twin(
                 chunk_id=UUID(row["chunk_id"]),

@@ -1,0 +1,119 @@
+"""Every place in the database where memory text can be: what an erasure has to reach and a scan has to look at.
+
+A test holds this list against the schema. A new column that could hold text and is not named here fails it, so that
+nobody can add a place which an erasure does not know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Holds(StrEnum):
+    """What a column holds of a memory."""
+
+    TEXT = "text"
+    """Words that a caller gave, or that were made of them. An erasure empties or deletes them; a scan reads them."""
+
+    DERIVED = "derived"
+    """A vector or a hash of such words: not readable, but made of them. An erasure deletes it with them."""
+
+    PROOF = "proof"
+    """A salted hash that stays, so that the chain still holds; without its salt nothing can be guessed from it."""
+
+    LABEL = "label"
+    """An id or a word of a closed vocabulary. It stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A column that could hold text by its type."""
+
+    table: str
+    column: str
+    holds: Holds
+    is_json: bool = False
+
+
+def _places(table: str, **columns: Holds) -> tuple[Place, ...]:
+    return tuple(
+        Place(table, name, holds, is_json=name in {"payload", "metadata"} and holds is Holds.TEXT)
+        for name, holds in columns.items()
+    )
+
+
+# Tables of vectors are made per generation and alike; they stand here under this name.
+VECTOR_TABLE = "chunk_vector"
+
+PLACES: tuple[Place, ...] = (
+    *_places("memory_stream", external_id=Holds.LABEL, chain=Holds.PROOF),
+    *_places(
+        "memory_event",
+        external_id=Holds.LABEL,
+        kind=Holds.LABEL,
+        actor=Holds.TEXT,
+        conversation_id=Holds.TEXT,
+        source=Holds.LABEL,
+        payload=Holds.TEXT,
+        idempotency_key=Holds.TEXT,
+        request_hash=Holds.DERIVED,
+        salt=Holds.DERIVED,
+        digest=Holds.PROOF,
+        chain=Holds.PROOF,
+    ),
+    *_places(
+        "active_memory",
+        external_id=Holds.LABEL,
+        title=Holds.TEXT,
+        content=Holds.TEXT,
+        description=Holds.TEXT,
+        metadata=Holds.TEXT,
+        source=Holds.LABEL,
+        actor=Holds.TEXT,
+        conversation_id=Holds.TEXT,
+    ),
+    *_places("shortterm_memory", external_id=Holds.LABEL, title=Holds.TEXT, summary=Holds.TEXT),
+    *_places(
+        "memory_chunk",
+        external_id=Holds.LABEL,
+        tier=Holds.LABEL,
+        content=Holds.TEXT,
+        folded_hash=Holds.DERIVED,
+        speaker=Holds.TEXT,
+        speaker_key=Holds.TEXT,
+        metadata=Holds.TEXT,
+        indexed_text=Holds.TEXT,
+        indexed_before=Holds.TEXT,
+        indexed_around=Holds.TEXT,
+        source=Holds.LABEL,
+    ),
+    *_places(
+        VECTOR_TABLE,
+        external_id=Holds.LABEL,
+        tier=Holds.LABEL,
+        text_vector=Holds.DERIVED,
+        before_vector=Holds.DERIVED,
+        around_vector=Holds.DERIVED,
+    ),
+    *_places(
+        "embedding_cache",
+        external_id=Holds.LABEL,
+        model_name=Holds.LABEL,
+        text_hash=Holds.DERIVED,
+        vector=Holds.DERIVED,
+    ),
+    # Tables of the schema itself, which belong to no external_id.
+    *_places("schema_migration", name=Holds.LABEL, checksum=Holds.LABEL),
+    *_places("schema_parameter", name=Holds.LABEL, value=Holds.LABEL),
+    *_places("embedding_generation", model_name=Holds.LABEL),
+)
+
+
+def scanned_places() -> dict[str, tuple[Place, ...]]:
+    """The columns in which a scan looks for a text, by table."""
+    tables: dict[str, list[Place]] = {}
+    for place in PLACES:
+        if place.holds is Holds.TEXT:
+            tables.setdefault(place.table, []).append(place)
+    return {table: tuple(places) for table, places in tables.items()}

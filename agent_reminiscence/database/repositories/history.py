@@ -1,0 +1,38 @@
+"""What the ledger says of memories at other moments than now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.domain.event import Event
+
+_SQL = load_queries("sql", "history")
+
+
+class HistoryRepository:
+    """Reads of the ledger by memory and by time."""
+
+    async def read_memories(
+        self, db: SqlExecutor, external_id: str, *, known_at: datetime | None, after: int, limit: int
+    ) -> list[Event]:
+        """At most `limit` events of all memories behind position `after`, recorded until `known_at`, in order."""
+        params = {"external_id": external_id, "known_at": known_at, "after": after, "limit": limit}
+        rows = await db.fetch_all(_SQL["read_memory_events_of_stream"], params)
+        return [Event.model_validate(row | {"payload": json.loads(row["payload"])}) for row in rows]
+
+    async def find_titles(
+        self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID], *, as_of: datetime, known_at: datetime
+    ) -> dict[UUID, str]:
+        """The titles that memories had in what was known at `known_at` to be true at `as_of`."""
+        params = {
+            "external_id": external_id,
+            "memory_ids": sorted(map(str, memory_ids)),
+            "as_of": as_of,
+            "known_at": known_at,
+        }
+        return {UUID(row["memory_id"]): row["title"] for row in await db.fetch_all(_SQL["find_titles"], params)}

@@ -1,0 +1,94 @@
+"""Tables to replay a stream into, and their comparison with what is stored.
+
+All of it needs `PostgresManager.scratch_transaction`, where a temporary table takes the place of the table whose name
+it bears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.domain.audit import Drift
+
+# What a replay gives, each with the column that names a row within its stream.
+PROJECTED_TABLES: Mapping[str, str] = {
+    "active_memory": "memory_id",
+    "shortterm_memory": "memory_id",
+    "memory_chunk": "chunk_id",
+}
+
+
+class ScratchRepository:
+    """The scratch tables of one transaction, beside the stored rows and the vectors of `generation`."""
+
+    def __init__(self, generation: int, model_name: str) -> None:
+        queries = load_queries("sql", "scratch")
+        self._sql = {name: sql.replace("{generation}", str(generation)) for name, sql in queries.items()}
+        self._model_name = model_name
+        self._vector_table = f"chunk_vector_{generation}"
+
+    async def create(self, db: SqlExecutor) -> None:
+        """Make the tables, empty; they go with the transaction."""
+        await db.execute_script(self._sql["create_tables"])
+
+    async def empty(self, db: SqlExecutor) -> None:
+        """Take back all that was replayed."""
+        await db.execute_script(self._sql["empty_tables"])
+
+    async def count(self, db: SqlExecutor) -> dict[str, int]:
+        """How many rows the replay gave, by table."""
+        row = await db.fetch_one(self._sql["count_rows"])
+        return {} if row is None else {table: int(rows) for table, rows in row.items()}
+
+    async def compare(self, db: SqlExecutor, external_id: str) -> list[Drift]:
+        """Every row in which what is stored differs from what was replayed, by table and key."""
+        await self._analyze(db)
+        found: list[Drift] = []
+        for table, key in PROJECTED_TABLES.items():
+            statement = self._sql["compare_table"].replace("{table}", table).replace("{key}", key)
+            rows = await db.fetch_all(statement, {"external_id": external_id})
+            found += [Drift.model_validate({"table": table, **row}) for row in rows]
+        params = {"external_id": external_id, "model_name": self._model_name}
+        rows = await db.fetch_all(self._sql["compare_vectors"], params)
+        return found + [Drift.model_validate({"table": self._vector_table, **row}) for row in rows]
+
+    async def count_missing_vectors(self, db: SqlExecutor, external_id: str) -> int:
+        """How many replayed chunks have no stored vectors."""
+        row = await db.fetch_one(self._sql["count_missing_vectors"], {"external_id": external_id})
+        return 0 if row is None else int(row["chunks"])
+
+    async def swap(self, db: SqlExecutor, external_id: str) -> None:
+        """Make the stored rows what was replayed; rows that are so already are not touched.
+
+        Vectors go with their chunks and carry what those carry; which of them are wrong is not looked at.
+        """
+        await self._analyze(db)
+        params = {"external_id": external_id}
+        for table, key in PROJECTED_TABLES.items():
+            for name in ("delete_differing", "insert_missing"):
+                await db.execute(self._sql[name].replace("{table}", table).replace("{key}", key), params)
+        await db.execute(self._sql["delete_orphaned_vectors"], params)
+        await db.execute(self._sql["carry_to_vectors"], params)
+
+    async def discard_vectors(self, db: SqlExecutor, external_id: str, drift: Sequence[Drift]) -> None:
+        """Drop vectors that are not what the cache holds, and what it holds: either may be the wrong one."""
+        wrong = [
+            UUID(row.key)
+            for row in drift
+            if row.table == self._vector_table and any(name.endswith("_vector") for name in row.columns)
+        ]
+        if wrong:
+            params = {"external_id": external_id, "chunk_ids": wrong}
+            await db.execute(self._sql["delete_vectors"], params)
+            await db.execute(self._sql["delete_cached"], params)
+
+    async def drop_orphaned_cache(self, db: SqlExecutor, external_id: str) -> int:
+        """Drop cached vectors of texts that no replayed chunk has; returns how many there were."""
+        return len(await db.fetch_all(self._sql["delete_orphaned_cache"], {"external_id": external_id}))
+
+    async def _analyze(self, db: SqlExecutor) -> None:
+        # Without statistics the planner compares each stored row with each replayed one.
+        await db.execute_script(self._sql["analyze_tables"])

@@ -1,0 +1,129 @@
+"""What an erasure says of itself: before it, afterwards, and whenever it is checked. None of it holds erased text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_reminiscence.domain.canonical import canonical_json, sha256
+from agent_reminiscence.domain.event import Event
+
+Scope = Literal["memory", "conversation", "text", "tenant"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class ErasedEvent(_Frozen):
+    """An event that was emptied. Its row, its place and its digest stay, so that the chain still holds."""
+
+    position: int
+    event_id: UUID
+    digest: str = Field(description="Digest of what it said, hexadecimal; without the salt nothing can be guessed.")
+    remains: str = Field(description="SHA-256 of what its row still says, hexadecimal.")
+
+
+class ErasureReceipt(_Frozen):
+    """Proof of an erasure, and the payload of its `memory.erased` event."""
+
+    receipt_id: UUID
+    external_id: str
+    scope: Scope
+    requested_at: datetime
+    actor: str | None
+    memory_ids: tuple[UUID, ...]
+    events: tuple[ErasedEvent, ...]
+    rows: dict[str, int] = Field(description="How many rows fewer there are, by table.")
+    sha256: str = Field(description="SHA-256 over everything else in the receipt, hexadecimal.")
+
+    @classmethod
+    def seal(
+        cls,
+        *,
+        receipt_id: UUID,
+        external_id: str,
+        scope: Scope,
+        requested_at: datetime,
+        actor: str | None,
+        memory_ids: tuple[UUID, ...],
+        events: tuple[ErasedEvent, ...],
+        rows: dict[str, int],
+    ) -> ErasureReceipt:
+        """A receipt over what is given."""
+        draft = cls(
+            receipt_id=receipt_id,
+            external_id=external_id,
+            scope=scope,
+            requested_at=requested_at,
+            actor=actor,
+            memory_ids=memory_ids,
+            events=events,
+            rows=rows,
+            sha256="",
+        )
+        return draft.model_copy(update={"sha256": draft.compute_sha256()})
+
+    def compute_sha256(self) -> str:
+        """What `sha256` has to be."""
+        return sha256(canonical_json(self.model_dump(mode="json", exclude={"sha256"})).encode()).hex()
+
+
+class ErasureItem(_Frozen):
+    """One thing that an erasure would empty: a memory with all its versions, or an event of a user's own kind."""
+
+    kind: str = Field(description="'memory', or the event's kind.")
+    memory_id: UUID | None
+    position: int = Field(description="Of the event, or of the one that created the memory.")
+    title: str | None = Field(description="The memory's title as it is now.")
+    events: int
+
+
+class ErasurePreview(_Frozen):
+    """What an erasure would reach; nothing is changed."""
+
+    external_id: str
+    scope: Scope
+    items: tuple[ErasureItem, ...]
+
+    @property
+    def events(self) -> int:
+        """How many events would be emptied."""
+        return sum(item.events for item in self.items)
+
+
+class ErasureFinding(_Frozen):
+    """Something that should not be there any more."""
+
+    place: str = Field(description="Table and column.")
+    key: str = Field(description="Which row; '' where only their number is known.")
+    problem: str
+
+
+class ErasureCheck(_Frozen):
+    """What a scan after an erasure found."""
+
+    receipt_id: UUID
+    checked_at: datetime
+    places: tuple[str, ...] = Field(description="Every table and column that was looked at.")
+    findings: tuple[ErasureFinding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+
+def remains(event: Event) -> str:
+    """SHA-256 of what the row of an emptied event still says, hexadecimal."""
+    left = {
+        "event_id": str(event.event_id),
+        "kind": event.kind,
+        "turn": event.turn,
+        "occurred_at": event.occurred_at.astimezone(UTC).isoformat(),
+        "source": event.source,
+    }
+    return sha256(canonical_json(left).encode()).hex()

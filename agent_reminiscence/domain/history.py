@@ -1,0 +1,80 @@
+"""A memory through time: every version, and what was made of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agent_reminiscence.config.constants import Source
+from agent_reminiscence.domain.event import ChunkEntry, EventKind
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Derivation(_Frozen):
+    """What a consolidation or a promotion made of a version."""
+
+    kind: EventKind
+    event_id: UUID
+    position: int
+    occurred_at: datetime
+    recorded_at: datetime
+    source: Source = Field(description="The least trusted of the labels it rests on.")
+    chunk_ids: tuple[UUID, ...] = Field(description="Chunks that it rated or promoted.")
+    duplicates: dict[UUID, UUID] = Field(
+        default_factory=dict,
+        description="Chunks that ended because an older one says the same: theirs → the older one's.",
+    )
+    summary: str | None = None
+
+
+class MemoryVersion(_Frozen):
+    """One version of a memory, whole, with both times."""
+
+    version: int
+    title: str
+    content: str
+    description: str | None
+    metadata: dict[str, Any]
+    source: Source
+    actor: str | None
+    conversation_id: str | None
+    occurred_at: datetime = Field(description="From when on it is true in the world.")
+    recorded_at: datetime = Field(description="When the ledger recorded it.")
+    event_id: UUID
+    position: int
+    chunks: tuple[ChunkEntry, ...] = Field(description="Spans that tile the content; `new` ones came in here.")
+    chunks_ended: int = Field(description="How many chunks of the version before it are not part of it.")
+    derived: tuple[Derivation, ...] = ()
+
+
+class MemoryHistory(_Frozen):
+    """All versions of one memory, oldest first."""
+
+    external_id: str
+    memory_id: UUID
+    versions: tuple[MemoryVersion, ...]
+    archived_at: datetime | None
+
+    def at(self, *, as_of: datetime | None = None, known_at: datetime | None = None) -> MemoryVersion | None:
+        """The version that was known at `known_at` to be true at `as_of`: the last of those that had begun by then.
+
+        Args:
+            as_of: A moment in the world; None is `known_at`, or without that the latest version whenever it begins.
+            known_at: What is recorded later does not count; None is all that is known today.
+
+        Returns:
+            None where nothing was known, or nothing had begun.
+        """
+        moment = as_of if as_of is not None else known_at
+        for version in reversed(self.versions):
+            if (known_at is None or version.recorded_at <= known_at) and (
+                moment is None or version.occurred_at <= moment
+            ):
+                return version
+        return None

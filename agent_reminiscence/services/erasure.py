@@ -1,0 +1,222 @@
+"""Erasure: the one exception to append-only.
+
+Events keep their row, place, digest and chain and lose what they say; everything that was projected from them is what
+a replay without them gives. All of it is one transaction, which ends with a scan for what should be gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from agent_reminiscence.config.constants import ERASER_ROLE
+from agent_reminiscence.database.places import scanned_places
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.erasure import ErasureRepository, Selection
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.scratch import ScratchRepository
+from agent_reminiscence.domain.erasure import (
+    ErasedEvent,
+    ErasureCheck,
+    ErasureFinding,
+    ErasurePreview,
+    ErasureReceipt,
+    Scope,
+    remains,
+)
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
+from agent_reminiscence.services.replay import Replay, Replayer
+from agent_reminiscence.services.requests import WriteRequest
+
+_logger = logging.getLogger("agent_reminiscence.erasure")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseRequest(WriteRequest):
+    """What to erase: one of memory, conversation and text, or without any the whole tenant."""
+
+    memory_id: UUID | None = None
+    conversation: str | None = None
+    text: str | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """Which of them it is."""
+        if self.memory_id is not None:
+            return "memory"
+        if self.conversation is not None:
+            return "conversation"
+        return "tenant" if self.text is None else "text"
+
+
+class ErasureService:
+    """Erases, and checks that it is so."""
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        scratch: ScratchRepository,
+        erasure: ErasureRepository,
+        replayer: Replayer,
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._scratch = scratch
+        self._erasure = erasure
+        self._replayer = replayer
+        self._clock = clock
+
+    async def preview(self, request: EraseRequest) -> ErasurePreview:
+        """What `erase` would reach.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory.
+        """
+        async with self._store.transaction(request.external_id, read_only=True) as db:
+            selection = await self._select(db, request)
+            items = await self._erasure.list_items(db, request.external_id, selection)
+        return ErasurePreview(external_id=request.external_id, scope=request.scope, items=tuple(items))
+
+    async def erase(self, request: EraseRequest) -> ErasureReceipt:
+        """Erase what was asked for, and record a receipt as an event.
+
+        Writers of the stream wait only while what came in meanwhile is replayed and put in place.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory.
+            StoreError: The store is away, or something of what should be gone was found; nothing is erased then.
+        """
+        tenant = request.external_id
+        async with self._store.scratch_transaction(tenant, role=ERASER_ROLE) as db:
+            await self._scratch.create(db)
+            if request.scope == "tenant":
+                # Nothing is left, so there is nothing to replay, and no event that could not be.
+                await self._ledger.lock(db, tenant)
+                replay, selection = Replay(tenant), await self._select(db, request)
+            else:
+                replay, selection = await self._replay_rest(db, request)
+            receipt = await self._apply(db, request, selection, replay)
+            await self._prove(db, request, selection)
+        _logger.info(
+            "erased %d events of %d memories",
+            len(receipt.events),
+            len(receipt.memory_ids),
+            extra={"external_id": tenant, "receipt_id": str(receipt.receipt_id), "scope": receipt.scope},
+        )
+        return receipt
+
+    async def verify_erased(self, receipt: ErasureReceipt, *, text: str | None) -> ErasureCheck:
+        """Look again, everywhere, for what the receipt says is gone, and for `text` where it is given."""
+        tenant = receipt.external_id
+        memory_ids = [str(memory_id) for memory_id in receipt.memory_ids]
+        async with self._store.transaction(tenant, read_only=True) as db:
+            findings = await self._check_receipt(db, receipt)
+            findings += await self._erasure.find_not_empty(db, receipt)
+            # Updates leave cached vectors of former texts behind, so by now one without a chunk proves nothing.
+            findings += await self._erasure.find_left_over(db, tenant, memory_ids, with_cache=False)
+            if text is not None:
+                findings += await self._erasure.find_text(db, tenant, text)
+        return ErasureCheck(
+            receipt_id=receipt.receipt_id,
+            checked_at=self._clock(),
+            places=tuple(f"{p.table}.{p.column}" for places in scanned_places().values() for p in places),
+            findings=tuple(findings),
+        )
+
+    async def _replay_rest(self, db: SqlExecutor, request: EraseRequest) -> tuple[Replay, Selection]:
+        """Lock the stream, with all that is to stay replayed; most of it before the lock."""
+        tenant = request.external_id
+        selection = await self._select(db, request)
+        replay = Replay(tenant)
+        await self._replayer.run(db, replay, skip=selection.covers)
+        await self._ledger.lock(db, tenant)
+        final = await self._select(db, request)
+        if final != selection:
+            # What came in meanwhile is to be erased too, with events that have been replayed.
+            await self._scratch.empty(db)
+            replay = Replay(tenant)
+        await self._replayer.run(db, replay, skip=final.covers)
+        if not replay.is_complete:
+            raise StoreError(
+                f"the stream of {tenant!r} has an event that cannot be replayed, so nothing was erased;"
+                " verify() says which, and erase() of the whole external_id is still possible"
+            )
+        return replay, final
+
+    async def _select(self, db: SqlExecutor, request: EraseRequest) -> Selection:
+        selection = await self._erasure.select(
+            db,
+            request.external_id,
+            memory_id=request.memory_id,
+            conversation_id=request.conversation,
+            text=request.text,
+        )
+        if request.memory_id is not None and not selection.memory_ids:
+            raise MemoryNotFoundError(request.external_id, request.memory_id)
+        return selection
+
+    async def _apply(
+        self, db: SqlExecutor, request: EraseRequest, selection: Selection, replay: Replay
+    ) -> ErasureReceipt:
+        """Empty the events, put the replayed rows in place, and append the receipt."""
+        tenant = request.external_id
+        before = await self._erasure.count_rows(db, tenant)
+        emptied = await self._erasure.empty_events(db, tenant, selection)
+        await self._scratch.swap(db, tenant)
+        await self._scratch.drop_orphaned_cache(db, tenant)
+        is_due = await self._ledger.has_due_memory(db, tenant)
+        await self._ledger.set_projected(db, tenant, live_chunks=replay.live_chunks, is_due=is_due)
+        after = await self._erasure.count_rows(db, tenant)
+        receipt = ErasureReceipt.seal(
+            receipt_id=uuid7(),
+            external_id=tenant,
+            scope=request.scope,
+            requested_at=self._clock(),
+            actor=request.actor,
+            memory_ids=tuple(sorted(map(UUID, selection.memory_ids))),
+            events=tuple(
+                ErasedEvent(
+                    position=event.position,
+                    event_id=event.event_id,
+                    digest=event.digest.hex(),
+                    remains=remains(event),
+                )
+                for event in emptied
+            ),
+            rows={table: before[table] - after[table] for table in before},
+        )
+        record = WriteRequest(external_id=tenant, actor=request.actor)
+        await self._ledger.append(
+            db, record.event(EventKind.ERASED, receipt.model_dump(mode="json"), receipt.requested_at)
+        )
+        return receipt
+
+    async def _prove(self, db: SqlExecutor, request: EraseRequest, selection: Selection) -> None:
+        """Scan before the commit; what is found takes all of it back."""
+        tenant = request.external_id
+        findings = await self._erasure.find_left_over(db, tenant, sorted(selection.memory_ids))
+        if request.text is not None:
+            findings += await self._erasure.find_text(db, tenant, request.text)
+        if findings:
+            places = ", ".join(sorted({finding.place for finding in findings}))
+            raise StoreError(f"after the erasure something was still found in {places}; nothing was erased")
+
+    async def _check_receipt(self, db: SqlExecutor, receipt: ErasureReceipt) -> list[ErasureFinding]:
+        def finding(problem: str) -> list[ErasureFinding]:
+            return [ErasureFinding(place="receipt", key=str(receipt.receipt_id), problem=problem)]
+
+        if receipt.sha256 != receipt.compute_sha256():
+            return finding("it was changed since it was made")
+        recorded = await self._erasure.find_receipt(db, receipt.external_id, receipt.receipt_id)
+        if recorded is None:
+            return finding("the ledger has no such receipt")
+        return [] if recorded == receipt else finding("the ledger holds another receipt under this id")

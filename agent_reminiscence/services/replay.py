@@ -1,0 +1,157 @@
+"""Replays a stream's events through the handlers, and checks on the way that the ledger is what was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.event_ledger import (
+    EventLedger,
+    StreamState,
+    event_digest,
+    next_chain,
+)
+from agent_reminiscence.domain.audit import LedgerFault
+from agent_reminiscence.domain.erasure import ErasureReceipt, remains
+from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.exceptions import ReminiscenceError, StoreUnavailableError
+from agent_reminiscence.projections import HANDLERS, Tables
+
+_PAGE_EVENTS = 500
+
+
+@dataclass(slots=True)
+class Replay:
+    """How far a stream was replayed, and what was found on the way."""
+
+    external_id: str
+    position: int = 0
+    chain: bytes = b""
+    recorded_at: datetime | None = None
+    events: int = 0
+    live_chunks: int = 0
+    # Whether every event so far could be applied: what is replayed is of no use otherwise.
+    is_complete: bool = True
+    is_readable: bool = True
+    faults: list[LedgerFault] = field(default_factory=list)
+    # Emptied events, and what receipts say of them, each as digest and remains; by position.
+    emptied: dict[int, tuple[str, str]] = field(default_factory=dict)
+    receipted: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def report(self, position: int, problem: str) -> None:
+        """Note something that is not as it was written."""
+        self.faults.append(LedgerFault(position=position, problem=problem))
+
+
+class Replayer:
+    """Runs the handlers over the events of a stream, in the tables that the transaction's names mean."""
+
+    def __init__(self, ledger: EventLedger, tables: Tables) -> None:
+        self._ledger = ledger
+        self._tables = tables
+
+    async def run(
+        self,
+        db: SqlExecutor,
+        replay: Replay,
+        *,
+        skip: Callable[[Event], bool] = lambda event: False,
+        progress: Callable[[Replay], None] = lambda replay: None,
+    ) -> None:
+        """Replay what comes behind `replay.position`, up to the stream's end as this transaction sees it.
+
+        Args:
+            skip: Which events to take for emptied, though they are not yet.
+            progress: Called after each page of events.
+        """
+        while True:
+            try:
+                page = await self._ledger.read(
+                    db, replay.external_id, after=replay.position, kinds=None, actor=None, limit=_PAGE_EVENTS
+                )
+            except ValidationError:
+                replay.is_complete = replay.is_readable = False
+                replay.report(replay.position + 1, "one of the events from here on is no event")
+                return
+            for event in page:
+                check(replay, event)
+                if replay.is_complete and not skip(event):
+                    await self._apply(db, replay, event)
+            progress(replay)
+            if len(page) < _PAGE_EVENTS:
+                return
+
+    async def _apply(self, db: SqlExecutor, replay: Replay, event: Event) -> None:
+        handler = HANDLERS.get(event.kind)
+        if handler is None or event.salt is None:
+            return
+        try:
+            replay.live_chunks += await handler(db, self._tables, event)
+        except StoreUnavailableError:
+            raise
+        except (ReminiscenceError, ValidationError, LookupError, TypeError, ValueError) as error:
+            # Only what was never written by a handler's own event gets here. Its message may quote a text.
+            replay.is_complete = False
+            replay.report(event.position, f"cannot be applied ({type(error).__name__})")
+
+
+def check(replay: Replay, event: Event) -> None:
+    """Compare an event with its digest and with the chain before it, and go on behind it.
+
+    After a fault the check goes on with what is stored, so that one fault is reported once.
+    """
+    if event.position != replay.position + 1:
+        missing = range(replay.position + 1, event.position)
+        replay.report(missing.start, f"{len(missing)} missing; the stream goes on at {event.position}")
+    elif event.chain != next_chain(replay.chain, event.digest, event.position, event.recorded_at):
+        replay.report(event.position, "its chain does not follow from the event before it")
+    if replay.recorded_at is not None and event.recorded_at < replay.recorded_at:
+        replay.report(event.position, "it was recorded before the event in front of it")
+    if event.salt is None:
+        replay.emptied[event.position] = (event.digest.hex(), remains(event))
+        if event.payload or event.idempotency_key or event.request_hash or event.actor or event.conversation_id:
+            replay.report(event.position, "it has no salt, as an emptied event, but is not empty")
+    elif event_digest(event, event.salt) != event.digest:
+        replay.report(event.position, "it does not say what its digest was made of")
+    elif event.kind == EventKind.ERASED:
+        _note_receipt(replay, event)
+    replay.position, replay.chain, replay.recorded_at = event.position, event.chain, event.recorded_at
+    replay.events += 1
+
+
+def _note_receipt(replay: Replay, event: Event) -> None:
+    try:
+        receipt = ErasureReceipt.model_validate(event.payload)
+    except ValidationError:
+        receipt = None
+    if receipt is None or receipt.sha256 != receipt.compute_sha256():
+        replay.report(event.position, "it is no valid receipt of an erasure")
+        return
+    replay.receipted |= {erased.position: (erased.digest, erased.remains) for erased in receipt.events}
+
+
+def check_end(replay: Replay, state: StreamState | None) -> None:
+    """Compare the end of a replay with the stream's own row, and what is empty with what was erased."""
+    if not replay.is_readable:
+        return
+    head, chain = (0, b"") if state is None else (state.head, state.chain)
+    if head != replay.position:
+        replay.report(0, f"its head is {head}, but its last event is {replay.position}")
+    elif chain != replay.chain:
+        replay.report(0, "its chain is not that of its last event")
+    elif state is not None and state.last_recorded_at != replay.recorded_at:
+        replay.report(0, "its last_recorded_at is not that of its last event")
+    check_receipts(replay)
+
+
+def check_receipts(replay: Replay) -> None:
+    """Compare what is empty with what receipts say was erased."""
+    for position, found in replay.emptied.items():
+        if replay.receipted.get(position) != found:
+            replay.report(position, "it is empty, but no receipt of an erasure names it as it is")
+    for position in replay.receipted.keys() - replay.emptied.keys():
+        replay.report(position, "a receipt says that it was erased, but it is not empty")

@@ -1,0 +1,48 @@
+"""Repeats what the store could not do because it was away, where repeating is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+
+from agent_reminiscence.config.constants import RETRY_ATTEMPTS, RETRY_FIRST_WAIT_SECONDS, RETRY_TOTAL_SECONDS
+from agent_reminiscence.exceptions import CommitUnknownError, StoreUnavailableError
+
+_logger = logging.getLogger("agent_reminiscence.retries")
+
+
+async def repeated[T](
+    call: Callable[[], Awaitable[T]], *, operation: str, external_id: str, repeatable: bool = False
+) -> T:
+    """Await `call()`, again and again while the store is away, for a few seconds.
+
+    A call that ends with StoreUnavailableError has written nothing. Everything else is raised as it comes: a statement
+    that was refused or took too long would be again, and a conflict is the caller's to decide.
+
+    Args:
+        call: The whole operation, which reads anew whatever it decides by.
+        operation: Its name, for the log.
+        repeatable: Whether it writes once however often it is made, as with an idempotency key. Then it is made again
+            after CommitUnknownError too.
+    """
+    safe = (StoreUnavailableError, CommitUnknownError) if repeatable else (StoreUnavailableError,)
+    deadline = asyncio.get_running_loop().time() + RETRY_TOTAL_SECONDS
+    for attempt in range(1, RETRY_ATTEMPTS):
+        try:
+            return await call()
+        except safe as error:
+            wait = RETRY_FIRST_WAIT_SECONDS * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311 - no secret
+            if asyncio.get_running_loop().time() + wait > deadline:
+                raise
+            _logger.warning(
+                "the store was away; %s is made again (attempt %d of %d): %s",
+                operation,
+                attempt + 1,
+                RETRY_ATTEMPTS,
+                type(error).__name__,
+                extra={"external_id": external_id, "operation": operation, "attempt": attempt + 1},
+            )
+        await asyncio.sleep(wait)
+    return await call()

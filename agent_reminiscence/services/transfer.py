@@ -1,0 +1,189 @@
+"""Export and import of whole streams: the events travel, everything else is projected from them again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.event_ledger import (
+    EventLedger,
+    StreamState,
+    event_digest,
+    next_chain,
+)
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.transfer import ExportReport, ImportReport
+from agent_reminiscence.exceptions import InvalidInputError, StoreError
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.event_file import EventFileReader, EventFileWriter
+from agent_reminiscence.services.replay import Replay, Replayer, check, check_end, check_receipts
+
+_PAGE_EVENTS = 500
+
+
+@dataclass(slots=True)
+class _Arrival:
+    """A stream on its way from a file: as it was there, and as it is to be here."""
+
+    source: Replay
+    external_id: str
+    chain: bytes = b""
+
+    def take(self, event: Event, path: Path) -> Event:
+        """The event as one of `external_id`, behind the ones before it.
+
+        Whose it is belongs to what its digest is made of, so both digest and chain are made anew. An emptied event has
+        nothing left that a digest could be made of and keeps its own.
+
+        Raises:
+            InvalidInputError: It is not what its own digest and chain were made of.
+        """
+        check(self.source, event)
+        self._refuse_faults(path)
+        moved = event.model_copy(update={"external_id": self.external_id})
+        digest = event.digest if moved.salt is None else event_digest(moved, moved.salt)
+        self.chain = next_chain(self.chain, digest, moved.position, moved.recorded_at)
+        return moved.model_copy(update={"digest": digest, "chain": self.chain})
+
+    def end(self, path: Path) -> None:
+        """All events have been taken.
+
+        Raises:
+            InvalidInputError: An event is empty that no receipt of an erasure names.
+        """
+        check_receipts(self.source)
+        self._refuse_faults(path)
+
+    def _refuse_faults(self, path: Path) -> None:
+        if self.source.faults:
+            fault = self.source.faults[0]
+            raise InvalidInputError(
+                f"event {fault.position} of {path} is not as it was written ({fault.problem}); export it again"
+            )
+
+
+class TransferService:
+    """Writes streams to files and reads them back."""
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        replayer: Replayer,
+        embedding: EmbeddingService,
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._replayer = replayer
+        self._embedding = embedding
+        self._clock = clock
+
+    async def export(
+        self, external_id: str, path: Path, *, overwrite: bool, note: Callable[[int, int], None]
+    ) -> ExportReport:
+        """Write the stream as it is at one moment.
+
+        Raises:
+            InvalidInputError: The target is refused; nothing is left behind.
+            StoreError: The store is away, or the ledger is not as it was written; nothing is left behind.
+        """
+        replay = Replay(external_id)
+        async with self._store.transaction(external_id, read_only=True) as db:
+            head = await self._ledger.head(db, external_id)
+            writer = EventFileWriter(path, external_id, head, overwrite=overwrite, exported_at=self._clock())
+            try:
+                await asyncio.to_thread(writer.open)
+                while page := await self._ledger.read(
+                    db, external_id, after=replay.position, kinds=None, actor=None, limit=_PAGE_EVENTS
+                ):
+                    for event in page:
+                        check(replay, event)
+                    _refuse_faults(replay)
+                    await asyncio.to_thread(writer.write, page)
+                    note(replay.position, head)
+                check_end(replay, await self._ledger.describe(db, external_id))
+                _refuse_faults(replay)
+                await asyncio.to_thread(writer.finish)
+            except BaseException:
+                writer.discard()
+                raise
+        size = (await asyncio.to_thread(path.stat)).st_size
+        return ExportReport(external_id=external_id, path=path, events=head, chain=replay.chain.hex(), size_bytes=size)
+
+    async def import_(self, path: Path, external_id: str | None, *, note: Callable[[int, int], None]) -> ImportReport:
+        """Append what the file has beyond the stream's own end, in one transaction, and project it.
+
+        A stream that holds other events than the file at the same positions is refused. One that holds the same, in
+        part or all of them and more, is taken up where it ends, so that a repeated import does nothing.
+
+        Raises:
+            InvalidInputError: The file is refused, or does not fit the stream; nothing is written.
+            StoreError: The store is away or refused an event; nothing is written.
+        """
+        with EventFileReader(path) as reader:
+            header = await asyncio.to_thread(reader.check)
+            tenant = validation.external_id(header.external_id) if external_id is None else external_id
+            arrival = _Arrival(Replay(header.external_id), tenant)
+            async with self._store.transaction(tenant) as db:
+                await self._ledger.lock(db, tenant)
+                state = await self._ledger.describe(db, tenant)
+                assert state is not None
+                overlap = min(state.head, header.head)
+                stored = await self._ledger.read(db, tenant, after=max(overlap - 1, 0), kinds=None, actor=None, limit=1)
+                batches = reader.batches(_PAGE_EVENTS)
+                while batch := await asyncio.to_thread(next, batches, None):
+                    new: list[Event] = []
+                    for event in batch:
+                        moved = arrival.take(event, path)
+                        if moved.position == overlap and moved.chain != stored[0].chain:
+                            raise InvalidInputError(
+                                f"external_id {tenant!r} holds other events than {path}; import it under an"
+                                " external_id of its own, which may be new"
+                            )
+                        if moved.position > state.head:
+                            new.append(moved)
+                    await self._ledger.import_events(db, tenant, new)
+                    note(arrival.source.position, header.head)
+                arrival.end(path)
+                if header.head > state.head:
+                    await self._project(db, arrival, state, path)
+        _, missing = await self._embedding.fill_missing(tenant)
+        return ImportReport(
+            external_id=tenant,
+            exported_from=header.external_id,
+            events=header.head,
+            imported=max(0, header.head - state.head),
+            head=max(state.head, header.head),
+            vectors_missing=missing,
+        )
+
+    async def _project(self, db: SqlExecutor, arrival: _Arrival, state: StreamState, path: Path) -> None:
+        """Let the stream end at its last imported event, and apply those that are new."""
+        tenant, source = arrival.external_id, arrival.source
+        assert source.recorded_at is not None
+        await self._ledger.set_head(
+            db, tenant, head=source.position, chain=arrival.chain, last_recorded_at=source.recorded_at
+        )
+        replay = Replay(tenant, position=state.head, chain=state.chain, live_chunks=state.live_chunks)
+        await self._replayer.run(db, replay)
+        if replay.faults:
+            fault = replay.faults[0]
+            raise InvalidInputError(f"event {fault.position} of {path} {fault.problem}; nothing was imported")
+        is_due = await self._ledger.has_due_memory(db, tenant)
+        await self._ledger.set_projected(db, tenant, live_chunks=replay.live_chunks, is_due=is_due)
+
+
+def _refuse_faults(replay: Replay) -> None:
+    if replay.faults:
+        fault = replay.faults[0]
+        raise StoreError(
+            f"event {fault.position} of external_id {replay.external_id!r} is not as it was written"
+            f" ({fault.problem}), so nothing was exported; verify() lists all such events"
+        )

@@ -1,0 +1,203 @@
+"""Verify and rebuild: what is stored beside what a replay of the ledger gives."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from agent_reminiscence.config.constants import SCHEDULER_ROLE
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.scratch import ScratchRepository
+from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
+from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.replay import Replay, Replayer, check_end
+
+_logger = logging.getLogger("agent_reminiscence.verification")
+
+ProgressCallback = Callable[[Progress], None]
+
+
+class _IncompleteReplayError(Exception):
+    """Ends the transaction of a replay that met an event it cannot apply."""
+
+
+class VerificationService:
+    """Compares and rebuilds the projections of streams, one at a time."""
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        scratch: ScratchRepository,
+        replayer: Replayer,
+        embedding: EmbeddingService,
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._scratch = scratch
+        self._replayer = replayer
+        self._embedding = embedding
+        self._clock = clock
+
+    async def verify(self, external_id: str | None, *, repair: bool, progress: ProgressCallback | None) -> AuditReport:
+        """Look for differences, and with `repair` rebuild the streams that have any."""
+
+        async def look(tenant: str, note: Callable[[Replay], None]) -> StreamReport:
+            report = await self._compare(tenant, note)
+            # Nothing is rebuilt from a ledger that is not what was written.
+            if repair and report.drift and not report.faults:
+                return await self._rebuild(tenant, note)
+            return report
+
+        return await self._each(external_id, look, progress)
+
+    async def rebuild(self, external_id: str | None, *, progress: ProgressCallback | None) -> AuditReport:
+        """Make the projections what the ledger gives."""
+        return await self._each(external_id, self._rebuild, progress)
+
+    async def _each(
+        self,
+        external_id: str | None,
+        work: Callable[[str, Callable[[Replay], None]], Awaitable[StreamReport]],
+        progress: ProgressCallback | None,
+    ) -> AuditReport:
+        """Do `work` for one stream, or for one after the other, and log what was found."""
+        started_at, started = self._clock(), time.monotonic()
+        tenants = [external_id] if external_id is not None else await self._list_streams()
+        reports: list[StreamReport] = []
+        for done, tenant in enumerate(tenants):
+            total = await self._head(tenant)
+
+            def note(replay: Replay, done: int = done, total: int = total) -> None:
+                if progress is not None:
+                    progress(
+                        Progress(
+                            external_id=replay.external_id,
+                            streams_done=done,
+                            streams_total=len(tenants),
+                            events_done=replay.events,
+                            events_total=max(total, replay.events),
+                        )
+                    )
+
+            report = await work(tenant, note)
+            _log(report)
+            reports.append(report)
+        return AuditReport(started_at=started_at, seconds=time.monotonic() - started, streams=tuple(reports))
+
+    async def _list_streams(self) -> list[str]:
+        async with self._store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
+            return await self._ledger.list_streams(db)
+
+    async def _head(self, external_id: str) -> int:
+        async with self._store.transaction(external_id, read_only=True) as db:
+            return await self._ledger.head(db, external_id)
+
+    async def _compare(self, external_id: str, note: Callable[[Replay], None]) -> StreamReport:
+        """What a replay gives beside what is stored, both at one moment; nobody waits for it."""
+        replay = Replay(external_id)
+        try:
+            async with self._store.scratch_transaction(external_id, snapshot=True) as db:
+                await self._scratch.create(db)
+                await self._replayer.run(db, replay, progress=note)
+                return await self._report(db, replay)
+        except _IncompleteReplayError:
+            return _incomplete(replay)
+
+    async def _rebuild(self, external_id: str, note: Callable[[Replay], None]) -> StreamReport:
+        """Replay, then lock the stream, replay what came in meanwhile, and put in place what differs.
+
+        Readers see the old rows until the commit, and writers wait for the last part only.
+        """
+        replay = Replay(external_id)
+        try:
+            async with self._store.scratch_transaction(external_id) as db:
+                await self._scratch.create(db)
+                await self._replayer.run(db, replay, progress=note)
+                await self._ledger.lock(db, external_id)
+                await self._replayer.run(db, replay, progress=note)
+                report = await self._report(db, replay)
+                if report.faults:
+                    return report
+                await self._scratch.swap(db, external_id)
+                await self._scratch.discard_vectors(db, external_id, report.drift)
+                await self._ledger.set_projected(
+                    db,
+                    external_id,
+                    live_chunks=replay.live_chunks,
+                    is_due=await self._ledger.has_due_memory(db, external_id),
+                )
+        except _IncompleteReplayError:
+            return _incomplete(replay)
+        _, missing = await self._embedding.fill_missing(external_id)
+        return report.model_copy(update={"repaired": bool(report.drift), "missing_vectors": missing})
+
+    async def _report(self, db: SqlExecutor, replay: Replay) -> StreamReport:
+        """Compare, in the transaction that has replayed.
+
+        Raises:
+            _IncompleteReplayError: There is nothing whole to compare with.
+        """
+        if not replay.is_complete:
+            raise _IncompleteReplayError
+        state = await self._ledger.describe(db, replay.external_id)
+        check_end(replay, state)
+        drift = await self._scratch.compare(db, replay.external_id)
+        if state is not None:
+            is_due = await self._ledger.has_due_memory(db, replay.external_id)
+            columns = [
+                *(["live_chunks"] if state.live_chunks != replay.live_chunks else []),
+                *(["due_at"] if state.is_due != is_due else []),
+            ]
+            if columns:
+                drift.append(Drift(table="memory_stream", key="", problem="changed", columns=tuple(columns)))
+        return _stream_report(
+            replay,
+            rows=await self._scratch.count(db),
+            missing_vectors=await self._scratch.count_missing_vectors(db, replay.external_id),
+            drift=drift,
+        )
+
+
+def _stream_report(
+    replay: Replay, *, rows: dict[str, int], missing_vectors: int, drift: Sequence[Drift]
+) -> StreamReport:
+    return StreamReport(
+        external_id=replay.external_id,
+        head=replay.position,
+        chain=replay.chain.hex(),
+        events=replay.events,
+        erased_events=len(replay.emptied),
+        rows=rows,
+        missing_vectors=missing_vectors,
+        faults=tuple(replay.faults),
+        drift=tuple(drift),
+    )
+
+
+def _incomplete(replay: Replay) -> StreamReport:
+    return _stream_report(replay, rows={}, missing_vectors=0, drift=())
+
+
+def _log(report: StreamReport) -> None:
+    """Say what was found, by ids and numbers only."""
+    details = {"external_id": report.external_id, "faults": len(report.faults), "drift": len(report.drift)}
+    if report.faults:
+        _logger.error(
+            "the ledger is not as it was written: %d faults, the first at position %d",
+            len(report.faults),
+            report.faults[0].position,
+            extra=details,
+        )
+    if report.drift:
+        _logger.warning(
+            "%d rows were not what the ledger gives%s",
+            len(report.drift),
+            ", and were mended" if report.repaired else "",
+            extra=details,
+        )

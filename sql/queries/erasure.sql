@@ -1,0 +1,117 @@
+-- name: find_by_memory
+SELECT DISTINCT payload ->> 'memory_id' AS memory_id, NULL::bigint AS position
+FROM memory_event
+WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload ->> 'memory_id' = $(memory_id)p::text;
+
+-- name: find_by_conversation
+-- What a conversation led to: a memory as a whole, because its later versions repeat what the earlier ones say, and
+-- single events of users' own kinds. Receipts of erasures hold no text and are never erased.
+SELECT DISTINCT CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id,
+    CASE WHEN NOT starts_with(kind, 'memory.') THEN position END AS position
+FROM memory_event
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased'
+    AND conversation_id = $(conversation_id)p;
+
+-- name: find_by_text
+-- Whatever ever said it, in any version. JSON spells quotes, backslashes and control characters in its own way.
+SELECT DISTINCT CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id,
+    CASE WHEN NOT starts_with(kind, 'memory.') THEN position END AS position
+FROM memory_event
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased'
+    AND (strpos(payload::text, $(json_text)p) > 0 OR strpos(actor, $(text)p) > 0
+        OR strpos(conversation_id, $(text)p) > 0 OR strpos(idempotency_key, $(text)p) > 0);
+
+-- name: find_all
+SELECT DISTINCT CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id,
+    CASE WHEN NOT starts_with(kind, 'memory.') THEN position END AS position
+FROM memory_event
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased';
+
+-- name: list_items
+-- What a selection stands for, in order of position.
+SELECT e.kind, e.memory_id, e.position, m.title, e.events
+FROM (
+    SELECT 'memory' AS kind, payload ->> 'memory_id' AS memory_id, min(position) AS position, count(*) AS events
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.')
+        AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])
+    GROUP BY payload ->> 'memory_id'
+    UNION ALL
+    SELECT kind, NULL, position, 1
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND position = ANY($(positions)p::bigint[])
+) AS e
+LEFT JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id::text = e.memory_id
+ORDER BY e.position;
+
+-- name: empty_events
+-- The one change that the ledger knows: the row, its place, its digest and its chain stay.
+UPDATE memory_event
+SET payload = '{}', idempotency_key = NULL, request_hash = NULL, salt = NULL, actor = NULL, conversation_id = NULL
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased' AND (
+    position = ANY($(positions)p::bigint[])
+    OR (starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])))
+RETURNING external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
+    payload::text AS payload, idempotency_key, request_hash, salt, digest, chain;
+
+-- name: count_rows
+SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(external_id)p) AS active_memory,
+    (SELECT count(*) FROM reminiscence.shortterm_memory WHERE external_id = $(external_id)p) AS shortterm_memory,
+    (SELECT count(*) FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p) AS memory_chunk,
+    (SELECT count(*) FROM reminiscence.chunk_vector_{generation} WHERE external_id = $(external_id)p)
+        AS chunk_vector_{generation},
+    (SELECT count(*) FROM reminiscence.embedding_cache WHERE external_id = $(external_id)p) AS embedding_cache;
+
+-- name: find_receipt
+SELECT payload::text AS payload
+FROM memory_event
+WHERE external_id = $(external_id)p AND kind = 'memory.erased' AND payload ->> 'receipt_id' = $(receipt_id)p::text;
+
+-- name: find_not_empty
+-- Events that a receipt names and that are not what it left of them.
+SELECT named.position, e.position IS NULL AS is_missing
+FROM unnest($(positions)p::bigint[], $(digests)p::text[]) AS named (position, digest)
+LEFT JOIN memory_event AS e ON e.external_id = $(external_id)p AND e.position = named.position
+WHERE e.position IS NULL OR e.payload <> '{}' OR e.salt IS NOT NULL OR e.request_hash IS NOT NULL
+    OR e.idempotency_key IS NOT NULL OR e.actor IS NOT NULL OR e.conversation_id IS NOT NULL
+    OR encode(e.digest, 'hex') <> named.digest
+ORDER BY 1;
+
+-- name: find_left_over
+-- Rows of memories that were erased, and what was made of texts that are gone.
+SELECT 'memory_event.payload' AS place, position::text AS key, 'belongs to an erased memory' AS problem
+FROM reminiscence.memory_event
+WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.')
+    AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])
+UNION ALL
+SELECT 'active_memory.content', memory_id::text, 'belongs to an erased memory'
+FROM reminiscence.active_memory
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
+UNION ALL
+SELECT 'shortterm_memory.summary', memory_id::text, 'belongs to an erased memory'
+FROM reminiscence.shortterm_memory
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
+UNION ALL
+SELECT 'memory_chunk.content', chunk_id::text, 'belongs to an erased memory'
+FROM reminiscence.memory_chunk
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
+UNION ALL
+SELECT 'chunk_vector_{generation}.text_vector', v.chunk_id::text, 'is the vector of a chunk that is gone'
+FROM reminiscence.chunk_vector_{generation} AS v
+WHERE v.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM reminiscence.memory_chunk AS c
+    WHERE c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
+)
+UNION ALL
+(
+    WITH form AS MATERIALIZED (
+        SELECT sha256(convert_to(f.text, 'UTF8')) AS text_hash
+        FROM reminiscence.memory_chunk AS c
+        CROSS JOIN LATERAL (VALUES (c.indexed_text), (c.indexed_before), (c.indexed_around)) AS f (text)
+        WHERE c.external_id = $(external_id)p
+    )
+    SELECT 'embedding_cache.vector', encode(e.text_hash, 'hex'), 'is the vector of a text that no chunk has'
+    FROM reminiscence.embedding_cache AS e
+    WHERE e.external_id = $(external_id)p AND $(with_cache)p::bool
+        AND NOT EXISTS (SELECT FROM form WHERE form.text_hash = e.text_hash)
+);

@@ -1,0 +1,31 @@
+-- name: read_memory_events_of_stream
+-- All events that made the memories of a stream, up to a moment of recording, in order.
+SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
+    payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
+FROM memory_event
+WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND salt IS NOT NULL
+    AND kind <> 'memory.erased' AND position > $(after)p
+    AND ($(known_at)p::timestamptz IS NULL OR recorded_at <= $(known_at)p::timestamptz)
+ORDER BY position
+LIMIT $(limit)p;
+
+-- name: find_titles
+-- The title that each of some memories had in the version which was known at known_at to be true at as_of.
+WITH version AS (
+    SELECT payload ->> 'memory_id' AS memory_id, position, occurred_at,
+        CASE WHEN kind = 'memory.created' THEN payload ->> 'title' ELSE payload -> 'changes' ->> 'title' END AS title
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.')
+        AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])
+        AND kind IN ('memory.created', 'memory.updated') AND recorded_at <= $(known_at)p::timestamptz
+), held AS (
+    SELECT memory_id, max(position) AS position
+    FROM version
+    WHERE occurred_at <= $(as_of)p::timestamptz
+    GROUP BY memory_id
+)
+SELECT DISTINCT ON (version.memory_id) version.memory_id, version.title
+FROM version
+JOIN held ON held.memory_id = version.memory_id AND version.position <= held.position
+WHERE version.title IS NOT NULL
+ORDER BY version.memory_id, version.position DESC;

@@ -95,6 +95,10 @@ bench-data:
 bench-latency: $(BENCH) ## Measure the four methods beside their bare statements.
 	@$(BIN)/python benchmarks/latency.py $(BENCH_ARGS)
 
+.PHONY: bench-ledger
+bench-ledger: $(BENCH) ## Measure replay, verify, rebuild, erasure and the chain's share of a write.
+	@$(BIN)/python benchmarks/ledger.py $(BENCH_ARGS)
+
 .PHONY: requirements
 requirements: | $(BIN)/python ## Pin the newest allowed versions again, with hashes.
 	@$(INSTALL) "uv>=0.9.8,<1"

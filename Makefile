@@ -99,6 +99,22 @@ bench-latency: $(BENCH) ## Measure the four methods beside their bare statements
 bench-ledger: $(BENCH) ## Measure replay, verify, rebuild, erasure and the chain's share of a write.
 	@$(BIN)/python benchmarks/ledger.py $(BENCH_ARGS)
 
+# mem0 has an environment of its own: its dependencies are none of ours.
+MEM0 := build/mem0-venv
+ERASURE := build/erasure
+
+.PHONY: bench-erasure
+bench-erasure: $(BENCH) $(MEM0)/.installed ## Look for what erase(), and mem0's delete_all, leave behind.
+	@$(MEM0)/bin/python -m benchmarks.erasure run mem0 --json $(ERASURE)/1-mem0.json $(BENCH_ARGS)
+	@$(MEM0)/bin/python -m benchmarks.erasure run mem0-infer --json $(ERASURE)/2-mem0-infer.json $(BENCH_ARGS)
+	@$(RUN) benchmarks.erasure run reminiscence --json $(ERASURE)/3-reminiscence.json $(BENCH_ARGS)
+	@$(RUN) benchmarks.erasure table $(ERASURE)/1-mem0.json $(ERASURE)/2-mem0-infer.json $(ERASURE)/3-reminiscence.json
+
+$(MEM0)/.installed: benchmarks/erasure/requirements.txt
+	@sh scripts/make_venv.sh $(MEM0) $(PYTHON)
+	@$(MEM0)/bin/python -m pip install --quiet --require-hashes -r $<
+	@touch $@
+
 .PHONY: requirements
 requirements: | $(BIN)/python ## Pin the newest allowed versions again, with hashes.
 	@$(INSTALL) "uv>=0.9.8,<1"

@@ -223,6 +223,29 @@ BEGIN
 END
 $partitions$;
 
+-- The planner keeps samples of what columns hold (pg_statistic), in the clear and for as long as it likes. Of whatever holds
+-- memory text or was made of it there are none: an erasure could not reach them, and no plan here needs them.
+DO $statistics$
+DECLARE
+    place record;
+BEGIN
+    FOR place IN
+        SELECT t.name AS table_name, c.name AS column_name
+        FROM (VALUES
+            ('memory_event', '{payload,actor,conversation_id,idempotency_key,request_hash,salt}'::text[]),
+            ('active_memory', '{title,content,description,metadata,actor,conversation_id}'),
+            ('shortterm_memory', '{title,summary}'),
+            ('memory_chunk', '{content,folded_hash,speaker,speaker_key,metadata,indexed_text,indexed_before,indexed_around}'),
+            ('chunk_vector_1', '{text_vector,before_vector,around_vector}'),
+            ('embedding_cache', '{text_hash,vector}')
+        ) AS t (name, columns)
+        CROSS JOIN LATERAL unnest(t.columns) AS c (name)
+    LOOP
+        EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET STATISTICS 0', place.table_name, place.column_name);
+    END LOOP;
+END
+$statistics$;
+
 -- Whether an end earlier than the first was known at known_at and had come at as_of. A function of its own, because
 -- one with a subquery is not inlined and would be called for each row of a search; hardly any row has corrections.
 CREATE FUNCTION end_was_corrected(

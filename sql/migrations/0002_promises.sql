@@ -39,3 +39,26 @@ GRANT EXECUTE ON FUNCTION chunk_is_visible(
 
 GRANT UPDATE (actor, conversation_id) ON memory_event TO reminiscence_eraser;
 GRANT INSERT ON memory_stream TO reminiscence_eraser;
+
+-- The planner keeps samples of what columns hold (pg_statistic), in the clear and for as long as it likes. Of whatever holds
+-- memory text or was made of it there are none: an erasure could not reach them, and no plan here needs them.
+DO $statistics$
+DECLARE
+    place record;
+BEGIN
+    FOR place IN
+        SELECT t.name AS table_name, c.name AS column_name
+        FROM (VALUES
+            ('memory_event', '{payload,actor,conversation_id,idempotency_key,request_hash,salt}'::text[]),
+            ('active_memory', '{title,content,description,metadata,actor,conversation_id}'),
+            ('shortterm_memory', '{title,summary}'),
+            ('memory_chunk', '{content,folded_hash,speaker,speaker_key,metadata,indexed_text,indexed_before,indexed_around}'),
+            ('chunk_vector_1', '{text_vector,before_vector,around_vector}'),
+            ('embedding_cache', '{text_hash,vector}')
+        ) AS t (name, columns)
+        CROSS JOIN LATERAL unnest(t.columns) AS c (name)
+    LOOP
+        EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET STATISTICS 0', place.table_name, place.column_name);
+    END LOOP;
+END
+$statistics$;

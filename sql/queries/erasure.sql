@@ -13,13 +13,17 @@ WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.era
     AND conversation_id = $(conversation_id)p;
 
 -- name: find_by_text
--- Whatever ever said it, in any version. JSON spells quotes, backslashes and control characters in its own way.
-SELECT DISTINCT CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id,
-    CASE WHEN NOT starts_with(kind, 'memory.') THEN position END AS position
+-- One page of events that may say it, in any version. Whether a payload says it or merely spells it, in a name of a field
+-- or in how JSON writes a line break, is for the caller to see. Receipts hold no text but the name of who erased.
+SELECT position, kind, payload::text AS payload,
+    coalesce(strpos(actor, $(text)p) > 0, false) OR coalesce(strpos(conversation_id, $(text)p) > 0, false)
+        OR coalesce(strpos(idempotency_key, $(text)p) > 0, false) AS is_labelled
 FROM memory_event
-WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased'
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased' AND position > $(after)p
     AND (strpos(payload::text, $(json_text)p) > 0 OR strpos(actor, $(text)p) > 0
-        OR strpos(conversation_id, $(text)p) > 0 OR strpos(idempotency_key, $(text)p) > 0);
+        OR strpos(conversation_id, $(text)p) > 0 OR strpos(idempotency_key, $(text)p) > 0)
+ORDER BY position
+LIMIT $(limit)p;
 
 -- name: find_all
 SELECT DISTINCT CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id,
@@ -66,6 +70,17 @@ SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(ex
 SELECT payload::text AS payload
 FROM memory_event
 WHERE external_id = $(external_id)p AND kind = 'memory.erased' AND payload ->> 'receipt_id' = $(receipt_id)p::text;
+
+-- name: was_updated_since
+SELECT EXISTS (
+    SELECT FROM memory_event AS e
+    WHERE e.external_id = $(external_id)p AND e.kind = 'memory.updated' AND e.position > (
+        SELECT r.position
+        FROM memory_event AS r
+        WHERE r.external_id = $(external_id)p AND r.kind = 'memory.erased'
+            AND r.payload ->> 'receipt_id' = $(receipt_id)p::text
+    )
+) AS was_updated;
 
 -- name: find_not_empty
 -- Events that a receipt names and that are not what it left of them.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, overload
@@ -15,7 +16,7 @@ from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, Eras
 from agent_reminiscence.domain.history import MemoryHistory
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport
 from agent_reminiscence.domain.transfer import ExportReport, ImportReport
-from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.consolidation import ConsolidationService
@@ -23,6 +24,7 @@ from agent_reminiscence.services.erasure import EraseRequest, ErasureService
 from agent_reminiscence.services.history import HistoryService
 from agent_reminiscence.services.memory_manager import MemoryManager
 from agent_reminiscence.services.requests import ArchiveRequest
+from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.transfer import TransferService
 from agent_reminiscence.services.verification import VerificationService
 
@@ -68,10 +70,24 @@ class MemoryAdmin:
         """
         tenant = validation.external_id(external_id)
         if memory_id is not None:
-            return [await self._consolidation.consolidate(tenant, validation.memory_id(memory_id))]
+            return [await self._consolidate(tenant, validation.memory_id(memory_id))]
         async with self._store.transaction(tenant, read_only=True) as db:
             memory_ids = await self._tables.active.find_ids(db, tenant)
-        return [await self._consolidation.consolidate(tenant, found) for found in memory_ids]
+        reports = []
+        for found in memory_ids:
+            # One that was erased meanwhile is not asked for by name.
+            with suppress(MemoryNotFoundError):
+                reports.append(await self._consolidate(tenant, found))
+        return reports
+
+    async def _consolidate(self, external_id: str, memory_id: UUID) -> ConsolidationReport:
+        # A version is consolidated once, however often it is asked for.
+        return await repeated(
+            lambda: self._consolidation.consolidate(external_id, memory_id),
+            operation="consolidate",
+            external_id=external_id,
+            repeatable=True,
+        )
 
     async def archive(
         self,

@@ -17,7 +17,8 @@ class Holds(StrEnum):
     """Words that a caller gave, or that were made of them. An erasure empties or deletes them; a scan reads them."""
 
     DERIVED = "derived"
-    """A vector or a hash of such words: not readable, but made of them. An erasure deletes it with them."""
+    """A vector, a hash or a folding of such words: made of them, and no longer as they were spelled. An erasure deletes
+    it with them; a scan for a text does not read it."""
 
     PROOF = "proof"
     """A salted hash that stays, so that the chain still holds; without its salt nothing can be guessed from it."""
@@ -81,7 +82,7 @@ PLACES: tuple[Place, ...] = (
         content=Holds.TEXT,
         folded_hash=Holds.DERIVED,
         speaker=Holds.TEXT,
-        speaker_key=Holds.TEXT,
+        speaker_key=Holds.DERIVED,
         metadata=Holds.TEXT,
         indexed_text=Holds.TEXT,
         indexed_before=Holds.TEXT,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_reminiscence.domain.canonical import canonical_json, sha256
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
 
 Scope = Literal["memory", "conversation", "text", "tenant"]
 
@@ -115,6 +115,65 @@ class ErasureCheck(_Frozen):
     def ok(self) -> bool:
         """Whether nothing was found."""
         return not self.findings
+
+
+def event_says(kind: str, payload: Any, text: str) -> bool:
+    """Whether `text` stands in what a caller gave to an event or what was made of it, exactly as it is spelled.
+
+    Names of our own fields, ids and positions are no text: "content" or "120" would reach every memory.
+
+    Args:
+        payload: As JSON, its numbers as `str` in their own spelling.
+    """
+    return json_says(_given(payload) if kind.startswith(RESERVED_PREFIX) else payload, text)
+
+
+def metadata_says(metadata: Any, text: str) -> bool:
+    """The same of a memory's or a chunk's metadata."""
+    return json_says(_given_metadata(metadata), text)
+
+
+def json_says(value: Any, text: str) -> bool:
+    """Whether `text` stands in a string or a key of a JSON value."""
+    match value:
+        case str():
+            return text in value
+        case dict():
+            return any(text in key or json_says(item, text) for key, item in value.items())
+        case list():
+            return any(json_says(item, text) for item in value)
+    return False
+
+
+def _given(payload: Any) -> list[Any]:
+    """Of a payload of ours, the values that are text."""
+    if not isinstance(payload, dict):
+        return [payload]
+    given: list[Any] = []
+    for fields in (payload, payload.get("changes")):
+        if isinstance(fields, dict):
+            given += [fields.get(name) for name in ("title", "content", "description", "summary")]
+            given.append(_given_metadata(fields.get("metadata")))
+    chunks = payload.get("chunks")
+    for chunk in chunks if isinstance(chunks, list) else ():
+        if isinstance(chunk, dict):
+            given += [chunk.get("speaker"), chunk.get("metadata")]
+    return given
+
+
+def _given_metadata(metadata: Any) -> list[Any]:
+    """Metadata without the names of the fields that make a turn, and without the place where it begins."""
+    if not isinstance(metadata, dict):
+        return [metadata]
+    turns = metadata.get("turns")
+    given: list[Any] = [{name: value for name, value in metadata.items() if name != "turns"}]
+    for turn in turns if isinstance(turns, list) else [turns]:
+        if isinstance(turn, dict):
+            given.append(turn.get("speaker"))
+            given.append({name: value for name, value in turn.items() if name not in {"start", "speaker"}})
+        else:
+            given.append(turn)
+    return given
 
 
 def remains(event: Event) -> str:

@@ -29,4 +29,7 @@ class ImportReport(_Frozen):
     events: int = Field(description="Events of the file.")
     imported: int = Field(description="Events that were not there before.")
     head: int = Field(description="Position of the stream's last event now.")
-    vectors_missing: int
+    vectors_missing: int | None = Field(
+        description="Chunks that are found by words only until their vectors are made. None: the store went away"
+        " before any were made; a repeated import, or rebuild(), makes them."
+    )

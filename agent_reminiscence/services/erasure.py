@@ -33,6 +33,7 @@ from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
 from agent_reminiscence.services.replay import Replay, Replayer
 from agent_reminiscence.services.requests import WriteRequest
+from agent_reminiscence.services.retries import repeated
 
 _logger = logging.getLogger("agent_reminiscence.erasure")
 
@@ -81,6 +82,11 @@ class ErasureService:
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
         """
+        return await repeated(
+            lambda: self._preview(request), operation="preview of an erasure", external_id=request.external_id
+        )
+
+    async def _preview(self, request: EraseRequest) -> ErasurePreview:
         async with self._store.transaction(request.external_id, read_only=True) as db:
             selection = await self._select(db, request)
             items = await self._erasure.list_items(db, request.external_id, selection)
@@ -93,8 +99,13 @@ class ErasureService:
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
+            CommitUnknownError: The connection was lost during COMMIT. Erase again: what is gone is not found then.
             StoreError: The store is away, or something of what should be gone was found; nothing is erased then.
         """
+        # After a lost COMMIT it is not made again by itself: a second receipt would name nothing.
+        return await repeated(lambda: self._erase(request), operation="erase", external_id=request.external_id)
+
+    async def _erase(self, request: EraseRequest) -> ErasureReceipt:
         tenant = request.external_id
         async with self._store.scratch_transaction(tenant, role=ERASER_ROLE) as db:
             await self._scratch.create(db)
@@ -116,13 +127,19 @@ class ErasureService:
 
     async def verify_erased(self, receipt: ErasureReceipt, *, text: str | None) -> ErasureCheck:
         """Look again, everywhere, for what the receipt says is gone, and for `text` where it is given."""
+        return await repeated(
+            lambda: self._verify_erased(receipt, text), operation="verify_erased", external_id=receipt.external_id
+        )
+
+    async def _verify_erased(self, receipt: ErasureReceipt, text: str | None) -> ErasureCheck:
         tenant = receipt.external_id
         memory_ids = [str(memory_id) for memory_id in receipt.memory_ids]
         async with self._store.transaction(tenant, read_only=True) as db:
             findings = await self._check_receipt(db, receipt)
             findings += await self._erasure.find_not_empty(db, receipt)
-            # Updates leave cached vectors of former texts behind, so by now one without a chunk proves nothing.
-            findings += await self._erasure.find_left_over(db, tenant, memory_ids, with_cache=False)
+            # An update leaves cached vectors of former texts behind: after one, a vector without a chunk proves nothing.
+            with_cache = not await self._erasure.was_updated_since(db, receipt)
+            findings += await self._erasure.find_left_over(db, tenant, memory_ids, with_cache=with_cache)
             if text is not None:
                 findings += await self._erasure.find_text(db, tenant, text)
         return ErasureCheck(
@@ -140,11 +157,12 @@ class ErasureService:
         await self._replayer.run(db, replay, skip=selection.covers)
         await self._ledger.lock(db, tenant)
         final = await self._select(db, request)
-        if final != selection:
-            # What came in meanwhile is to be erased too, with events that have been replayed.
+        await self._replayer.run(db, replay, skip=final.covers)
+        if final != selection or replay.missed_an_erasure:
+            # What was replayed before the lock is to be erased too, or somebody else has erased some of it meanwhile.
             await self._scratch.empty(db)
             replay = Replay(tenant)
-        await self._replayer.run(db, replay, skip=final.covers)
+            await self._replayer.run(db, replay, skip=final.covers)
         if not replay.is_complete:
             raise StoreError(
                 f"the stream of {tenant!r} has an event that cannot be replayed, so nothing was erased;"

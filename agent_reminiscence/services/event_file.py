@@ -61,7 +61,8 @@ VERSION: Final = 1
 # Of UTF-8, with the line end. The largest event is the receipt of an erasure: some hundred bytes for each event that it
 # emptied.
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-# A list of empty objects takes 24 times its text in memory. Within both limits the worst line that was tried took 650 MiB.
+# A list of empty objects takes 24 times its text in memory. Within both limits the worst line that was tried took
+# 650 MiB.
 MAX_LINE_VALUES: Final = 4_000_000
 # What the ledger accepts is nested less than half as deep.
 MAX_DEPTH: Final = 64
@@ -218,14 +219,14 @@ class EventFileWriter:
         """Complete the file and put it in place of its target, durably.
 
         Raises:
-            InvalidInputError: Events are missing, the target has come into being meanwhile, or the disk refused. The
-                temporary file is gone, and the target is as it was before.
+            InvalidInputError: The count of events is not `head`, the target has come into being meanwhile, or the disk
+                refused. The temporary file is gone, and the target is as it was before.
         """
         with self._lock:
             try:
                 if self._events != self._head:
                     raise InvalidInputError(
-                        f"{self._path}: only {self._events:,} of {self._head:,} events were written; export again"
+                        f"{self._path}: {self._events:,} events came, and the stream has {self._head:,}; export again"
                     )
                 with _writing(self._path):
                     self._write_footer()
@@ -257,10 +258,10 @@ class EventFileWriter:
                 f"{self._path}: event {event.position:,} is of external_id {event.external_id!r},"
                 f" and the file is for {self._external_id!r}"
             )
-        if event.position != self._events + 1 or event.position > self._head:
+        if event.position != self._events + 1:
             raise InvalidInputError(
-                f"{self._path}: event {event.position:,} came after {self._events:,} of {self._head:,};"
-                " events are written in order of position, without gaps, up to the head"
+                f"{self._path}: event {event.position:,} came where {self._events + 1:,} must follow;"
+                " events are written in order of position, without gaps"
             )
 
     def _write_line(self, document: Mapping[str, Any]) -> None:
@@ -321,7 +322,6 @@ class EventFileReader:
         self._file: BinaryIO | None = None
         self._size = 0
         self._seal = b""
-        self._header: EventFileHeader | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -334,7 +334,6 @@ class EventFileReader:
         if self._file is not None:
             self._file.close()
         self._file = None
-        self._header = None
 
     def check(self) -> EventFileHeader:
         """Read the whole file and hold it against all that the format promises.
@@ -344,9 +343,16 @@ class EventFileReader:
 
         Raises:
             InvalidInputError: The file is absent, damaged, incomplete, contradicts itself or is of a newer version. The
-                message says what is wrong and the way out, and quotes nothing of the file but its external_id.
+                message says what is wrong and the way out, and quotes none of the file's text.
         """
         self.close()
+        try:
+            return self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def _check(self) -> EventFileHeader:
         with _reading(self._path):
             if self._path.exists() and not self._path.is_file():
                 raise InvalidInputError(f"{self._path} is not a regular file; name the file that an export wrote")
@@ -358,7 +364,6 @@ class EventFileReader:
             header = contents.header()
             for _ in contents.events(header):
                 pass
-        self._header = header
         return header
 
     def batches(self, size: int = 500) -> Iterator[list[Event]]:
@@ -372,13 +377,12 @@ class EventFileReader:
         Raises:
             InvalidInputError: As `check` does, or the file has changed since.
         """
-        header = self._header or self.check()
+        if self._file is None:
+            self.check()
         assert self._file is not None
         contents = _Contents(self._path, self._file, self._size, self._seal)
         with _reading(self._path):
-            if contents.header() != header:
-                _changed(self._path)
-            for batch in batched(contents.events(header), size):
+            for batch in batched(contents.events(contents.header()), size):
                 yield list(batch)
 
     def _checked_seal(self, file: BinaryIO) -> bytes:

@@ -24,6 +24,7 @@ from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryV
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import MemoryNotFoundError
 from agent_reminiscence.services.memory_manager import fold
+from agent_reminiscence.services.retries import repeated
 
 _PAGE_EVENTS = 500
 _LAST_POSITION = 2**63 - 1
@@ -51,8 +52,12 @@ class HistoryService:
         Raises:
             MemoryNotFoundError: `external_id` has no such memory, or has it no more.
         """
-        async with self._store.transaction(external_id, read_only=True) as db:
-            events = await self._ledger.read_memory(db, external_id, memory_id, position=_LAST_POSITION)
+
+        async def read() -> list[Event]:
+            async with self._store.transaction(external_id, read_only=True) as db:
+                return await self._ledger.read_memory(db, external_id, memory_id, position=_LAST_POSITION)
+
+        events = await repeated(read, operation="history", external_id=external_id)
         if not events:
             raise MemoryNotFoundError(external_id, memory_id)
         return build_history(events)
@@ -61,6 +66,15 @@ class HistoryService:
         self, external_id: str, *, as_of: datetime | None, known_at: datetime | None
     ) -> list[ActiveMemory]:
         """The active list as it was known at `known_at` to be at `as_of`, oldest first."""
+        streams = await repeated(
+            lambda: self._read_all(external_id, known_at), operation="active_memories", external_id=external_id
+        )
+        moment = as_of if as_of is not None else known_at
+        memories = [memory_at(events, moment, self._updates_left) for events in streams.values()]
+        return [memory for memory in memories if memory is not None and memory.archived_at is None]
+
+    async def _read_all(self, external_id: str, known_at: datetime | None) -> dict[str, list[Event]]:
+        """The events of every memory, by its id."""
         streams: defaultdict[str, list[Event]] = defaultdict(list)
         after = 0
         async with self._store.transaction(external_id, read_only=True) as db:
@@ -71,11 +85,8 @@ class HistoryService:
                 for event in page:
                     streams[event.payload["memory_id"]].append(event)
                 if len(page) < _PAGE_EVENTS:
-                    break
+                    return streams
                 after = page[-1].position
-        moment = as_of if as_of is not None else known_at
-        memories = [memory_at(events, moment, self._updates_left) for events in streams.values()]
-        return [memory for memory in memories if memory is not None and memory.archived_at is None]
 
 
 def memory_at(

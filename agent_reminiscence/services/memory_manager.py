@@ -25,7 +25,7 @@ from agent_reminiscence.domain.event import (
     MemoryUpdated,
 )
 from agent_reminiscence.domain.memory import ActiveMemory, StoredChunk, StoredMemory, WriteOutcome
-from agent_reminiscence.exceptions import InvalidInputError, StoreError, VersionConflictError
+from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, StoreError, VersionConflictError
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.chunking import TextSpan, Turn, chunk_text
 from agent_reminiscence.services.consolidation import ConsolidationService
@@ -230,6 +230,9 @@ class MemoryManager:
                     external_id=memory.external_id,
                     repeatable=True,
                 )
+        except MemoryNotFoundError:
+            # Erased since it was written: nothing is left to follow.
+            missing = 0
         except StoreError as error:
             # Without a traceback: the driver's error in it may quote a row.
             _logger.warning(

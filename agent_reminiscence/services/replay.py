@@ -18,7 +18,7 @@ from agent_reminiscence.database.repositories.event_ledger import (
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import ErasureReceipt, remains
 from agent_reminiscence.domain.event import Event, EventKind
-from agent_reminiscence.exceptions import ReminiscenceError, StoreUnavailableError
+from agent_reminiscence.exceptions import ReminiscenceError, StoreTimeoutError, StoreUnavailableError
 from agent_reminiscence.projections import HANDLERS, Tables
 
 _PAGE_EVENTS = 500
@@ -41,6 +41,11 @@ class Replay:
     # Emptied events, and what receipts say of them, each as digest and remains; by position.
     emptied: dict[int, tuple[str, str]] = field(default_factory=dict)
     receipted: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def missed_an_erasure(self) -> bool:
+        """Whether something was erased only after it had been replayed; what it said must not be put in place."""
+        return not self.receipted.keys() <= self.emptied.keys()
 
     def report(self, position: int, problem: str) -> None:
         """Note something that is not as it was written."""
@@ -81,6 +86,8 @@ class Replayer:
                 check(replay, event)
                 if replay.is_complete and not skip(event):
                     await self._apply(db, replay, event)
+                    if not replay.is_readable:
+                        return
             progress(replay)
             if len(page) < _PAGE_EVENTS:
                 return
@@ -91,11 +98,13 @@ class Replayer:
             return
         try:
             replay.live_chunks += await handler(db, self._tables, event)
-        except StoreUnavailableError:
+        except (StoreTimeoutError, StoreUnavailableError):
             raise
         except (ReminiscenceError, ValidationError, LookupError, TypeError, ValueError) as error:
             # Only what was never written by a handler's own event gets here. Its message may quote a text.
             replay.is_complete = False
+            # A statement that the server refuses ends the transaction: nothing more can be read in it.
+            replay.is_readable = not db.has_failed
             replay.report(event.position, f"cannot be applied ({type(error).__name__})")
 
 

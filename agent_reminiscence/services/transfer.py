@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,13 +16,17 @@ from agent_reminiscence.database.repositories.event_ledger import (
     event_digest,
     next_chain,
 )
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.erasure import ErasureReceipt
+from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.domain.transfer import ExportReport, ImportReport
 from agent_reminiscence.exceptions import InvalidInputError, StoreError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.event_file import EventFileReader, EventFileWriter
 from agent_reminiscence.services.replay import Replay, Replayer, check, check_end, check_receipts
+from agent_reminiscence.services.retries import repeated
+
+_logger = logging.getLogger("agent_reminiscence.transfer")
 
 _PAGE_EVENTS = 500
 
@@ -149,12 +154,25 @@ class TransferService:
                             )
                         if moved.position > state.head:
                             new.append(moved)
+                    _refuse_late_erasures(new, state.head, tenant, path)
                     await self._ledger.import_events(db, tenant, new)
                     note(arrival.source.position, header.head)
                 arrival.end(path)
                 if header.head > state.head:
                     await self._project(db, arrival, state, path)
-        _, missing = await self._embedding.fill_missing(tenant)
+        missing: int | None = None
+        try:
+            _, missing = await repeated(
+                lambda: self._embedding.fill_missing(tenant),
+                operation="fill_missing",
+                external_id=tenant,
+                repeatable=True,
+            )
+        except StoreError as error:
+            # Without a traceback: the driver's error in it may quote a row.
+            _logger.warning(
+                "the import is stored, but its vectors are still to be made: %s", error, extra={"external_id": tenant}
+            )
         return ImportReport(
             external_id=tenant,
             exported_from=header.external_id,
@@ -178,6 +196,19 @@ class TransferService:
             raise InvalidInputError(f"event {fault.position} of {path} {fault.problem}; nothing was imported")
         is_due = await self._ledger.has_due_memory(db, tenant)
         await self._ledger.set_projected(db, tenant, live_chunks=replay.live_chunks, is_due=is_due)
+
+
+def _refuse_late_erasures(events: Sequence[Event], head: int, external_id: str, path: Path) -> None:
+    """Refuse to go on behind `head` with the receipt of an erasure that did not happen to the events up to it here."""
+    for event in events:
+        if event.kind == EventKind.ERASED:
+            reached = [erased.position for erased in ErasureReceipt.model_validate(event.payload).events]
+            if reached and min(reached) <= head:
+                raise InvalidInputError(
+                    f"event {event.position} of {path} says that event {min(reached)} was erased, and external_id"
+                    f" {external_id!r} still holds it from an earlier import; import the file under a new external_id,"
+                    " and erase this one"
+                )
 
 
 def _refuse_faults(replay: Replay) -> None:

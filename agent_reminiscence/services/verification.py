@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
@@ -14,6 +15,7 @@ from agent_reminiscence.database.repositories.scratch import ScratchRepository
 from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.replay import Replay, Replayer, check_end
+from agent_reminiscence.services.retries import repeated
 
 _logger = logging.getLogger("agent_reminiscence.verification")
 
@@ -85,7 +87,10 @@ class VerificationService:
                         )
                     )
 
-            report = await work(tenant, note)
+            # Both may be made again: one only reads, and the other puts in place what is so already.
+            report = await repeated(
+                partial(work, tenant, note), operation="verify or rebuild", external_id=tenant, repeatable=True
+            )
             _log(report)
             reports.append(report)
         return AuditReport(started_at=started_at, seconds=time.monotonic() - started, streams=tuple(reports))
@@ -119,8 +124,15 @@ class VerificationService:
             async with self._store.scratch_transaction(external_id) as db:
                 await self._scratch.create(db)
                 await self._replayer.run(db, replay, progress=note)
+                if not replay.is_complete:
+                    raise _IncompleteReplayError
                 await self._ledger.lock(db, external_id)
                 await self._replayer.run(db, replay, progress=note)
+                if replay.missed_an_erasure:
+                    # Some of what was replayed before the lock has been erased meanwhile.
+                    await self._scratch.empty(db)
+                    replay = Replay(external_id)
+                    await self._replayer.run(db, replay, progress=note)
                 report = await self._report(db, replay)
                 if report.faults:
                     return report

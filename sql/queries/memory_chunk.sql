@@ -87,16 +87,28 @@ WITH corrected AS (
 SELECT count(*) AS chunks FROM corrected;
 
 -- name: count_live
--- How many of a memory's chunks a search sees now.
+-- How many of a memory's chunks a search sees now, or would see if what they repeat were to end.
 SELECT count(*) AS chunks
 FROM memory_chunk
-WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND superseded_at IS NULL;
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
+    AND (superseded_at IS NULL OR duplicate_of IS NOT NULL);
 
 -- name: forget_duplicates
--- A repetition that left its text has nothing to come back to.
-UPDATE memory_chunk
-SET duplicate_of = NULL, revision = revision + 1
-WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND duplicate_of IS NOT NULL;
+-- A repetition that left its text has nothing to come back to. It ended when it left: its memory said it until then,
+-- even if what it repeated turns out to have ended earlier.
+WITH forgotten AS (
+    UPDATE memory_chunk
+    SET superseded_at = $(recorded_at)p, end_date = greatest(start_date, $(ended_at)p), duplicate_of = NULL,
+        revision = revision + 1
+    WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND duplicate_of IS NOT NULL
+    RETURNING chunk_id, superseded_at, end_date
+), vectors AS (
+    UPDATE chunk_vector_{generation} AS v
+    SET superseded_at = forgotten.superseded_at, end_date = forgotten.end_date
+    FROM forgotten
+    WHERE v.external_id = $(external_id)p AND v.chunk_id = forgotten.chunk_id
+)
+SELECT count(*) AS chunks FROM forgotten;
 
 -- name: revive_duplicates
 -- A chunk that repeated one that has ended now stands for itself.

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.database.places import Place, scanned_places
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.erasure import ErasureFinding, ErasureItem, ErasureReceipt
+from agent_reminiscence.domain.erasure import (
+    ErasureFinding,
+    ErasureItem,
+    ErasureReceipt,
+    event_says,
+    metadata_says,
+)
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
+
+_PAGE_EVENTS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +54,13 @@ class ErasureRepository:
         text: str | None,
     ) -> Selection:
         """What one of the three leads to; without any, all that there is."""
+        if text is not None:
+            return await self._select_by_text(db, external_id, text)
         params: dict[str, object] = {"external_id": external_id}
         if memory_id is not None:
             name, params["memory_id"] = "find_by_memory", str(memory_id)
         elif conversation_id is not None:
             name, params["conversation_id"] = "find_by_conversation", conversation_id
-        elif text is not None:
-            name, params["text"], params["json_text"] = "find_by_text", text, json_spelling(text)
         else:
             name = "find_all"
         rows = await db.fetch_all(self._sql[name], params)
@@ -58,6 +68,25 @@ class ErasureRepository:
             memory_ids=frozenset(row["memory_id"] for row in rows if row["memory_id"] is not None),
             positions=frozenset(row["position"] for row in rows if row["position"] is not None),
         )
+
+    async def _select_by_text(self, db: SqlExecutor, external_id: str, text: str) -> Selection:
+        memory_ids: set[str] = set()
+        positions: set[int] = set()
+        params = {"external_id": external_id, "text": text, "json_text": json_spelling(text), "limit": _PAGE_EVENTS}
+        after = 0
+        while True:
+            page = await db.fetch_all(self._sql["find_by_text"], params | {"after": after})
+            for row in page:
+                payload = _spelled_json(row["payload"])
+                if not (row["is_labelled"] or event_says(row["kind"], payload, text)):
+                    continue
+                if not row["kind"].startswith(RESERVED_PREFIX):
+                    positions.add(row["position"])
+                elif "memory_id" in payload:
+                    memory_ids.add(payload["memory_id"])
+            if len(page) < _PAGE_EVENTS:
+                return Selection(frozenset(memory_ids), frozenset(positions))
+            after = page[-1]["position"]
 
     async def list_items(self, db: SqlExecutor, external_id: str, selection: Selection) -> list[ErasureItem]:
         """What a selection stands for, in order of position."""
@@ -104,19 +133,37 @@ class ErasureRepository:
         params = {"external_id": external_id, "memory_ids": memory_ids, "with_cache": with_cache}
         return [ErasureFinding.model_validate(row) for row in await db.fetch_all(self._sql["find_left_over"], params)]
 
+    async def was_updated_since(self, db: SqlExecutor, receipt: ErasureReceipt) -> bool:
+        """Whether any memory of the tenant was updated after the receipt was made."""
+        params = {"external_id": receipt.external_id, "receipt_id": str(receipt.receipt_id)}
+        row = await db.fetch_one(self._sql["was_updated_since"], params)
+        return row is not None and bool(row["was_updated"])
+
     async def find_text(self, db: SqlExecutor, external_id: str, text: str) -> list[ErasureFinding]:
         """Where `text` stands, in every place that can hold memory text; each place is named once."""
-        findings: list[ErasureFinding] = []
+        counts: dict[Place, int] = {}
         for table, places in scanned_places().items():
-            rows = await db.fetch_all(
-                _scan(table, places), {"external_id": external_id, "text": text, "json_text": json_spelling(text)}
-            )
-            findings += [
-                ErasureFinding(place=f"{table}.{name}", key="", problem=f"{rows[0][name]} rows hold the text")
-                for name in (place.column for place in places)
-                if rows[0][name]
-            ]
-        return findings
+            plain = [place for place in places if not place.is_json]
+            row = await db.fetch_one(_scan(table, plain), {"external_id": external_id, "text": text})
+            assert row is not None
+            counts |= {place: row[place.column] for place in plain}
+            for place in places:
+                if place.is_json:
+                    counts[place] = await self._count_json(db, external_id, place, text)
+        return [
+            ErasureFinding(place=f"{place.table}.{place.column}", key="", problem=f"{rows} rows hold the text")
+            for place, rows in counts.items()
+            if rows
+        ]
+
+    async def _count_json(self, db: SqlExecutor, external_id: str, place: Place, text: str) -> int:
+        """How many rows say `text` in a column of JSON, among those that spell it."""
+        rows = await db.fetch_all(
+            _json_candidates(place), {"external_id": external_id, "json_text": json_spelling(text)}
+        )
+        if place.column == "metadata":
+            return sum(metadata_says(_spelled_json(row["value"]), text) for row in rows)
+        return sum(event_says(row["kind"], _spelled_json(row["value"]), text) for row in rows)
 
 
 def json_spelling(text: str) -> str:
@@ -132,13 +179,34 @@ def _params(external_id: str, selection: Selection) -> dict[str, object]:
     }
 
 
-def _scan(table: str, places: tuple[Place, ...]) -> str:
+def _spelled_json(text: str) -> Any:
+    """A JSON value with its numbers as they are spelled."""
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
+def _scan(table: str, places: Sequence[Place]) -> str:
     """How many rows of a table hold a text, by column. Names come from the registry, never from outside."""
-    counts = ", ".join(
-        f"count(*) FILTER (WHERE strpos({place.column}::text, $({'json_text' if place.is_json else 'text'})p) > 0)"
-        f" AS {place.column}"
-        for place in places
+    counts = ", ".join(f"count(*) FILTER (WHERE {_holds(place)}) AS {place.column}" for place in places)
+    return f"SELECT {counts} FROM reminiscence.{table} WHERE external_id = $(external_id)p{_kept(table)}"  # noqa: S608
+
+
+def _holds(place: Place) -> str:
+    if not place.column.startswith("indexed_"):
+        return f"strpos({place.column}, $(text)p) > 0"
+    # What the rendering adds, a date in front and a line break between its parts, is nobody's text.
+    undated = rf"regexp_replace({place.column}, '^\([0-9]+ [A-Z][a-z]+ [0-9]+\) ', '')"
+    return f"strpos({undated}, $(text)p) > 0 AND strpos($(text)p, chr(10)) = 0"
+
+
+def _json_candidates(place: Place) -> str:
+    """The values of a column of JSON that spell a text, whether they say it or not."""
+    kind = "kind, " if place.table == "memory_event" else ""
+    return (
+        f"SELECT {kind}{place.column}::text AS value FROM reminiscence.{place.table}"  # noqa: S608
+        f" WHERE external_id = $(external_id)p AND strpos({place.column}::text, $(json_text)p) > 0{_kept(place.table)}"
     )
+
+
+def _kept(table: str) -> str:
     # Receipts hold ids, and the name of who erased.
-    kept = " AND kind <> 'memory.erased'" if table == "memory_event" else ""
-    return f"SELECT {counts} FROM reminiscence.{table} WHERE external_id = $(external_id)p{kept}"  # noqa: S608
+    return " AND kind <> 'memory.erased'" if table == "memory_event" else ""

@@ -153,7 +153,7 @@ class MemoryChunkRepository:
             "ended_at": ended_at,
         }
         ended = await db.fetch_all(self._sql["end_chunks"], params)
-        await db.execute(self._sql["forget_duplicates"], {"external_id": external_id, "chunk_ids": list(chunk_ids)})
+        await db.execute(self._sql["forget_duplicates"], params)
         revived = await db.fetch_all(
             self._sql["revive_duplicates"], {"external_id": external_id, "chunk_ids": list(chunk_ids)}
         )
@@ -184,7 +184,7 @@ class MemoryChunkRepository:
         await db.execute(self._sql["correct_end_dates"], params)
 
     async def count_live(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> int:
-        """How many of the memory's chunks a search sees now."""
+        """How many of the memory's chunks a search sees now, or would see if what they repeat were to end."""
         row = await db.fetch_one(self._sql["count_live"], {"external_id": external_id, "memory_id": memory_id})
         return 0 if row is None else int(row["chunks"])
 

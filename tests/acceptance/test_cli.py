@@ -4,46 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from agent_reminiscence import Config
-from agent_reminiscence.cli import ADMIN_DSN_VARIABLE, run
+from agent_reminiscence.cli import ADMIN_DSN_VARIABLE
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
+from tests.acceptance.command_line import CommandLine, command_line, program
 
 if TYPE_CHECKING:
     from agent_reminiscence.database.postgres_manager import ConnectionSettings
     from tests.conftest import TestServer
-
-
-class CommandLine:
-    """Runs commands in this process, on this test's database."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self.code = 0
-        self.out = ""
-        self.err = ""
-
-    def __call__(self, *words: str | Path) -> str:
-        """Run a command; returns what it wrote to standard output."""
-        self.code = run([str(word) for word in words])
-        self.out, self.err = self._capsys.readouterr()
-        return self.out
-
-    def json(self, *words: str | Path) -> Any:
-        """Run a command with `--json`; returns its one document."""
-        return json.loads(self(*words, "--json"))
-
-    def json_lines(self, *words: str | Path) -> list[Any]:
-        """Run a command with `--json`; returns its documents, one a line."""
-        return [json.loads(line) for line in self(*words, "--json").splitlines()]
 
 
 @pytest.fixture
@@ -51,13 +26,7 @@ def cli(
     config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> CommandLine:
     """The command line with this test's database in the environment."""
-    settings = config()
-    assert settings.postgres_dsn is not None
-    monkeypatch.setenv("REMINISCENCE_POSTGRES_DSN", settings.postgres_dsn.get_secret_value())
-    monkeypatch.setenv("REMINISCENCE_EMBEDDING_PROVIDER", settings.embedding_provider)
-    monkeypatch.setenv("REMINISCENCE_EMBEDDING_DIMENSION", str(settings.embedding_dimension))
-    monkeypatch.delenv(ADMIN_DSN_VARIABLE, raising=False)
-    return CommandLine(capsys)
+    return command_line(config(), monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -360,36 +329,22 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _program(
-    *words: str | Path, standard_input: bytes = b"", settings: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[bytes]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REMINISCENCE_")}
-    return subprocess.run(
-        [sys.executable, "-m", "agent_reminiscence.cli", *words],
-        env=environment | dict(settings or {}),
-        cwd=Path(__file__).parents[2],
-        input=standard_input,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-
-
 def test_help_names_every_command() -> None:
     """What there is can be found without a manual, on standard output."""
-    finished = _program("--help")
+    finished = program("--help")
 
     assert (finished.returncode, finished.stderr) == (0, b"")
-    for command in ("demo", "ingest", "search", "memories", "migrate", "doctor"):
-        assert command in finished.stdout.decode()
-    assert _program("--version").returncode == 0
+    commands = "archive demo doctor erase export history import ingest memories migrate rebuild search verify"
+    for command in (*commands.split(), "verify-erased"):
+        assert f" {command} " in finished.stdout.decode()
+    assert program("--version").returncode == 0
 
 
 def test_standard_input_an_embedded_server_and_doctor_work_together(folder: Path) -> None:
     """The real program in processes of its own: doctor makes the server, ingest reads a pipe, search finds it."""
     settings = {"REMINISCENCE_DATA_DIR": str(folder / "data"), "REMINISCENCE_CHUNK_PARTITIONS": "2"}
 
-    started = _program("doctor", "--start", "--json", settings=settings)
+    started = program("doctor", "--start", "--json", settings=settings)
     assert started.returncode == 0, started.stderr.decode()
     assert json.loads(started.stdout)["checks"][0] == {
         "name": "start",
@@ -399,18 +354,18 @@ def test_standard_input_an_embedded_server_and_doctor_work_together(folder: Path
     }
 
     text = "# Grüße\n\nDie Fähre fährt um sieben.\n".encode()
-    ingested = _program("ingest", "-", "--format", "md", "--external-id", "a", standard_input=text, settings=settings)
+    ingested = program("ingest", "-", "--format", "md", "--external-id", "a", standard_input=text, settings=settings)
     assert (ingested.returncode, ingested.stderr) == (0, b"")
     assert b"1 memory added" in ingested.stdout
 
-    found = _program("search", "wann fährt die Fähre", "--external-id", "a", "--json", settings=settings)
+    found = program("search", "wann fährt die Fähre", "--external-id", "a", "--json", settings=settings)
     assert (found.returncode, found.stderr) == (0, b"")
     assert json.loads(found.stdout)["hits"][0]["title"] == "Grüße"
 
 
 def test_an_error_of_the_program_is_one_line_without_traceback() -> None:
     """What a user sees of an error is the error."""
-    finished = _program("memories", "--external-id", "a", settings={"REMINISCENCE_POSTGRES_DSN": "oracle://x"})
+    finished = program("memories", "--external-id", "a", settings={"REMINISCENCE_POSTGRES_DSN": "oracle://x"})
 
     assert (finished.returncode, finished.stdout) == (2, b"")
     assert finished.stderr.decode().count("\n") == 1

@@ -1,0 +1,107 @@
+"""The command line, `agent-reminiscence`.
+
+Standard output carries results only: text for people, or with `--json` one JSON document (`ingest`: one a line).
+Progress, questions and errors go to standard error. Exit codes: 0, all is well; 1, something was found wrong or a
+store failed; 2, the call itself was wrong; 130, interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
+from typing import IO
+
+from cyclopts import App, CycloptsError
+
+from agent_reminiscence.cli import demo, erasure, ingest, recall, servers, transfer, upkeep
+from agent_reminiscence.cli.parameters import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, EXIT_WRONG
+from agent_reminiscence.cli.servers import ADMIN_DSN_VARIABLE
+from agent_reminiscence.cli.terminal import complain
+from agent_reminiscence.exceptions import ReminiscenceError, UsageError
+
+__all__ = ["ADMIN_DSN_VARIABLE", "main", "run"]
+
+
+def _version() -> str:
+    try:
+        return installed_version("agent-reminiscence")
+    except PackageNotFoundError:
+        return "unknown: runs from its source folder"
+
+
+_app = App(
+    name="agent-reminiscence",
+    help="Memory for AI agents that can be trusted: three tiers over an append-only ledger.",
+    version=_version,
+    help_format="markdown",
+    exit_on_error=False,
+    print_error=False,
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+)
+for _command in (
+    demo.demo,
+    ingest.ingest,
+    recall.search,
+    recall.memories,
+    recall.history,
+    recall.archive,
+    upkeep.verify,
+    upkeep.rebuild,
+    erasure.erase,
+    erasure.verify_erased,
+    transfer.export,
+    servers.migrate,
+    servers.doctor,
+):
+    _app.command(_command)
+_app.command(transfer.import_, name="import")
+
+
+def run(tokens: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        tokens: The words after the program's name; None takes them from `sys.argv`.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        result = _app(sys.argv[1:] if tokens is None else list(tokens))
+    except CycloptsError as error:
+        complain(f"agent-reminiscence: {' '.join(str(error).split())} (--help lists what there is)")
+        return EXIT_USAGE
+    except UsageError as error:
+        complain(f"agent-reminiscence: {error}")
+        return EXIT_USAGE
+    except ReminiscenceError as error:
+        complain(f"agent-reminiscence: {error}")
+        return EXIT_WRONG
+    return result if isinstance(result, int) else EXIT_OK
+
+
+def main() -> int:
+    """The entry point `agent-reminiscence`: one command of `sys.argv`; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        _replace_what_cannot_be_encoded(stream)
+    try:
+        code = run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        complain("agent-reminiscence: interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has enough of it; nothing may be flushed into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_WRONG
+    return code
+
+
+def _replace_what_cannot_be_encoded(stream: IO[str]) -> None:
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="replace")

@@ -1,0 +1,268 @@
+"""`erase` and `verify-erased`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated
+
+from cyclopts import Parameter
+from pydantic import ValidationError
+from rich.console import Console
+
+from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, Actor, AsJson, Place, Tenant, opened
+from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
+from agent_reminiscence.domain.erasure import ErasureCheck, ErasureItem, ErasurePreview, ErasureReceipt
+from agent_reminiscence.exceptions import InvalidInputError
+
+_STANDARD_INPUT = "-"
+_YES = "yes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target:
+    """What is to be erased, and of whom."""
+
+    external_id: str
+    memory_id: str | None
+    conversation_id: str | None
+    text: str | None
+
+    async def preview(self, place: Place) -> ErasurePreview:
+        async with opened(place) as memory:
+            return await memory.admin.erase(
+                self.external_id,
+                memory_id=self.memory_id,
+                conversation_id=self.conversation_id,
+                text=self.text,
+                dry_run=True,
+            )
+
+    async def erase(self, place: Place, actor: str | None) -> ErasureReceipt:
+        async with opened(place) as memory:
+            return await memory.admin.erase(
+                self.external_id,
+                memory_id=self.memory_id,
+                conversation_id=self.conversation_id,
+                text=self.text,
+                actor=actor,
+            )
+
+
+def erase(
+    *,
+    external_id: Tenant,
+    memory_id: Annotated[str | None, Parameter(help="This memory, with all its versions.")] = None,
+    conversation_id: Annotated[
+        str | None, Parameter(help="Every memory that this conversation made or changed, and its events.")
+    ] = None,
+    text: Annotated[
+        str | None,
+        Parameter(
+            help="Whatever ever contained this text, exactly as it is spelled. Other users of this machine can see it"
+            " in the list of processes; with - it is read from standard input.",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    everything: Annotated[bool, Parameter(name="--all", negative="", help="All that this external id has.")] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Only say what would be erased.")] = False,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="Do not ask.")] = False,
+    receipt: Annotated[
+        Path | None, Parameter(help="Write the receipt, as JSON, to this file, which must not exist yet.")
+    ] = None,
+    actor: Actor = None,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Erase a memory, a conversation, whatever contains a text, or all that an external id has; for ever.
+
+    Shows first what it would reach and asks, unless --yes is given. Prints the receipt, which holds none of the text.
+    """
+    _check_choice(memory_id, conversation_id, text, everything=everything)
+    if dry_run and receipt is not None:
+        raise InvalidInputError("--dry-run erases nothing, so there is no receipt; leave --receipt out")
+    if receipt is not None:
+        _refuse_existing(receipt)
+    # A text from standard input leaves nothing there to answer with.
+    can_ask = sys.stdin.isatty() and sys.stderr.isatty() and text != _STANDARD_INPUT
+    if not (dry_run or yes or can_ask):
+        raise InvalidInputError(
+            "erase asks before it erases, and nobody can answer here: --yes erases without asking, --dry-run shows what"
+            " would be reached"
+        )
+    target = _Target(
+        external_id=external_id, memory_id=memory_id, conversation_id=conversation_id, text=_text_or_input(text)
+    )
+    if dry_run:
+        _report_preview(asyncio.run(target.preview(place)), as_json=as_json)
+        return EXIT_OK
+    # Outside the event loop, which would take note of Ctrl-C only after the answer.
+    if not (yes or _agreed(asyncio.run(target.preview(place)))):
+        complain("Nothing was erased.")
+        return EXIT_WRONG
+    with _new_file(receipt) as file:
+        erased = asyncio.run(target.erase(place, actor))
+        is_kept = _keep(erased, file)
+    _report_receipt(erased, receipt if is_kept else None, as_json=as_json)
+    return EXIT_OK if is_kept or receipt is None else EXIT_WRONG
+
+
+def verify_erased(
+    receipt: Annotated[Path, Parameter(help="The file that `erase --receipt` wrote.")],
+    *,
+    text: Annotated[
+        str | None,
+        Parameter(
+            help="Also look for this text, which the receipt does not hold; with - it is read from standard input.",
+            allow_leading_hyphen=True,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Look again, in every place that can hold memory text, for what a receipt says is gone.
+
+    Exits with 1 when anything is found.
+    """
+    claimed = _read_receipt(receipt)
+    wanted = _text_or_input(text)
+
+    async def look() -> ErasureCheck:
+        async with opened(place) as memory:
+            return await memory.admin.verify_erased(claimed, text=wanted)
+
+    check = asyncio.run(look())
+    if as_json:
+        write_json({"ok": check.ok, **check.model_dump(mode="json")})
+    else:
+        out = console()
+        for finding in check.findings:
+            key = f" {finding.key}" if finding.key else ""
+            say(out, f"{finding.place}{key}: {finding.problem}", style="bold red")
+        found = count(len(check.findings), "thing", "things") if check.findings else "nothing"
+        also = "" if wanted is None else " and the text"
+        say(out, f"Looked for receipt {check.receipt_id}{also} in {len(check.places)} places: {found} found.")
+    return EXIT_OK if check.ok else EXIT_WRONG
+
+
+def _check_choice(memory_id: str | None, conversation_id: str | None, text: str | None, *, everything: bool) -> None:
+    chosen = sum(value is not None for value in (memory_id, conversation_id, text)) + everything
+    if chosen != 1:
+        raise InvalidInputError(
+            f"erase takes one of --memory-id, --conversation-id, --text and --all, and got {chosen or 'none'}"
+        )
+
+
+def _text_or_input(text: str | None) -> str | None:
+    """`text`, or standard input without the end of its last line."""
+    if text != _STANDARD_INPUT:
+        return text
+    try:
+        given = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InvalidInputError("standard input is not UTF-8 text") from None
+    return given.removesuffix("\n").removesuffix("\r")
+
+
+def _agreed(preview: ErasurePreview) -> bool:
+    """Show what would be erased and ask; both on standard error, which is not the result."""
+    if not preview.items:
+        complain(f"{preview.external_id!r} has nothing like that.")
+        return False
+    _show_preview(Console(stderr=True, highlight=False, markup=False, emoji=False), preview)
+    sys.stderr.write(f"Erase {count(preview.events, 'event', 'events')} for ever? Type {_YES}: ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip() == _YES
+
+
+def _report_preview(preview: ErasurePreview, *, as_json: bool) -> None:
+    if as_json:
+        write_json({"events": preview.events, **preview.model_dump(mode="json")})
+    else:
+        _show_preview(console(), preview)
+
+
+def _show_preview(out: Console, preview: ErasurePreview) -> None:
+    for item in preview.items:
+        say(out, _item_line(item), indent=2)
+    things = count(len(preview.items), "memory or event", "memories and events")
+    say(out, f"{preview.external_id!r}: {things} would be erased, {preview.events:,} events of the ledger emptied.")
+
+
+def _item_line(item: ErasureItem) -> str:
+    if item.memory_id is None:
+        return f"event {item.position}  {item.kind}"
+    title = one_line(item.title) if item.title is not None else "(title unknown)"
+    return f"{item.memory_id}  {title}  ({count(item.events, 'event', 'events')})"
+
+
+def _report_receipt(receipt: ErasureReceipt, path: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        write_json(receipt.model_dump(mode="json"))
+        return
+    out = console()
+    say(
+        out,
+        f"Erased {count(len(receipt.events), 'event', 'events')} and"
+        f" {count(len(receipt.memory_ids), 'memory', 'memories')} of {receipt.external_id!r}.",
+    )
+    say(out, f"Receipt {receipt.receipt_id}, SHA-256 {receipt.sha256}", style="dim")
+    if path is None:
+        say(out, "The ledger keeps it; --receipt FILE or --json hand it out, to check by it later.", style="dim")
+    else:
+        say(out, f"Check it at any time: agent-reminiscence verify-erased {shlex.quote(str(path))}", style="dim")
+
+
+# The receipt's file ---------------------------------------------------------------------------------
+
+
+def _refuse_existing(path: Path) -> None:
+    if os.path.lexists(path):
+        raise InvalidInputError(f"{path} exists; a receipt is kept in a file of its own")
+
+
+@contextmanager
+def _new_file(path: Path | None) -> Iterator[IO[str] | None]:
+    """A new file that only its owner may read, made before anything is erased; gone again when the block raises."""
+    if path is None:
+        yield None
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be written: {error.strerror}; nothing was erased") from error
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _keep(receipt: ErasureReceipt, file: IO[str] | None) -> bool:
+    """Write the receipt; returns whether it is there. What was erased stays erased, whatever the disk says."""
+    if file is None:
+        return False
+    try:
+        file.write(receipt.model_dump_json(indent=2) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    except OSError as error:
+        complain(f"agent-reminiscence: erased, but {file.name} could not be written ({error.strerror})")
+        return False
+    return True
+
+
+def _read_receipt(path: Path) -> ErasureReceipt:
+    try:
+        return ErasureReceipt.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be read: {error.strerror}") from error
+    except ValidationError:
+        raise InvalidInputError(f"{path} is no receipt of an erasure; name the file that --receipt wrote") from None

@@ -1,0 +1,193 @@
+"""`ingest`."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, Place, Tenant
+from agent_reminiscence.cli.terminal import complain, console, count, progress, say, write_json
+from agent_reminiscence.exceptions import IdempotencyConflictError, InvalidInputError
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.ingest import (
+    STANDARD_INPUT,
+    Format,
+    ImportedMemory,
+    Refusal,
+    SourceFile,
+    find_sources,
+    read_memories,
+)
+
+
+def ingest(
+    paths: Annotated[list[Path], Parameter(help="Files and folders; - is standard input.", allow_leading_hyphen=True)],
+    /,
+    *,
+    external_id: Tenant,
+    file_format: Annotated[
+        Literal["txt", "md", "json", "jsonl"] | None,
+        Parameter(name="--format", help="Read every file as this; needed for standard input."),
+    ] = None,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Remember documents (.txt, .md) and chats (.json, .jsonl).
+
+    A document is one memory, a chat one per conversation. All files are checked before the first is written; one with
+    a fault is left out as a whole and named at the end, and the exit code is 1. What was imported before is not
+    imported again, wherever it lies now.
+    """
+    tenant = validation.external_id(external_id)
+    config = place.config()
+    report = _IngestReport()
+    with _sources(paths, file_format) as sources:
+        # Outside the event loop, which would take note of Ctrl-C only when it is over.
+        good = _check_sources(sources, report)
+        if good:
+            asyncio.run(_remember(config, tenant, good, report, as_json=as_json))
+    _report_ingest(report, tenant, as_json=as_json)
+    return EXIT_WRONG if report.refusals else EXIT_OK
+
+
+@contextmanager
+def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list[SourceFile | Refusal]]:
+    """The sources of `paths`; standard input is put into a temporary file, because every source is read twice."""
+    with tempfile.NamedTemporaryFile(prefix="reminiscence-") as copy:
+        sources: list[SourceFile | Refusal] = []
+        for path in paths:
+            if str(path) != "-":
+                sources.extend(find_sources([path], file_format=file_format))
+                continue
+            if file_format is None:
+                raise InvalidInputError("standard input has no ending: --format says how to read it")
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+            sources.append(SourceFile(Path(copy.name), STANDARD_INPUT, file_format, STANDARD_INPUT, None))
+        yield sources
+
+
+@dataclass(slots=True)
+class _IngestReport:
+    """What became of the sources."""
+
+    added: int = 0
+    unchanged: int = 0
+    empty_files: int = 0
+    silent_messages: int = 0
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def refuse(self, name: str, error: InvalidInputError | OSError) -> None:
+        reason = error.strerror if isinstance(error, OSError) else None
+        self.refusals.append(Refusal(name, reason or str(error)))
+
+
+def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestReport) -> dict[SourceFile, int]:
+    """The sources without fault, in order, with the number of characters that they hold."""
+    good: dict[SourceFile, int] = {}
+    with progress("Checking", len(sources)) as advance:
+        for source in sources:
+            if isinstance(source, Refusal):
+                report.refusals.append(source)
+                continue
+            try:
+                characters = sum(len(item.content) for item in read_memories(source))
+            except (InvalidInputError, OSError) as error:
+                report.refuse(source.name, error)
+            else:
+                report.empty_files += characters == 0
+                if characters:
+                    good[source] = characters
+            advance(1)
+    return good
+
+
+async def _remember(
+    config: Config, tenant: str, sources: Mapping[SourceFile, int], report: _IngestReport, *, as_json: bool
+) -> None:
+    with progress("Remembering", sum(sources.values())) as advance:
+        async with AgentMem(config) as memory:
+            head = await memory.ledger.head(tenant)
+            for source in sources:
+                try:
+                    for item in read_memories(source):
+                        written = await _import(memory, tenant, item, head)
+                        report.added += written is not None
+                        report.unchanged += written is None
+                        report.silent_messages += item.silent_messages
+                        if as_json:
+                            write_json(_imported(source, item, written))
+                        advance(len(item.content))
+                except (InvalidInputError, OSError) as error:
+                    # The file was right a moment ago, so somebody has changed it since.
+                    report.refuse(source.name, error)
+
+
+async def _import(memory: AgentMem, external_id: str, item: ImportedMemory, head: int) -> str | None:
+    """Remember `item`; returns the memory's id, or None where it had been imported before this run began."""
+    try:
+        written = await memory.create_active_memory(
+            external_id,
+            item.title,
+            item.content,
+            metadata=item.metadata,
+            occurred_at=item.occurred_at,
+            conversation_id=item.conversation_id,
+            source="import",
+            idempotency_key=item.idempotency_key,
+        )
+    except IdempotencyConflictError:
+        # The key is made of the words, so they are there; only the file's name or date was another.
+        return None
+    assert written.write is not None
+    return str(written.id) if written.write.position > head else None
+
+
+def _imported(source: SourceFile, item: ImportedMemory, memory_id: str | None) -> dict[str, Any]:
+    return {
+        "file": source.name,
+        "title": item.title,
+        "conversation_id": item.conversation_id,
+        "occurred_at": item.occurred_at,
+        "memory_id": memory_id,
+        "status": "unchanged" if memory_id is None else "added",
+    }
+
+
+def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None:
+    refusals = report.refusals
+    if as_json:
+        for refusal in refusals:
+            write_json({"file": refusal.name, "status": "refused", "reason": refusal.reason})
+        write_json(
+            {
+                "added": report.added,
+                "unchanged": report.unchanged,
+                "empty_files": report.empty_files,
+                "messages_without_text": report.silent_messages,
+                "refused": len(refusals),
+            }
+        )
+    else:
+        out = console()
+        say(out, f"{count(report.added, 'memory', 'memories')} added to {tenant!r}.")
+        if report.unchanged:
+            say(out, f"{count(report.unchanged, 'memory was', 'memories were')} there already and left unchanged.")
+        if report.empty_files:
+            say(out, f"{count(report.empty_files, 'file is', 'files are')} empty.")
+        if silent := report.silent_messages:
+            say(out, f"{count(silent, 'message without text was', 'messages without text were')} left out.")
+    if refusals:
+        complain(f"{count(len(refusals), 'file was', 'files were')} not imported:")
+        for refusal in refusals:
+            complain(f"  {refusal.name}: {refusal.reason}")

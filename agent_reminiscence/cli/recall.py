@@ -1,0 +1,202 @@
+"""`search`, `memories`, `history` and `archive`."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from agent_reminiscence import ActiveMemory, RetrievalResult, SearchHit
+from agent_reminiscence.cli.parameters import (
+    EXIT_OK,
+    HERE,
+    Actor,
+    AsJson,
+    AsOf,
+    KnownAt,
+    Place,
+    Tenant,
+    moment,
+    opened,
+)
+from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
+from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
+
+
+def search(
+    query: str,
+    *,
+    external_id: Tenant,
+    limit: Annotated[int | None, Parameter(help="At most so many hits; the setting's default is 10.")] = None,
+    tier: Annotated[
+        list[Literal["active", "shortterm", "longterm"]] | None,
+        Parameter(negative="", help="Only this tier; may be given several times."),
+    ] = None,
+    token_budget: Annotated[int | None, Parameter(help="At most so many tokens of text.")] = None,
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
+    min_confidence: Annotated[float | None, Parameter(help="Only chunks of at least this confidence, 0 to 1.")] = None,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Find what answers a question, best first, with its sources."""
+    as_of_time, known_at_time = moment("--as-of", as_of), moment("--known-at", known_at)
+
+    async def retrieve() -> RetrievalResult:
+        async with opened(place) as memory:
+            return await memory.retrieve_memories(
+                external_id,
+                query,
+                limit=limit,
+                tiers=tier,
+                token_budget=token_budget,
+                min_confidence=min_confidence,
+                as_of=as_of_time,
+                known_at=known_at_time,
+            )
+
+    result = asyncio.run(retrieve())
+    if as_json:
+        write_json(result.model_dump(mode="json"))
+        return EXIT_OK
+    _show_hits(console(), result)
+    return EXIT_OK
+
+
+def _show_hits(out: Console, result: RetrievalResult) -> None:
+    if not result.hits:
+        say(out, "Nothing found.")
+    for number, hit in enumerate(result.hits, start=1):
+        say(out, f"[{number}] {source_line(hit)}", style="bold")
+        say(out, hit.content.strip(), indent=4)
+    for omission in result.omitted:
+        say(out, f"Left out: {omission.count} ({omission.reason})", style="dim")
+
+
+def source_line(hit: SearchHit) -> str:
+    """Where a hit is from: title, speaker, when it was true, tier, source and score."""
+    until = "" if hit.end_date is None else f" to {hit.end_date:%Y-%m-%d}"
+    said = f", {hit.speaker}" if hit.speaker else ""
+    return (
+        f"{one_line(hit.title)}{said}, {hit.start_date:%Y-%m-%d}{until}"
+        f" ({hit.tier}, source {hit.source}, score {hit.score:.2f})"
+    )
+
+
+def memories(
+    *,
+    external_id: Tenant,
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """List the active memories, oldest first; with --as-of or --known-at, as they were."""
+    as_of_time, known_at_time = moment("--as-of", as_of), moment("--known-at", known_at)
+
+    async def read() -> list[ActiveMemory]:
+        async with opened(place) as memory:
+            if as_of_time is None and known_at_time is None:
+                return await memory.get_active_memories(external_id)
+            return await memory.admin.active_memories(external_id, as_of=as_of_time, known_at=known_at_time)
+
+    found = asyncio.run(read())
+    if as_json:
+        write_json([one.model_dump(mode="json") for one in found])
+        return EXIT_OK
+    out = console()
+    if not found:
+        say(out, "No active memories.")
+    for one in found:
+        say(out, f"{one.id}  {one.occurred_at:%Y-%m-%d}  {one_line(one.title)}", style="bold")
+        done = one.consolidated_version
+        state = f"version {done} consolidated" if done else "not consolidated"
+        say(out, f"version {one.version}, {len(one.content):,} characters, {state}", indent=4, style="dim")
+    return EXIT_OK
+
+
+def history(memory_id: str, *, external_id: Tenant, as_json: AsJson = False, place: Place = HERE) -> int:
+    """Show every version of a memory, oldest first: when it was true, when recorded, by whom, what became of it."""
+
+    async def read() -> MemoryHistory:
+        async with opened(place) as memory:
+            return await memory.admin.history(external_id, memory_id)
+
+    found = asyncio.run(read())
+    if as_json:
+        write_json(found.model_dump(mode="json"))
+        return EXIT_OK
+    out = console()
+    for version in found.versions:
+        _show_version(out, version)
+    if found.archived_at is not None:
+        say(out, f"archived {_time(found.archived_at)}", style="bold")
+    return EXIT_OK
+
+
+def _show_version(out: Console, version: MemoryVersion) -> None:
+    said_by = f", by {version.actor}" if version.actor else ""
+    said_in = f", in conversation {version.conversation_id}" if version.conversation_id else ""
+    say(out, f"version {version.version}  {one_line(version.title)}", style="bold")
+    say(
+        out,
+        f"true from {_time(version.occurred_at)}, recorded {_time(version.recorded_at)} at position"
+        f" {version.position} (source {version.source}{said_by}{said_in})",
+        indent=4,
+        style="dim",
+    )
+    say(out, version.content.strip(), indent=4)
+    new = sum(chunk.new for chunk in version.chunks)
+    say(
+        out,
+        f"{count(len(version.chunks), 'chunk', 'chunks')}: {new} new, {len(version.chunks) - new} kept,"
+        f" {version.chunks_ended} ended",
+        indent=4,
+        style="dim",
+    )
+    for derivation in version.derived:
+        say(out, _derivation_line(derivation), indent=4, style="dim")
+
+
+def _derivation_line(derivation: Derivation) -> str:
+    chunks = count(len(derivation.chunk_ids), "chunk", "chunks")
+    repeated = f", {len(derivation.duplicates)} of them ended as duplicates" if derivation.duplicates else ""
+    deed = derivation.kind.removeprefix("memory.")
+    return f"{deed} {_time(derivation.recorded_at)} at position {derivation.position}: {chunks}{repeated}"
+
+
+def _time(moment_: datetime) -> str:
+    return f"{moment_.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def archive(
+    memory_id: str,
+    *,
+    external_id: Tenant,
+    end_chunks: Annotated[
+        bool, Parameter(negative="", help="What it says is no longer true: only searches of earlier times find it.")
+    ] = False,
+    occurred_at: Annotated[str | None, Parameter(help="When that was in the world; without it, now.")] = None,
+    actor: Actor = None,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Finish an active memory: it leaves the list and takes no update, and what it says stays searchable."""
+    occurred_at_time = moment("--occurred-at", occurred_at)
+
+    async def write() -> ActiveMemory:
+        async with opened(place) as memory:
+            return await memory.admin.archive(
+                external_id, memory_id, end_chunks=end_chunks, occurred_at=occurred_at_time, actor=actor
+            )
+
+    archived = asyncio.run(write())
+    if as_json:
+        write_json(archived.model_dump(mode="json"))
+        return EXIT_OK
+    fate = "ended" if end_chunks else "stay searchable"
+    say(console(), f"{one_line(archived.title)!r} is archived at version {archived.version}; its chunks {fate}.")
+    return EXIT_OK

@@ -1,0 +1,158 @@
+"""`migrate` and `doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from agent_reminiscence import Config
+from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, Place, opened
+from agent_reminiscence.cli.terminal import console, count, say, write_json
+from agent_reminiscence.database import schema
+from agent_reminiscence.database.postgres_manager import ConnectionSettings
+from agent_reminiscence.database.schema import SchemaParameters
+from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.doctor import Diagnosis, diagnose
+from agent_reminiscence.services.embedders import create_embedder
+
+ADMIN_DSN_VARIABLE = "AGENT_REMINISCENCE_ADMIN_DSN"
+"""Outside the prefix `REMINISCENCE_`, whose variables are settings of the library: an administrator's DSN is none."""
+
+
+def migrate(
+    *,
+    login: Annotated[str, Parameter(help="The role that the application connects as; it must exist.")],
+    admin_dsn: Annotated[
+        str | None,
+        Parameter(
+            help="DSN of an administrator of the database, who may create roles and extensions; better given as"
+            f" {ADMIN_DSN_VARIABLE}, which the list of processes does not show."
+        ),
+    ] = None,
+    print_sql: Annotated[
+        bool,
+        Parameter(negative="", help="Connect nowhere; print what an administrator of a new database runs in psql."),
+    ] = False,
+    chunk_partitions: Annotated[int | None, Parameter(help="Hash partitions of each table, for a new schema.")] = None,
+    embedding_provider: Annotated[Literal["wordllama", "hash"] | None, Parameter(help="Who makes the vectors.")] = None,
+    embedding_model: Annotated[
+        str | None, Parameter(help="The model's name; for an embedder of your own, its `model_name`.")
+    ] = None,
+    embedding_dimension: Annotated[
+        int | None, Parameter(help="Length of a vector; for an embedder of your own, its `dimension`.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Make the schema on a server of your own, or bring it up to date.
+
+    Partitions and embeddings are fixed when the schema is made and are not looked at later. A model and a dimension
+    given together are taken as they are, so that they may be those of an embedder of your own.
+    """
+    validation.identifier("--login", login)
+    parameters = _schema_parameters(chunk_partitions, embedding_provider, embedding_model, embedding_dimension)
+    if print_sql:
+        script = schema.installation_script(login, parameters)
+        if as_json:
+            write_json({"sql": script})
+        else:
+            sys.stdout.write(script)
+        return EXIT_OK
+    dsn = admin_dsn or os.environ.get(ADMIN_DSN_VARIABLE)
+    if not dsn:
+        raise InvalidInputError(
+            f"migrate needs the DSN of an administrator: --admin-dsn or {ADMIN_DSN_VARIABLE}; or --print-sql"
+        )
+    settings = ConnectionSettings.from_dsn(_checked_dsn(dsn))
+    applied = asyncio.run(schema.migrate(settings, login=login, parameters=parameters))
+    names = [f"{migration.version:04d}_{migration.name}" for migration in applied]
+    if as_json:
+        write_json({"database": settings.database, "applied": names})
+    else:
+        done = f"applied {', '.join(names)}" if names else "is up to date"
+        say(console(), f"Database {settings.database!r}: {done}; the login {login!r} may use it.")
+    return EXIT_OK
+
+
+def _checked_dsn(dsn: str) -> str:
+    try:
+        parts = urlsplit(dsn)
+    except ValueError:
+        # Without the parser's reason, which repeats the DSN.
+        raise InvalidInputError("the DSN cannot be read; special characters in it are written as %xx") from None
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise InvalidInputError("the DSN must begin with postgresql://")
+    return dsn
+
+
+def _schema_parameters(
+    chunk_partitions: int | None, provider: str | None, model: str | None, dimension: int | None
+) -> SchemaParameters:
+    given = {
+        "chunk_partitions": chunk_partitions,
+        "embedding_provider": provider,
+        "embedding_model": model,
+        "embedding_dimension": dimension,
+    }
+    config = Config(**{name: value for name, value in given.items() if value is not None})
+    if model is not None and dimension is not None and provider is None:
+        return SchemaParameters(config.chunk_partitions, dimension, model)
+    embedder = create_embedder(config.embedding_provider, config.embedding_model, config.embedding_dimension)
+    return SchemaParameters(config.chunk_partitions, embedder.dimension, embedder.model_name)
+
+
+# doctor -------------------------------------------------------------------------------------------
+
+
+def doctor(
+    *,
+    start: Annotated[
+        bool, Parameter(negative="", help="First open the memory, which makes the embedded server where there is none.")
+    ] = False,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Say what is installed, reachable and mismatched, and what to do about it.
+
+    Creates and changes nothing without --start. Exits with 1 when something is wrong.
+    """
+
+    async def look() -> Diagnosis:
+        first = Diagnosis()
+        if start:
+            try:
+                async with opened(place):
+                    first.add("start", "ok", "the memory opens")
+            except ReminiscenceError as error:
+                first.add("start", "problem", str(error))
+        found = await diagnose(place.config)
+        found.checks[:0] = first.checks
+        return found
+
+    diagnosis = asyncio.run(look())
+    if as_json:
+        checks = [
+            {"name": check.name, "status": check.status, "detail": check.detail, "remedy": check.remedy}
+            for check in diagnosis.checks
+        ]
+        write_json({"ok": diagnosis.is_healthy, "checks": checks})
+    else:
+        _show_diagnosis(console(), diagnosis)
+    return EXIT_OK if diagnosis.is_healthy else EXIT_WRONG
+
+
+def _show_diagnosis(out: Console, diagnosis: Diagnosis) -> None:
+    styles = {"ok": "", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
+    for check in diagnosis.checks:
+        say(out, f"{check.status:<8} {check.name}: {check.detail}", style=styles[check.status])
+        if check.remedy:
+            say(out, f"→ {check.remedy}", indent=9)
+    problems = sum(check.status == "problem" for check in diagnosis.checks)
+    say(out, "")
+    say(out, f"{count(problems, 'problem', 'problems')} found." if problems else "Nothing is wrong.")

@@ -1,0 +1,77 @@
+"""What commands print: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.text import Text
+
+
+def console() -> Console:
+    """Standard output, for text that is printed as it is."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def say(out: Console, text: str, *, indent: int = 0, style: str = "") -> None:
+    """Print `text` as it is, wrapped within its indentation where somebody reads it at a terminal."""
+    margin = " " * indent
+    for line in printable(text).split("\n"):
+        rows = (
+            textwrap.wrap(line, out.width, initial_indent=margin, subsequent_indent=margin) if out.is_terminal else []
+        )
+        for row in rows or [f"{margin}{line}".rstrip()]:
+            out.print(Text(row, style=style), soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """`text` without control characters: remembered words could otherwise command the terminal."""
+    return "".join(character if character.isprintable() or character in "\n\t" else "\ufffd" for character in text)
+
+
+def one_line(text: str) -> str:
+    """`text` with all white space in it as single spaces."""
+    return " ".join(text.split())
+
+
+def count(number: int, one: str, many: str) -> str:
+    """`number` with the right form of its noun."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def write_json(document: Any) -> None:
+    """One JSON document on a line of standard output."""
+    # Escaped to ASCII: whole in any encoding, and nothing in it commands a terminal.
+    sys.stdout.write(json.dumps(document, default=str) + "\n")
+
+
+def complain(message: str) -> None:
+    """A line on standard error."""
+    sys.stderr.write(printable(message) + "\n")
+
+
+@contextmanager
+def progress(description: str, total: int) -> Iterator[Callable[[float], None]]:
+    """A progress bar on standard error while it is a terminal; gives the function that moves it forward."""
+    with _progress() as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda amount: bar.advance(task, amount)
+
+
+@contextmanager
+def progress_of_stages() -> Iterator[Callable[[str, float, float], None]]:
+    """A progress bar as `progress` shows it; gives a function that is told what is done, how much and of how much."""
+    with _progress() as bar:
+        task = bar.add_task("", total=None)
+        yield lambda stage, done, total: bar.update(task, description=stage, completed=done, total=total)
+
+
+def _progress() -> Progress:
+    screen = Console(stderr=True)
+    return Progress(console=screen, disable=not screen.is_terminal, transient=True)

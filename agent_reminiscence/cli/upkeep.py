@@ -1,0 +1,121 @@
+"""`verify` and `rebuild`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, OptionalTenant, Place, opened
+from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
+from agent_reminiscence.domain.audit import AuditReport, Drift, LedgerFault, Progress, StreamReport
+
+# A table that was emptied has as many differences as it had rows; JSON has them all.
+_SHOWN_DIFFERENCES = 20
+
+
+def verify(
+    *,
+    external_id: OptionalTenant = None,
+    repair: Annotated[bool, Parameter(negative="", help="Rebuild what is not as the ledger says.")] = False,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Replay the ledger, and compare what it gives with what is stored, row by row.
+
+    The ledger itself is held against its digests first. Nobody has to wait meanwhile. Exits with 1 when anything was
+    found, also where --repair has mended it.
+    """
+
+    async def look() -> AuditReport:
+        with _shown_progress("Verifying") as progress:
+            async with opened(place) as memory:
+                return await memory.admin.verify(external_id, repair=repair, progress=progress)
+
+    report = asyncio.run(look())
+    _show(report, as_json=as_json)
+    return EXIT_WRONG if any(stream.faults or stream.drift for stream in report.streams) else EXIT_OK
+
+
+def rebuild(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: Place = HERE) -> int:
+    """Make the tiers what a replay of the ledger gives, and fill in missing vectors.
+
+    Searches see the old rows until all is in place. Exits with 1 when the ledger is not as it was written: then
+    nothing is rebuilt from it.
+    """
+
+    async def work() -> AuditReport:
+        with _shown_progress("Rebuilding") as progress:
+            async with opened(place) as memory:
+                return await memory.admin.rebuild(external_id, progress=progress)
+
+    report = asyncio.run(work())
+    _show(report, as_json=as_json)
+    return EXIT_OK if report.ok else EXIT_WRONG
+
+
+@contextmanager
+def _shown_progress(verb: str) -> Iterator[Callable[[Progress], None]]:
+    with progress_of_stages() as show:
+
+        def note(progress: Progress) -> None:
+            which = (
+                f" {progress.streams_done + 1:,} of {progress.streams_total:,}" if progress.streams_total > 1 else ""
+            )
+            show(f"{verb}{which}", progress.events_done, progress.events_total)
+
+        yield note
+
+
+def _show(report: AuditReport, *, as_json: bool) -> None:
+    if as_json:
+        streams = [{"ok": stream.ok, **stream.model_dump(mode="json")} for stream in report.streams]
+        write_json({"ok": report.ok, **report.model_dump(mode="json"), "streams": streams})
+        return
+    out = console()
+    for stream in report.streams:
+        _show_stream(out, stream)
+    wrong = sum(not stream.ok for stream in report.streams)
+    mended = sum(stream.repaired for stream in report.streams)
+    outcome = f"{wrong:,} not as written" if wrong else "all as the ledger says"
+    if mended:
+        outcome += f", {mended:,} mended"
+    say(
+        out,
+        f"{count(len(report.streams), 'stream', 'streams')}, {count(report.events, 'event', 'events')},"
+        f" {report.seconds:.1f} s: {outcome}.",
+    )
+
+
+def _show_stream(out: Console, stream: StreamReport) -> None:
+    state = "mended" if stream.repaired else "ok" if stream.ok else "WRONG"
+    rows = sum(stream.rows.values())
+    say(
+        out,
+        f"{state:<6} {stream.external_id}: {count(stream.events, 'event', 'events')}, {count(rows, 'row', 'rows')}",
+        style={"ok": "", "mended": "yellow", "WRONG": "bold red"}[state],
+    )
+    if stream.erased_events:
+        say(out, f"{count(stream.erased_events, 'event is', 'events are')} erased", indent=7, style="dim")
+    if stream.missing_vectors:
+        say(out, f"{count(stream.missing_vectors, 'chunk lacks', 'chunks lack')} vectors", indent=7, style="dim")
+    found = [*map(_fault_line, stream.faults), *map(_drift_line, stream.drift)]
+    for line in found[:_SHOWN_DIFFERENCES]:
+        say(out, line, indent=7)
+    if len(found) > _SHOWN_DIFFERENCES:
+        say(out, f"… and {len(found) - _SHOWN_DIFFERENCES:,} more, which --json lists", indent=7)
+    say(out, f"head {stream.head}, chain {stream.chain or 'empty'}", indent=7, style="dim")
+
+
+def _fault_line(fault: LedgerFault) -> str:
+    where = f"event {fault.position}" if fault.position else "the stream"
+    return f"ledger, {where}: {fault.problem}"
+
+
+def _drift_line(drift: Drift) -> str:
+    columns = f" ({', '.join(drift.columns)})" if drift.columns else ""
+    return f"{drift.table} {drift.key or 'of the stream'}: {drift.problem}{columns}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
 from agent_reminiscence.config.constants import SCHEMA_NAME
 from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
+from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import NewEvent
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ LONG_AGO = datetime(2024, 3, 1, 12, tzinfo=UTC)
 # Full of names and numbers: important enough for longterm once it has survived a few updates.
 _TRIP = "We fly to Lisbon on 3 May with Ana Sousa and Piet Bakker, flight TP671 at 09:15."
 _TWIN = "The spare key of the blue cabin hangs behind the old clock in the hall."
+_MOVES = (
+    "Ana lives in the old mill by the river.",
+    "Ana lives in the flat above the bakery.",
+    "Ana lives on a houseboat in the harbour.",
+)
+_PARTY = "The summer party is in the garden behind the mill, and everybody brings a chair."
+SECRET = "The safe in the cellar opens with the number 8163."
 _CHORES = ("I water the plants.", "I feed the cat.", "I sweep the stairs.", "I fix the gate.", "I wash the car.")
 
 
@@ -43,20 +51,26 @@ class Tenant:
     """A tenant with memory in every tier, and the ids that statements need.
 
     Attributes:
-        memory_id: A consolidated memory with chunks in shortterm and longterm.
+        memory_id: A consolidated memory with chunks in shortterm and longterm, some of them retouched.
         repeating_memory_id: A consolidated memory whose chunk ended as a duplicate of one in `memory_id`.
         draft_memory_id: A memory in the active tier only, which repeats the same chunk.
+        corrected_memory_id: A memory of which was learned late that an end had come earlier.
+        archived_memory_id: An archived memory whose chunks have ended.
+        receipt: Of the erasure of one more memory.
     """
 
     external_id: str
     memory_id: UUID
     repeating_memory_id: UUID
     draft_memory_id: UUID
+    corrected_memory_id: UUID
+    archived_memory_id: UUID
+    receipt: ErasureReceipt
     idempotency_key: str
 
 
 async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
-    """Give `external_id` memories in every tier, a duplicate, an ended chunk and an event of its own."""
+    """Give `external_id` all that a tenant can have: every tier, every kind of event, and every kind of end."""
     texts = [f"{_TRIP}\n\n{_TWIN}\n\nRobin: {chore}" for chore in _CHORES]
     first = await memory.create_active_memory(external_id, "House", texts[0], occurred_at=LONG_AGO)
     await memory.admin.consolidate(external_id, first.id)
@@ -69,7 +83,35 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     await memory.admin.consolidate(external_id, second.id)
     draft = await memory.create_active_memory(external_id, "Draft", _TWIN, metadata={"draft": True})
     await memory.ledger.append(external_id, "world.observed", {"text": "The kettle is on."}, actor="robot")
-    return Tenant(external_id, first.id, second.id, draft.id, f"key of {texts[-1][-12:]}")
+    erased = await memory.create_active_memory(
+        external_id, "House", SECRET, actor="guest", conversation_id="whispers", idempotency_key="key of a secret"
+    )
+    receipt = await memory.admin.erase(external_id, memory_id=erased.id, actor="keeper")
+
+    # More white space around them is no change of chunks, and so they are retouched.
+    await memory.update_active_memory(
+        external_id, first.id, content=texts[-1].replace("\n\n", "\n\n\n"), occurred_at=LONG_AGO
+    )
+    corrected = await memory.create_active_memory(external_id, "House", _MOVES[0], occurred_at=LONG_AGO)
+    for text, days in ((_MOVES[1], 60), (_MOVES[2], 30)):
+        await memory.update_active_memory(
+            external_id, corrected.id, content=text, occurred_at=LONG_AGO + timedelta(days=days), actor="neighbour"
+        )
+    archived = await memory.create_active_memory(
+        external_id, "House", _PARTY, occurred_at=LONG_AGO, conversation_id="party", metadata={"guests": 12}
+    )
+    await memory.admin.consolidate(external_id, archived.id)
+    await memory.admin.archive(external_id, archived.id, end_chunks=True, occurred_at=LONG_AGO + timedelta(days=9))
+    return Tenant(
+        external_id=external_id,
+        memory_id=first.id,
+        repeating_memory_id=second.id,
+        draft_memory_id=draft.id,
+        corrected_memory_id=corrected.id,
+        archived_memory_id=archived.id,
+        receipt=receipt,
+        idempotency_key=f"key of {texts[-1][-12:]}",
+    )
 
 
 @asynccontextmanager
@@ -83,13 +125,15 @@ async def superuser(server: TestServer, database: str) -> AsyncIterator[SqlExecu
         db.close()
 
 
-async def stored_rows(db: SqlExecutor, external_id: str | None = None) -> dict[str, list[str]]:
-    """Every row of every table of memory as text, by table, with the version of the row that the server keeps.
-
-    A row that was written again with the same values differs, because its place (`ctid`) has changed.
+async def stored_rows(
+    db: SqlExecutor, external_id: str | None = None, *, with_place: bool = True
+) -> dict[str, list[str]]:
+    """Every row of every table of memory as text, by table.
 
     Args:
         external_id: Only the rows of this tenant.
+        with_place: Whether each stands with its place (`partition`, `ctid`), so that a row that was written again with
+            the same values differs.
     """
     tables = await db.fetch_all(
         "SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid"
@@ -97,10 +141,12 @@ async def stored_rows(db: SqlExecutor, external_id: str | None = None) -> dict[s
         " AND a.attname = 'external_id' ORDER BY 1",
         {"schema": SCHEMA_NAME},
     )
+    row = "t.tableoid::regclass::text || t.ctid::text || t::text" if with_place else "t::text"
     rows: dict[str, list[str]] = {}
     for name in (table["name"] for table in tables):
         found = await db.fetch_all(
-            f"SELECT t.tableoid::regclass::text || t.ctid::text || t::text AS row FROM {name} AS t"  # noqa: S608
+            # Qualified, because a temporary table may bear the same name.
+            f"SELECT {row} AS row FROM {SCHEMA_NAME}.{name} AS t"  # noqa: S608
             " WHERE $(tenant)p::text IS NULL OR t.external_id = $(tenant)p::text ORDER BY 1",
             {"tenant": external_id},
         )

@@ -161,7 +161,11 @@ class SqlExecutor:
         """
         # The driver refuses an empty mapping.
         result = await self._answer(self._connection.execute(statement, params or None, prepared))
-        return result.result()
+        try:
+            return result.result()
+        except (DriverError, ValueError) as error:
+            # No statement has failed. PostgreSQL knows times, such as infinity, that Python has no value for.
+            raise StoreError(f"PostgreSQL gave a value that cannot be read ({type(error).__name__})") from error
 
     async def fetch_one(self, statement: str, params: Params | None = None) -> Row | None:
         """Run `statement` and return its first row, or None where it gives none."""

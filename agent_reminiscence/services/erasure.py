@@ -137,7 +137,7 @@ class ErasureService:
         async with self._store.transaction(tenant, read_only=True) as db:
             findings = await self._check_receipt(db, receipt)
             findings += await self._erasure.find_not_empty(db, receipt)
-            # An update leaves cached vectors of former texts behind: after one, a vector without a chunk proves nothing.
+            # An update leaves cached vectors of former texts behind: after one, a vector without a chunk is no proof.
             with_cache = not await self._erasure.was_updated_since(db, receipt)
             findings += await self._erasure.find_left_over(db, tenant, memory_ids, with_cache=with_cache)
             if text is not None:

@@ -18,7 +18,7 @@ from agent_reminiscence.database.repositories.event_ledger import (
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import ErasureReceipt, remains
 from agent_reminiscence.domain.event import Event, EventKind
-from agent_reminiscence.exceptions import ReminiscenceError, StoreTimeoutError, StoreUnavailableError
+from agent_reminiscence.exceptions import ReminiscenceError, StoreError, StoreTimeoutError, StoreUnavailableError
 from agent_reminiscence.projections import HANDLERS, Tables
 
 _PAGE_EVENTS = 500
@@ -73,14 +73,21 @@ class Replayer:
             skip: Which events to take for emptied, though they are not yet.
             progress: Called after each page of events.
         """
+        limit = _PAGE_EVENTS
         while True:
             try:
                 page = await self._ledger.read(
-                    db, replay.external_id, after=replay.position, kinds=None, actor=None, limit=_PAGE_EVENTS
+                    db, replay.external_id, after=replay.position, kinds=None, actor=None, limit=limit
                 )
-            except ValidationError:
+            except StoreError:
+                if db.has_failed:
+                    raise
+                if limit > 1:
+                    # One of the page cannot be read; one by one, those before it can.
+                    limit = 1
+                    continue
                 replay.is_complete = replay.is_readable = False
-                replay.report(replay.position + 1, "one of the events from here on is no event")
+                replay.report(replay.position + 1, "it cannot be read as an event")
                 return
             for event in page:
                 check(replay, event)
@@ -89,7 +96,7 @@ class Replayer:
                     if not replay.is_readable:
                         return
             progress(replay)
-            if len(page) < _PAGE_EVENTS:
+            if len(page) < limit:
                 return
 
     async def _apply(self, db: SqlExecutor, replay: Replay, event: Event) -> None:
@@ -122,7 +129,8 @@ def check(replay: Replay, event: Event) -> None:
         replay.report(event.position, "it was recorded before the event in front of it")
     if event.salt is None:
         replay.emptied[event.position] = (event.digest.hex(), remains(event))
-        if event.payload or event.idempotency_key or event.request_hash or event.actor or event.conversation_id:
+        labels = (event.idempotency_key, event.request_hash, event.actor, event.conversation_id)
+        if event.payload or any(label is not None for label in labels):
             replay.report(event.position, "it has no salt, as an emptied event, but is not empty")
     elif event_digest(event, event.salt) != event.digest:
         replay.report(event.position, "it does not say what its digest was made of")

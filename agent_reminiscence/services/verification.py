@@ -26,6 +26,14 @@ class _IncompleteReplayError(Exception):
     """Ends the transaction of a replay that met an event it cannot apply."""
 
 
+class _NothingToMendError(Exception):
+    """Ends the transaction of a rebuild that has nothing to put in place."""
+
+    def __init__(self, report: StreamReport) -> None:
+        super().__init__()
+        self.report = report
+
+
 class VerificationService:
     """Compares and rebuilds the projections of streams, one at a time."""
 
@@ -134,8 +142,9 @@ class VerificationService:
                     replay = Replay(external_id)
                     await self._replayer.run(db, replay, progress=note)
                 report = await self._report(db, replay)
-                if report.faults:
-                    return report
+                if report.faults or not report.drift:
+                    # Nothing to write, and nothing is: to lock a stream that is not there is to create it.
+                    raise _NothingToMendError(report)
                 await self._scratch.swap(db, external_id)
                 await self._scratch.discard_vectors(db, external_id, report.drift)
                 await self._ledger.set_projected(
@@ -146,6 +155,10 @@ class VerificationService:
                 )
         except _IncompleteReplayError:
             return _incomplete(replay)
+        except _NothingToMendError as found:
+            report = found.report
+            if report.faults:
+                return report
         _, missing = await self._embedding.fill_missing(external_id)
         return report.model_copy(update={"repaired": bool(report.drift), "missing_vectors": missing})
 

@@ -7,25 +7,48 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from agent_reminiscence import AgentMem, Config, MemoryNotFoundError
-from agent_reminiscence.config.constants import APP_ROLE, TIERS
+from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, TIERS
+from agent_reminiscence.database.places import scanned_places
 from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor
 from agent_reminiscence.database.queries import all_query_files, load_queries
+from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.erasure import ErasureRepository
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
+from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
+from agent_reminiscence.database.repositories.scratch import ScratchRepository
 from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS, SearchRepository, SearchRequest
+from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
 from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.embedders import HashEmbedder
+from agent_reminiscence.services.replay import Replay, Replayer
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, Tenant, fill_tenant, make_event, stored_rows, superuser
 
 _GENERATION = 1
+_MODEL = f"hash-{TEST_DIMENSION}"
+_LATER = LONG_AGO + timedelta(days=10_000)
 _REFUSED = "violates row-level security policy"
+_REPLAYER = Replayer(
+    EventLedger(),
+    Tables(
+        active=ActiveMemoryRepository(),
+        shortterm=ShorttermMemoryRepository(),
+        longterm=LongtermMemoryRepository(_GENERATION),
+        chunks=MemoryChunkRepository(_GENERATION),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +63,9 @@ class _World:
     chunk_without_vectors: UUID
     original_id: UUID
     duplicate_id: UUID
+    # Of a text of those chunks, which the cache no longer holds.
+    uncached_hash: str
+    observed_position: int
     vector: list[float]
 
 
@@ -76,6 +102,10 @@ async def _make_world(test_server: TestServer) -> _World:
         intruder = await fill_tenant(memory, neighbour)
     async with superuser(test_server, database) as db:
         await db.execute_script("UPDATE memory_stream SET due_at = now()")
+        await db.execute(
+            "UPDATE active_memory SET due_version = 1 WHERE memory_id = ANY($(drafts)p)",
+            {"drafts": [victim.draft_memory_id, intruder.draft_memory_id]},
+        )
         chunks = await db.fetch_all(
             "SELECT chunk_id FROM memory_chunk WHERE external_id = 'victim' AND superseded_at IS NULL"
             " ORDER BY memory_id <> $(memory_id)p, chunk_order",
@@ -90,6 +120,18 @@ async def _make_world(test_server: TestServer) -> _World:
             "DELETE FROM chunk_vector_1 WHERE external_id = 'victim' AND chunk_id = $(chunk_id)p",
             {"chunk_id": chunk_ids[-1]},
         )
+        uncached = await db.fetch_one(
+            "DELETE FROM embedding_cache WHERE external_id = 'victim' AND text_hash = ("
+            " SELECT sha256(convert_to(indexed_text, 'UTF8')) FROM memory_chunk"
+            " WHERE external_id = 'victim' AND chunk_id = $(chunk_id)p)"
+            " RETURNING encode(text_hash, 'hex') AS text_hash",
+            {"chunk_id": chunk_ids[0]},
+        )
+        observed = await db.fetch_one(
+            "SELECT position FROM memory_event WHERE external_id = 'victim' AND kind = 'world.observed'"
+        )
+        assert uncached is not None
+        assert observed is not None
     [vector] = await HashEmbedder(TEST_DIMENSION).embed(["spare key"])
     return _World(
         database,
@@ -99,6 +141,8 @@ async def _make_world(test_server: TestServer) -> _World:
         chunk_without_vectors=chunk_ids[-1],
         original_id=UUID(duplicate["duplicate_of"]),
         duplicate_id=UUID(duplicate["chunk_id"]),
+        uncached_hash=uncached["text_hash"],
+        observed_position=observed["position"],
         vector=vector,
     )
 
@@ -134,7 +178,7 @@ def _stream(w: _World) -> dict[str, Any]:
 
 def _active_memory(w: _World) -> dict[str, Any]:
     return _memory(w) | {
-        "version": 6,
+        "version": 7,
         "title": "Taken",
         "content": "Taken",
         "description": None,
@@ -197,7 +241,35 @@ def _event(w: _World) -> dict[str, Any]:
 
 
 def _vectors(w: _World) -> dict[str, Any]:
-    return _stream(w) | {"model_name": f"hash-{TEST_DIMENSION}"}
+    return _stream(w) | {"model_name": _MODEL}
+
+
+def _selection(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "positions": [w.observed_position]}
+
+
+def _receipt(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"receipt_id": str(w.victim.receipt.receipt_id)}
+
+
+def _imported_event(w: _World) -> dict[str, Any]:
+    return _stream(w) | {
+        "positions": [1_000],
+        "event_ids": [uuid4()],
+        "kinds": ["world.observed"],
+        "actors": [None],
+        "conversation_ids": [None],
+        "turns": [None],
+        "occurred": [LONG_AGO],
+        "recorded": [LONG_AGO],
+        "sources": ["user"],
+        "payloads": ["{}"],
+        "idempotency_keys": [None],
+        "request_hashes": [None],
+        "salts": ["00"],
+        "digests": ["00"],
+        "chains": ["00"],
+    }
 
 
 _PARAMETERS: dict[str, dict[str, _Parameters]] = {
@@ -206,13 +278,15 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "get_active_memory": _memory,
         "get_all_active_memories": _stream,
         "find_memory_ids": _stream,
-        "update_active_memory": lambda w: _active_memory(w) | {"expected_version": 5},
+        "update_active_memory": lambda w: _active_memory(w) | {"expected_version": 6},
         "archive_active_memory": lambda w: _memory(w) | {"archived_at": LONG_AGO},
         "mark_consolidated": lambda w: _memory(w) | {"version": 5},
     },
     "chunk_vector": {
         "find_missing": lambda w: _vectors(w) | {"memory_id": None, "after": None, "limit": 100},
-        "add_cached_vectors": lambda w: _vectors(w) | {"hashes": ["00"], "vectors": [str(w.vector)]},
+        "add_cached_vectors": lambda w: (
+            _vectors(w) | {"chunk_ids": list(w.chunk_ids), "hashes": [w.uncached_hash], "vectors": [str(w.vector)]}
+        ),
         "fill_vectors": lambda w: _vectors(w) | {"chunk_ids": [w.chunk_without_vectors]},
         "count_missing": lambda w: _stream(w) | {"memory_id": None},
     },
@@ -227,6 +301,30 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "add_live_chunks": lambda w: _stream(w) | {"delta": 1},
         "mark_due": _stream,
         "clear_due": _stream,
+        "describe_stream": _stream,
+        "has_due_memory": _stream,
+        "set_projected": lambda w: _stream(w) | {"live_chunks": 0, "is_due": False},
+        "import_events": _imported_event,
+        "set_head": lambda w: _stream(w) | {"head": 0, "chain": b"", "last_recorded_at": LONG_AGO},
+    },
+    "erasure": {
+        "find_by_memory": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id)},
+        "find_by_conversation": lambda w: _stream(w) | {"conversation_id": "party"},
+        "find_by_text": lambda w: _stream(w) | {"text": "Lisbon", "json_text": "Lisbon", "after": 0, "limit": 100},
+        "find_all": _stream,
+        "list_items": _selection,
+        "empty_events": _selection,
+        "count_rows": _stream,
+        "find_receipt": _receipt,
+        "was_updated_since": _receipt,
+        "find_not_empty": lambda w: _stream(w) | {"positions": [1, 2], "digests": ["00", "00"]},
+        "find_left_over": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "with_cache": True},
+    },
+    "history": {
+        "read_memory_events_of_stream": lambda w: _stream(w) | {"after": 0, "known_at": None, "limit": 100},
+        "find_titles": lambda w: (
+            _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "as_of": _LATER, "known_at": _LATER}
+        ),
     },
     "longterm_memory": {
         "promote_chunks": lambda w: (
@@ -247,14 +345,31 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {form: ["Taken"] * len(w.chunk_ids) for form in ("texts", "befores", "arounds")}
         ),
         "end_chunks": _ended_chunks,
-        "forget_duplicates": lambda w: _stream(w) | {"chunk_ids": [w.duplicate_id]},
+        "correct_end_dates": lambda w: (
+            _stream(w)
+            | {"memory_id": w.victim.corrected_memory_id, "kept": [], "recorded_at": LONG_AGO, "ended_at": LONG_AGO}
+        ),
+        "count_live": _memory,
+        "forget_duplicates": lambda w: _ended_chunks(w) | {"chunk_ids": [w.duplicate_id]},
         "revive_duplicates": lambda w: _stream(w) | {"chunk_ids": [w.original_id]},
         "end_duplicates": lambda w: _ended_chunks(w) | {"duplicates_of": [w.original_id] * len(w.chunk_ids)},
         "rate_chunks": lambda w: _rated_chunks(w) | {"tier": "shortterm"},
         "count_similar": lambda w: (
             _memory(w) | {"chunk_ids": list(w.chunk_ids), "similarity": -1.0, "limit": 5, "compared": 100}
         ),
-        "find_twins": lambda w: _stream(w) | {"memory_id": w.victim.draft_memory_id},
+        "find_twins": lambda w: _stream(w) | {"memory_id": w.victim.draft_memory_id, "moment": _LATER},
+    },
+    "scratch": {
+        "compare_table": _stream,
+        "compare_vectors": _vectors,
+        "count_missing_vectors": _stream,
+        "delete_differing": _stream,
+        "insert_missing": _stream,
+        "delete_vectors": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
+        "delete_cached": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
+        "delete_orphaned_vectors": _stream,
+        "carry_to_vectors": _stream,
+        "delete_orphaned_cache": _stream,
     },
     "shortterm_memory": {
         "put_shortterm_memory": lambda w: (
@@ -264,17 +379,55 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_promotable": lambda w: _memory(w) | {"threshold": 0.0},
     },
 }
-# Pieces that only SearchRepository puts together.
-_COMPOSED = {
-    "search": {"search", "visible", "vector_distances_exact", "vector_distances_hnsw", "vector_distances_none"}
+# What is not tried above, each with a test of its own below.
+_ELSEWHERE = {
+    # Pieces that only SearchRepository puts together.
+    "search": {"search", "visible", "vector_distances_exact", "vector_distances_hnsw", "vector_distances_none"},
+    # About temporary tables alone, which only their own session sees.
+    "scratch": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
+    # Across tenants on purpose.
+    "event_ledger": {"list_streams"},
 }
 _SEARCHES = ("exact", "hnsw", "none")
+# A statement that says of each thing it was asked for whether it is there.
+_ANSWERS_FOR_EACH = {("erasure", "find_not_empty")}
+# What makes a statement do something within its own tenant where it would not by itself.
+_PREPARATIONS = {("event_ledger", "clear_due"): "UPDATE active_memory SET due_version = 0"}
+_CHANGED_SCRATCH = """
+UPDATE pg_temp.active_memory SET title = 'Changed' WHERE archived_at IS NOT NULL;
+UPDATE pg_temp.memory_chunk SET confidence = 0.125;
+DELETE FROM pg_temp.memory_chunk WHERE tier <> 'active' AND superseded_at IS NOT NULL;
+INSERT INTO pg_temp.shortterm_memory
+SELECT external_id, gen_random_uuid(), version, title, summary, last_updated FROM pg_temp.shortterm_memory;
+"""
 
 
 def _statement(file: str, name: str) -> str:
     if file == "search":
         return SearchRepository(_GENERATION)._sql[name]  # type: ignore[index]
-    return load_queries("sql", file)[name].replace("{generation}", str(_GENERATION))
+    table = "shortterm_memory" if name == "insert_missing" else "active_memory"
+    statement = load_queries("sql", file)[name].replace("{generation}", str(_GENERATION))
+    return statement.replace("{table}", table).replace("{key}", "memory_id")
+
+
+@asynccontextmanager
+async def _transaction(store: PostgresManager, external_id: str, file: str, about: str) -> AsyncIterator[SqlExecutor]:
+    """A transaction of `external_id` as the package opens one for the statements of `file`.
+
+    For those on scratch tables the stream of `about` is replayed first, as far as it can be read, and then a few rows
+    are changed, so that there is something to find and to put in place.
+    """
+    if file == "scratch":
+        async with store.scratch_transaction(external_id) as db:
+            await ScratchRepository(_GENERATION, _MODEL).create(db)
+            await _REPLAYER.run(db, Replay(about))
+            await db.execute_script(_CHANGED_SCRATCH)
+            yield db
+        return
+    role = ERASER_ROLE if file == "erasure" else APP_ROLE
+    settings = SEARCH_SETTINGS if file == "search" else {}
+    async with store.transaction(external_id, role=role, settings=settings) as db:
+        yield db
 
 
 def _parameters(world: _World, file: str, name: str) -> dict[str, Any]:
@@ -288,7 +441,7 @@ def _parameters(world: _World, file: str, name: str) -> dict[str, Any]:
         tiers=TIERS,
         min_confidence=0.0,
         as_of=None,
-        known_at=LONG_AGO + timedelta(days=10_000),
+        known_at=_LATER,
         now=LONG_AGO,
         limit=10,
     )
@@ -310,7 +463,8 @@ def test_every_named_query_has_parameters_here() -> None:
     """A query that is not in the table above fails: isolation is shown for all of them or for none."""
     found = {file: set(load_queries("sql", file)) for file in all_query_files("sql")}
 
-    assert found == {file: set(queries) for file, queries in _PARAMETERS.items()} | _COMPOSED
+    tried = {file: set(queries) for file, queries in _PARAMETERS.items()}
+    assert found == {file: tried.get(file, set()) | _ELSEWHERE.get(file, set()) for file in tried.keys() | _ELSEWHERE}
 
 
 @_EVERY_QUERY
@@ -338,12 +492,16 @@ async def test_a_query_about_another_tenant_reads_and_changes_nothing(
 
     rows: list[Row] = []
     try:
-        async with store.transaction(current, settings=_settings(file)) as db:
+        async with _transaction(store, current, file, params["external_id"]) as db:
             rows = await db.fetch_all(_statement(file, name), params)
     except StoreError as error:
         assert _REFUSED in str(error)  # noqa: PT017 - not every statement is refused, most find nothing
 
-    assert not _says_something(rows)
+    if (file, name) in _ANSWERS_FOR_EACH:
+        assert rows
+        assert all(row["is_missing"] for row in rows)
+    else:
+        assert not _says_something(rows)
     async with superuser(test_server, world.database) as db:
         assert await stored_rows(db) == before
 
@@ -358,7 +516,7 @@ async def test_a_query_with_another_tenants_ids_reads_and_changes_nothing_of_the
     async with superuser(test_server, world.database) as db:
         before = await stored_rows(db, world.victim.external_id)
 
-    async with store.transaction(current, settings=_settings(file)) as db:
+    async with _transaction(store, current, file, current) as db:
         rows = await db.fetch_all(_statement(file, name), params)
 
     assert world.victim.external_id not in str(rows)
@@ -374,7 +532,8 @@ async def _try(
     before: dict[str, list[str]] = {}
     after: dict[str, list[str]] = {}
     try:
-        async with store.transaction(external_id, settings=_settings(file)) as db:
+        async with _transaction(store, external_id, file, external_id) as db:
+            await db.execute_script(_PREPARATIONS.get((file, name), ""))
             before = await stored_rows(db, external_id)
             rows = await db.fetch_all(_statement(file, name), params)
             after = await stored_rows(db, external_id)
@@ -383,13 +542,62 @@ async def _try(
         return rows, before, after
 
 
-def _settings(file: str) -> Mapping[str, str]:
-    return SEARCH_SETTINGS if file == "search" else {}
-
-
 def _says_something(rows: list[Row]) -> bool:
     """Whether a result holds more than counts of nothing."""
     return any(value not in (None, 0) for row in rows for value in row.values())
+
+
+async def test_statements_about_scratch_tables_alone_reach_no_stored_row(store: PostgresManager, world: _World) -> None:
+    """They name no tenant, because the temporary tables of a transaction hold one tenant's rows only."""
+    external_id = world.intruder.external_id
+    scratch = ScratchRepository(_GENERATION, _MODEL)
+
+    async with store.scratch_transaction(external_id) as db:
+        before = await stored_rows(db)
+        await scratch.create(db)
+        await db.execute_script(load_queries("sql", "scratch")["analyze_tables"])
+        assert set((await scratch.count(db)).values()) == {0}
+        await _REPLAYER.run(db, Replay(external_id))
+        assert all((await scratch.count(db)).values())
+        await scratch.empty(db)
+        assert set((await scratch.count(db)).values()) == {0}
+        assert await stored_rows(db) == before
+
+
+async def test_rows_of_another_tenant_cannot_be_put_in_place_from_a_scratch_table(
+    test_server: TestServer, store: PostgresManager, world: _World
+) -> None:
+    """A temporary table has no policy and takes any row; what is put in place from it goes through the policies."""
+    async with superuser(test_server, world.database) as db:
+        before = await stored_rows(db)
+
+    scratch = ScratchRepository(_GENERATION, _MODEL)
+    try:
+        async with store.scratch_transaction(world.intruder.external_id) as db:
+            await scratch.create(db)
+            await _REPLAYER.run(db, Replay(world.intruder.external_id))
+            await db.execute_script("UPDATE pg_temp.active_memory SET external_id = 'victim', title = 'Taken'")
+            with pytest.raises(StoreError, match=_REFUSED):
+                await scratch.swap(db, world.victim.external_id)
+            raise _RollBack
+    except _RollBack:
+        pass
+
+    async with superuser(test_server, world.database) as db:
+        assert await stored_rows(db) == before
+
+
+async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: PostgresManager, world: _World) -> None:
+    """Its statements are made from the registry of places and not named, so they are tried here."""
+    erasure = ErasureRepository(_GENERATION)
+
+    async with store.transaction(world.victim.external_id) as db:
+        found = await erasure.find_text(db, world.victim.external_id, "summer party")
+    async with store.transaction(world.intruder.external_id) as db:
+        stolen = await erasure.find_text(db, world.victim.external_id, "summer party")
+
+    assert {finding.place.split(".")[0] for finding in found} == scanned_places().keys()
+    assert stolen == []
 
 
 async def test_the_two_tenants_share_their_partitions(test_server: TestServer, world: _World) -> None:
@@ -449,12 +657,18 @@ async def test_an_empty_tenant_can_store_nothing(store: PostgresManager) -> None
             await db.execute("INSERT INTO memory_stream (external_id) VALUES ('')")
 
 
-async def test_the_scheduler_sees_all_streams_and_no_memory(store: PostgresManager, world: _World) -> None:
+async def test_only_the_scheduler_sees_all_streams(store: PostgresManager, world: _World) -> None:
     """Work across tenants begins with a list of streams; everything else is done one tenant at a time."""
-    async with store.transaction("", role="reminiscence_scheduler") as db:
-        rows = await db.fetch_all("SELECT external_id FROM memory_stream ORDER BY external_id")
+    lists: dict[str, list[str]] = {}
+    for role in (SCHEDULER_ROLE, APP_ROLE, ERASER_ROLE):
+        async with store.transaction(world.intruder.external_id, role=role) as db:
+            lists[role] = await EventLedger().list_streams(db)
 
-    assert [row["external_id"] for row in rows] == [world.intruder.external_id, "victim"]
+    assert lists == {
+        SCHEDULER_ROLE: [world.intruder.external_id, "victim"],
+        APP_ROLE: [world.intruder.external_id],
+        ERASER_ROLE: [world.intruder.external_id],
+    }
 
 
 async def test_through_the_four_methods_another_tenants_memory_does_not_exist(memory: AgentMem) -> None:
@@ -469,3 +683,32 @@ async def test_through_the_four_methods_another_tenants_memory_does_not_exist(me
         await memory.update_active_memory(thief.external_id, thief.memory_id, title="Taken")
     with pytest.raises(MemoryNotFoundError):
         await memory.admin.consolidate(thief.external_id, thief.memory_id)
+
+
+async def test_through_the_admin_methods_another_tenants_memory_does_not_exist(
+    test_server: TestServer, database: str, memory: AgentMem, tmp_path: Path
+) -> None:
+    """History, archive, erasure, verification and export with a stolen id reach nothing of the victim's."""
+    victim = await fill_tenant(memory, "victim")
+    async with superuser(test_server, database) as db:
+        before = await stored_rows(db, "victim")
+
+    for attempt in (
+        memory.admin.history("thief", victim.memory_id),
+        memory.admin.archive("thief", victim.memory_id, end_chunks=True),
+        memory.admin.erase("thief", memory_id=victim.memory_id),
+        memory.admin.erase("thief", memory_id=victim.memory_id, dry_run=True),
+    ):
+        with pytest.raises(MemoryNotFoundError):
+            await attempt
+    assert await memory.admin.active_memories("thief", as_of=_LATER) == []
+    assert (await memory.admin.erase("thief", conversation_id="party", dry_run=True)).items == ()
+    assert (await memory.admin.erase("thief", text="summer party")).events == ()
+    assert not (await memory.admin.erase("thief")).events
+    [rebuilt] = (await memory.admin.rebuild("thief")).streams
+    assert (rebuilt.events, sum(rebuilt.rows.values())) == (2, 0)
+    exported = await memory.admin.export("thief", tmp_path / "thief")
+    assert exported.events == 2
+
+    async with superuser(test_server, database) as db:
+        assert await stored_rows(db, "victim") == before

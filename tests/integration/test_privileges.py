@@ -39,11 +39,11 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "memory_stream": {
         "app": "SELECT INSERT UPDATE",
         "scheduler": "SELECT(due_at external_id head last_recorded_at live_chunks)",
-        "eraser": "SELECT UPDATE",
+        "eraser": "SELECT INSERT UPDATE",
     },
     "memory_event": {
         "app": "SELECT INSERT",
-        "eraser": "SELECT INSERT UPDATE(idempotency_key payload request_hash salt)",
+        "eraser": "SELECT INSERT UPDATE(actor conversation_id idempotency_key payload request_hash salt)",
     },
     "active_memory": _PROJECTION,
     "shortterm_memory": _PROJECTION,
@@ -55,6 +55,7 @@ _RELATIONS: dict[str, dict[str, str]] = {
 }
 _FUNCTIONS: dict[str, set[str]] = {
     "chunk_is_visible": {"owner", "app", "eraser"},
+    "end_was_corrected": {"owner", "app", "eraser"},
     "restore_text_indexes": {"owner", "app"},
 }
 # These run with their owner's rights, so each says itself where it looks names up.
@@ -320,6 +321,8 @@ async def test_switching_row_security_off_gives_an_error_instead_of_rows(store: 
         (ERASER_ROLE, "UPDATE memory_event SET digest = ''"),
         (ERASER_ROLE, "UPDATE memory_event SET chain = ''"),
         (ERASER_ROLE, "UPDATE memory_event SET recorded_at = now()"),
+        (ERASER_ROLE, "UPDATE memory_event SET kind = 'world.observed'"),
+        (ERASER_ROLE, "DELETE FROM memory_stream"),
         (ERASER_ROLE, "UPDATE memory_event_p0 SET payload = '{}'"),
     ],
 )
@@ -330,9 +333,10 @@ async def test_the_other_roles_are_refused(store: PostgresManager, role: str, st
             await db.execute_script(statement)
 
 
-async def test_a_rebuild_may_use_temporary_tables(store: PostgresManager) -> None:
-    """The application role has TEMP on its database: a replay goes into tables that only its session sees."""
-    async with store.transaction("agent-1") as db:
+@pytest.mark.parametrize("role", [APP_ROLE, ERASER_ROLE])
+async def test_who_replays_may_use_temporary_tables(store: PostgresManager, role: str) -> None:
+    """A rebuild and an erasure replay into tables that only their session sees, and so need TEMP on the database."""
+    async with store.transaction("agent-1", role=role) as db:
         await db.execute_script("CREATE TEMPORARY TABLE scratch (x int) ON COMMIT DROP; INSERT INTO scratch VALUES (1)")
         assert await db.fetch_one("SELECT x FROM scratch") == {"x": 1}
 

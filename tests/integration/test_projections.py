@@ -107,9 +107,13 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
     memories = await _rows(db, "SELECT * FROM active_memory WHERE external_id = $(external_id)p", external_id)
     chunks = await _chunks(db, external_id)
     placed_somewhere: set[str] = set()
+    # An archived memory keeps its layout when its chunks end with it.
+    archived: set[str] = set()
     for stored in memories:
         layout = [chunks[chunk_id] for chunk_id in map(str, stored["chunk_ids"])]
         placed_somewhere |= {chunk["chunk_id"] for chunk in layout}
+        if stored["archived_at"] is not None:
+            archived |= {chunk["chunk_id"] for chunk in layout}
         _assert_tiles(stored, layout)
         _assert_forms(stored["title"], layout)
 
@@ -117,7 +121,8 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
         is_live = chunk["superseded_at"] is None
         is_duplicate = chunk["duplicate_of"] is not None
         assert is_live <= (chunk_id in placed_somewhere), "a live chunk is in no text"
-        assert (chunk_id in placed_somewhere) <= (is_live or is_duplicate), "a chunk of a text has ended"
+        if chunk_id in placed_somewhere - archived:
+            assert is_live or is_duplicate, "a chunk of a text has ended"
         if is_duplicate:
             assert not is_live
         if is_duplicate and chunk_id in placed_somewhere:
@@ -157,9 +162,10 @@ async def _assert_vectors(db: SqlExecutor, external_id: str, chunk_ids: set[str]
         db,
         "SELECT c.chunk_id, c.indexed_text, c.indexed_before, c.indexed_around,"
         " v.text_vector::text AS text, v.before_vector::text AS before, v.around_vector::text AS around,"
-        " (v.tier, v.confidence, v.start_date, v.end_date, v.recorded_at, v.superseded_at)"
-        "  IS NOT DISTINCT FROM"
-        "  (c.tier, c.confidence, c.start_date, c.end_date, c.recorded_at, c.superseded_at) AS agrees"
+        " (v.tier, v.confidence, v.start_date, v.end_date, v.recorded_at, v.superseded_at, v.corrected_at,"
+        "  v.corrected_end_dates) IS NOT DISTINCT FROM"
+        "  (c.tier, c.confidence, c.start_date, c.end_date, c.recorded_at, c.superseded_at, c.corrected_at,"
+        "  c.corrected_end_dates) AS agrees"
         " FROM memory_chunk AS c FULL JOIN chunk_vector_1 AS v USING (external_id, chunk_id)"
         " WHERE external_id = $(external_id)p",
         external_id,

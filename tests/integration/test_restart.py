@@ -106,7 +106,7 @@ def test_every_update_of_a_chunk_raises_its_revision() -> None:
         for statement in query.split("UPDATE memory_chunk")[1:]
     ]
 
-    assert len(updates) == 8
+    assert len(updates) == 9
     for statement in updates:
         assignments, _, _ = statement.partition("WHERE")
         assert "revision = " in assignments

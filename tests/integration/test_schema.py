@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,12 @@ from agent_reminiscence import AgentMem, Config, ConfigurationError
 from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN, OWNER_ROLE
 from agent_reminiscence.database import queries
 from agent_reminiscence.database.embedded import EmbeddedPostgres, server_binaries
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
+from agent_reminiscence.database.postgres_manager import (
+    ConnectionSettings,
+    PostgresManager,
+    SqlExecutor,
+    open_connection,
+)
 from agent_reminiscence.database.schema import (
     SchemaParameters,
     SchemaState,
@@ -34,6 +40,10 @@ from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn
 from tests.factories import fill_tenant, stored_rows, superuser
 
 _PARAMETERS = SchemaParameters(2, 16, "hash-16")
+# What the first schema held, as the release of that schema wrote it.
+_FIRST_ROWS = Path(__file__).parent / "data" / "migration_0001.sql"
+# The number of the migration that comes next.
+_NEXT = len(migrations()) + 1
 
 NewDatabase = Callable[[], Awaitable[str]]
 
@@ -261,13 +271,13 @@ async def test_a_migration_changes_a_filled_database(
     """A data migration takes NO FORCE within its transaction: otherwise the owner sees no row to change."""
     await fill_tenant(memory, "agent-1")
     release(
-        "0002_shout.sql",
+        f"{_NEXT:04}_shout.sql",
         "ALTER TABLE active_memory ADD COLUMN width integer NOT NULL DEFAULT {{embedding_dimension}};"
         "ALTER TABLE active_memory NO FORCE ROW LEVEL SECURITY;"
         "UPDATE active_memory SET title = upper(title);"
         "ALTER TABLE active_memory FORCE ROW LEVEL SECURITY;",
     )
-    with pytest.raises(ConfigurationError, match=r"is at migration 1, this release needs 2.*migrate"):
+    with pytest.raises(ConfigurationError, match=rf"is at migration {_NEXT - 1}, this release needs {_NEXT}.*migrate"):
         await _state(test_server, database)
 
     applied = await migrate(test_server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
@@ -282,6 +292,88 @@ async def test_a_migration_changes_a_filled_database(
     assert rows == [{"title": "DRAFT", "width": TEST_DIMENSION}, {"title": "HOUSE", "width": TEST_DIMENSION}]
 
 
+async def _first_database(server: TestServer, name: str) -> None:
+    """Make of an empty database what the release of the first schema left, with its rows."""
+    async with superuser(server, name) as db:
+        await db.execute_script(bootstrap_script(EMBEDDED_LOGIN))
+        await db.execute_script(f"SET ROLE {OWNER_ROLE}")
+        await db.execute_script(render(migrations()[0].script, _PARAMETERS))
+        await db.execute_script("RESET ROLE")
+        await db.execute_script(_FIRST_ROWS.read_text(encoding="utf-8"))
+
+
+async def _rows_as_json(db: SqlExecutor) -> dict[str, list[str]]:
+    """Every row of the tables of memory, without the columns that came after the first schema."""
+    tables = (await stored_rows(db)).keys()
+    added = "{corrected_at,corrected_end_dates}"
+    rows: dict[str, list[str]] = {}
+    for table in tables:
+        found = await db.fetch_all(
+            f"SELECT (to_jsonb(t) - '{added}'::text[])::text AS row FROM {table} AS t ORDER BY 1"  # noqa: S608
+        )
+        rows[table] = [row["row"] for row in found]
+    return rows
+
+
+def _first_config(server: TestServer, name: str) -> Config:
+    settings: dict[str, object] = {
+        "postgres_dsn": dsn(server.login(name)),
+        "embedding_provider": "hash",
+        "embedding_dimension": 16,
+    }
+    return Config(**settings)
+
+
+async def test_a_filled_database_of_the_first_schema_is_migrated_and_verifies(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """Every row is still there as it was, its ledger gives the same tiers, and all of it goes on from there."""
+    name = await new_database()
+    await _first_database(test_server, name)
+    async with superuser(test_server, name) as db:
+        before = await _rows_as_json(db)
+    assert all(before.values()), "a table without rows shows nothing"
+
+    applied = await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    assert applied == migrations()[1:]
+    async with superuser(test_server, name) as db:
+        assert await _rows_as_json(db) == before
+    async with AgentMem(_first_config(test_server, name)) as memory:
+        [report] = (await memory.admin.verify("agent-1")).streams
+        assert (report.faults, report.drift, report.missing_vectors) == ((), (), 0)
+        assert report.events == report.head > 10
+        found = await memory.retrieve_memories("agent-1", "spare key of the blue cabin")
+        assert "spare key" in found.hits[0].content
+        note = found.hits[0].memory_id
+        await memory.update_active_memory("agent-1", note, content="The spare key is with the neighbour.")
+        assert (await memory.admin.verify("agent-1")).ok
+
+
+async def test_what_the_first_schema_could_not_hold_is_added_by_a_rebuild(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """It had no place for an end that was learned late. The ledger has it, so `verify` reports it and mends it."""
+    name = await new_database()
+    await _first_database(test_server, name)
+    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+    moved = datetime(2024, 4, 10, tzinfo=UTC)
+
+    async with AgentMem(_first_config(test_server, name)) as memory:
+        [found] = (await memory.admin.verify("agent-2", repair=True)).streams
+        assert (found.faults, found.repaired) == ((), True)
+        assert {drift.table for drift in found.drift} == {"memory_chunk", "chunk_vector_1"}
+        assert {column for drift in found.drift for column in drift.columns} == {
+            "corrected_at",
+            "corrected_end_dates",
+            "revision",
+        }
+
+        assert (await memory.admin.verify()).ok
+        hits = (await memory.retrieve_memories("agent-2", "where does Ana live", as_of=moved)).hits
+    assert [hit.content for hit in hits] == ["Ana lives on a houseboat in the harbour."]
+
+
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(
     test_server: TestServer, memory: AgentMem, database: str, release: Callable[[str, str], None]
 ) -> None:
@@ -290,8 +382,8 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
     async with superuser(test_server, database) as db:
         rows = await stored_rows(db)
     schema = _dump(test_server, database)
-    release("0002_first.sql", "ALTER TABLE active_memory ADD COLUMN first text;")
-    release("0003_second.sql", "UPDATE schema_parameter SET value = '0'; SELECT 1 / 0;")
+    release(f"{_NEXT:04}_first.sql", "ALTER TABLE active_memory ADD COLUMN first text;")
+    release(f"{_NEXT + 1:04}_second.sql", "UPDATE schema_parameter SET value = '0'; SELECT 1 / 0;")
 
     with pytest.raises(StoreError, match="division by zero"):
         await migrate(test_server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
@@ -299,9 +391,9 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
     assert _dump(test_server, database) == schema
     async with superuser(test_server, database) as db:
         assert await stored_rows(db) == rows
-    release("0003_second.sql", "SELECT 1;")
+    release(f"{_NEXT + 1:04}_second.sql", "SELECT 1;")
     applied = await migrate(test_server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
-    assert [migration.version for migration in applied] == [2, 3]
+    assert [migration.version for migration in applied] == [_NEXT, _NEXT + 1]
 
 
 async def test_a_first_installation_that_fails_leaves_an_empty_database(
@@ -327,8 +419,8 @@ async def test_a_first_installation_that_fails_leaves_an_empty_database(
             "0001_initial was applied with other contents.*install the release",
         ),
         (
-            r"INSERT INTO schema_migration (version, name, checksum) VALUES (2, 'later', '\x00')",
-            "is at migration 2, newer than this release.*update agent-reminiscence",
+            rf"INSERT INTO schema_migration (version, name, checksum) VALUES ({_NEXT}, 'later', '\x00')",  # noqa: S608
+            f"is at migration {_NEXT}, newer than this release.*update agent-reminiscence",
         ),
     ],
     ids=["other contents", "newer"],

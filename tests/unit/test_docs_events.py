@@ -14,13 +14,14 @@ import pytest
 from pydantic import BaseModel
 
 from agent_reminiscence.config.constants import SOURCES
+from agent_reminiscence.domain import erasure
 from agent_reminiscence.domain import event as events
 from agent_reminiscence.domain.event import PAYLOADS, Event, EventKind
 
 _PAGE = Path(__file__).parents[2] / "docs" / "guide" / "events.md"
 _HEADING = re.compile(r"^#{2,3} (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-_PARTS = (events.ChunkEntry, events.ChunkRating, events.Duplicate, events.Promotion)
+_PARTS = (events.ChunkEntry, events.ChunkRating, events.Duplicate, events.Promotion, erasure.ErasedEvent)
 _NAMES: Mapping[Any, str] = {
     str: "str",
     int: "int",
@@ -59,8 +60,10 @@ def _fields(model: type[BaseModel]) -> list[tuple[str, str]]:
     return [(name, _spelling(field.annotation)) for name, field in model.model_fields.items()]
 
 
+# The payload of an erasure is its receipt, which is made elsewhere.
+_PAYLOADS = PAYLOADS | {EventKind.ERASED: erasure.ErasureReceipt}
 _MODELS: dict[str, type[BaseModel]] = {
-    **{kind.value: payload for kind, payload in PAYLOADS.items()},
+    **{kind.value: payload for kind, payload in _PAYLOADS.items()},
     **{part.__name__: part for part in _PARTS},
 }
 
@@ -86,7 +89,7 @@ def test_every_kind_that_the_package_writes_has_a_section_and_a_payload() -> Non
     documented = {heading for heading in _sections() if heading.startswith("memory.")}
 
     assert documented == set(EventKind)
-    assert set(PAYLOADS) == set(EventKind)
+    assert set(_PAYLOADS) == set(EventKind)
 
 
 def test_the_trust_labels_stand_in_the_order_of_trust() -> None:

@@ -10,10 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from pydantic import ValidationError
+
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.event import Event, NewEvent
+from agent_reminiscence.exceptions import StoreError
 
 _SQL = load_queries("sql", "event_ledger")
 
@@ -198,4 +201,11 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def _event(row: Row) -> Event:
-    return Event.model_validate(row | {"payload": json.loads(row["payload"])})
+    try:
+        return Event.model_validate(row | {"payload": json.loads(row["payload"])})
+    except ValidationError:
+        # From None: the message would quote the payload.
+        raise StoreError(
+            f"event {row['position']} of external_id {row['external_id']!r} is no event, so it is not as it was"
+            " written; verify() looks for more of them"
+        ) from None

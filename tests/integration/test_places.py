@@ -1,0 +1,177 @@
+"""The registry of places where memory text can be, held against the schema: an erasure must know all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from agent_reminiscence.config.constants import OWNER_ROLE, SCHEMA_NAME
+from agent_reminiscence.database.places import PLACES, VECTOR_TABLE
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from tests.conftest import TestServer
+from tests.factories import superuser
+
+# Types that can hold no text and nothing made of it. Whatever is not among them can, as far as this test knows.
+_TYPES_WITHOUT_TEXT = {
+    "bigint",
+    "boolean",
+    "double precision",
+    "integer",
+    "real",
+    "smallint",
+    "timestamp with time zone",
+    "uuid",
+}
+
+# Partitions store what their parents stand for, and a plain view stores nothing; a materialized one does.
+_STORED_COLUMNS = """
+SELECT n.nspname::text AS schema, c.relname::text AS table, a.attname::text AS column,
+    format_type(a.atttypid, NULL) AS type
+FROM pg_attribute AS a
+JOIN pg_class AS c ON c.oid = a.attrelid
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'm', 'f') AND NOT c.relispartition AND c.relpersistence <> 't'
+    AND a.attnum > 0 AND NOT a.attisdropped
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+    AND NOT EXISTS (
+        SELECT FROM pg_depend AS d
+        WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e'
+    )
+ORDER BY 1, 2, a.attnum
+"""
+
+
+@pytest.fixture(scope="module")
+def database(test_server: TestServer) -> Iterator[str]:
+    """One database for this module; a test takes back what it changes."""
+    name = asyncio.run(test_server.create_database())
+    yield name
+    asyncio.run(test_server.drop_database(name))
+
+
+async def _stored_columns(db: SqlExecutor) -> list[Row]:
+    return await db.fetch_all(_STORED_COLUMNS)
+
+
+def _could_hold_text(column: Row) -> bool:
+    return column["type"].removesuffix("[]") not in _TYPES_WITHOUT_TEXT
+
+
+def _place(column: Row) -> tuple[str, str]:
+    """How the registry spells a column; tables of vectors stand there under one name."""
+    return re.sub(rf"^{VECTOR_TABLE}_\d+$", VECTOR_TABLE, column["table"]), column["column"]
+
+
+async def _unnamed(db: SqlExecutor) -> set[tuple[str, str]]:
+    """Columns that could hold text and that no place names."""
+    found = {_place(column) for column in await _stored_columns(db) if _could_hold_text(column)}
+    return found - {(place.table, place.column) for place in PLACES}
+
+
+async def test_every_column_that_could_hold_text_is_in_the_registry(test_server: TestServer, database: str) -> None:
+    """Whoever adds a column says in the registry what it holds, and so whether an erasure has to reach it."""
+    async with superuser(test_server, database) as db:
+        assert await _unnamed(db) == set()
+
+
+async def test_the_registry_names_nothing_that_is_not_there(test_server: TestServer, database: str) -> None:
+    """A place that is gone, or that can hold no text, would make a scan look longer than it is."""
+    async with superuser(test_server, database) as db:
+        found = {_place(column) for column in await _stored_columns(db) if _could_hold_text(column)}
+
+    assert {(place.table, place.column) for place in PLACES} - found == set()
+    assert len({(place.table, place.column) for place in PLACES}) == len(PLACES)
+
+
+async def test_the_registry_knows_what_is_json(test_server: TestServer, database: str) -> None:
+    """JSON spells quotes and line breaks in its own way, so a scan looks for another spelling there."""
+    async with superuser(test_server, database) as db:
+        types = {_place(column): column["type"] for column in await _stored_columns(db)}
+
+    for place in PLACES:
+        assert place.is_json == (types[place.table, place.column] in {"json", "jsonb"}), place
+
+
+async def test_everything_is_stored_in_one_schema(test_server: TestServer, database: str) -> None:
+    """The registry names tables without a schema, and an erasure looks into ours only."""
+    async with superuser(test_server, database) as db:
+        assert {column["schema"] for column in await _stored_columns(db)} == {SCHEMA_NAME}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text",
+        "varchar(20)",
+        "char(20)",
+        "name",
+        "text[]",
+        "json",
+        "jsonb",
+        "jsonb[]",
+        "bytea",
+        "bytea[]",
+        "xml",
+        "tsvector",
+        "bit varying",
+        "numeric",
+        "memory_note",
+        "memory_word",
+        "public.halfvec(4)",
+        "public.vector(4)",
+        "public.sparsevec(4)",
+        "public.halfvec(4)[]",
+    ],
+)
+async def test_a_new_column_that_could_hold_text_has_to_be_named(
+    test_server: TestServer, database: str, kind: str
+) -> None:
+    """The test above fails for it, whatever its type, until the registry says what it holds."""
+    async with superuser(test_server, database) as db:
+        await db.execute_script(
+            f"BEGIN; SET LOCAL ROLE {OWNER_ROLE};"
+            "CREATE TYPE memory_note AS (words text); CREATE DOMAIN memory_word AS text;"
+            f"ALTER TABLE memory_chunk ADD COLUMN added {kind}"
+        )
+
+        assert await _unnamed(db) == {("memory_chunk", "added")}
+        await db.execute_script("ROLLBACK")
+
+
+@pytest.mark.parametrize("kind", ["bigint", "uuid[]", "timestamptz", "timestamptz[]", "boolean", "float8"])
+async def test_a_new_column_that_can_hold_no_text_need_not_be_named(
+    test_server: TestServer, database: str, kind: str
+) -> None:
+    """The control: not every column is a place."""
+    async with superuser(test_server, database) as db:
+        await db.execute_script(f"BEGIN; ALTER TABLE memory_chunk ADD COLUMN added {kind}")
+
+        assert await _unnamed(db) == set()
+        await db.execute_script("ROLLBACK")
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("CREATE TABLE entity (external_id text, name text)", {("entity", "external_id"), ("entity", "name")}),
+        ("CREATE UNLOGGED TABLE entity (name text)", {("entity", "name")}),
+        ("CREATE MATERIALIZED VIEW titles AS SELECT title FROM active_memory", {("titles", "title")}),
+        ("CREATE TABLE public.entity (name text)", {("entity", "name")}),
+        ("CREATE VIEW titles AS SELECT title FROM active_memory", set()),
+        ("CREATE TEMPORARY TABLE titles (title text)", set()),
+        ("CREATE TABLE chunk_vector_2 (LIKE chunk_vector_1)", set()),
+        ("CREATE TABLE chunk_vector_2 (LIKE chunk_vector_1, words text)", {(VECTOR_TABLE, "words")}),
+    ],
+)
+async def test_a_new_table_that_could_hold_text_has_to_be_named(
+    test_server: TestServer, database: str, script: str, expected: set[tuple[str, str]]
+) -> None:
+    """Whatever stores something of its own; another generation of vectors is known already."""
+    async with superuser(test_server, database) as db:
+        await db.execute_script(f"BEGIN; {script}")
+
+        assert await _unnamed(db) == expected
+        await db.execute_script("ROLLBACK")

@@ -4,9 +4,20 @@ import logging
 
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
+from agent_reminiscence.domain.audit import AuditReport, Drift, LedgerFault, Progress, StreamReport
+from agent_reminiscence.domain.erasure import (
+    ErasedEvent,
+    ErasureCheck,
+    ErasureFinding,
+    ErasureItem,
+    ErasurePreview,
+    ErasureReceipt,
+)
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
 from agent_reminiscence.domain.retrieval import Citation, Omission, RetrievalResult, SearchHit, Usage
+from agent_reminiscence.domain.transfer import ExportReport, ImportReport
 from agent_reminiscence.exceptions import (
     AgentError,
     CommitUnknownError,
@@ -29,25 +40,41 @@ __all__ = [
     "ActiveMemory",
     "AgentError",
     "AgentMem",
+    "AuditReport",
     "Citation",
     "CommitUnknownError",
     "Config",
     "ConfigurationError",
     "ConsolidationReport",
+    "Derivation",
+    "Drift",
     "Embedder",
     "EmbeddingError",
+    "ErasedEvent",
+    "ErasureCheck",
+    "ErasureFinding",
+    "ErasureItem",
+    "ErasurePreview",
+    "ErasureReceipt",
     "Event",
+    "ExportReport",
     "IdempotencyConflictError",
+    "ImportReport",
     "InvalidInputError",
+    "LedgerFault",
+    "MemoryHistory",
     "MemoryNotFoundError",
+    "MemoryVersion",
     "NotInitializedError",
     "Omission",
+    "Progress",
     "ReminiscenceError",
     "RetrievalResult",
     "SearchHit",
     "StoreError",
     "StoreTimeoutError",
     "StoreUnavailableError",
+    "StreamReport",
     "Usage",
     "UsageError",
     "VersionConflictError",

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 KEEPER: Final = "lighthouse-keeper"
 CLINIC: Final = "clinic-desk"
 
+# Whom the keeper is asked to forget.
+FORGOTTEN: Final = "Marlow"
+
 # The settings that the claims below rest on, whatever the environment says.
 UPDATE_THRESHOLD: Final = 5
 PROMOTION_THRESHOLD: Final = 0.7
@@ -161,6 +164,7 @@ async def play(memory: AgentMem, stage: Stage) -> None:
     await _travel(memory, stage, keeper, plan)
     await _isolate(memory, stage, keeper, clinic, plan)
     await _look_into_the_ledger(memory, stage, keeper)
+    await _prove(memory, stage, keeper, plan)
 
 
 async def _free_id(memory: AgentMem, name: str) -> str:
@@ -327,6 +331,42 @@ async def _look_into_the_ledger(memory: AgentMem, stage: Stage, keeper: str) -> 
         "every write above is one event",
         (kinds.get("memory.created"), kinds.get("memory.updated"))
         == (len(LIGHTHOUSE_SESSIONS) + 1, len(PLAN_VERSIONS) - 1),
+    )
+
+
+async def _prove(memory: AgentMem, stage: Stage, keeper: str, plan: ActiveMemory) -> None:
+    stage.scene(
+        "History, proof, and forgetting",
+        "The ledger shows what was said before, everything can be checked against it, and a friend wants to be"
+        " forgotten.",
+    )
+    history = await memory.admin.history(keeper, plan.id)
+    stage.note(", ".join(f"version {one.version} of {one.occurred_at:%d %B}" for one in history.versions))
+    stage.claim(
+        "the plan's history has every version, word for word, with its date",
+        [(one.occurred_at, one.content) for one in history.versions]
+        == [(written_at, _text(passages)) for written_at, passages in PLAN_VERSIONS],
+    )
+    before = await memory.admin.verify(keeper)
+    stage.note(f"{before.events} events replayed in {before.seconds * 1000:.0f} ms and compared row by row")
+    stage.claim("all tiers are what the ledger gives, and the ledger is what was written", before.ok)
+
+    preview = await memory.admin.erase(keeper, text=FORGOTTEN, dry_run=True)
+    stage.note(f"{FORGOTTEN!r} stands in: {', '.join(item.title or item.kind for item in preview.items)}")
+    receipt = await memory.admin.erase(keeper, text=FORGOTTEN)
+    stage.note(f"events erased: {len(receipt.events)}; the receipt holds their digests and none of the text")
+    stage.claim("the receipt names what the dry run had shown", len(receipt.events) == preview.events > 0)
+    check = await memory.admin.verify_erased(receipt, text=FORGOTTEN)
+    stage.claim(f"a scan of {len(check.places)} columns finds nothing of it any more", check.ok)
+    found = await memory.retrieve_memories(keeper, "Who offered his scaffolding, and until when?", limit=50)
+    stage.claim("no answer knows it", not any(FORGOTTEN in hit.content for hit in found.hits))
+    gulls = await memory.retrieve_memories(keeper, "Why is the gallery closed?")
+    stage.answer(gulls)
+    stage.claim("everything else is still there", _best(gulls, "gulls") or _best(gulls, "gallery stays closed"))
+    after = await memory.admin.verify(keeper)
+    stage.claim(
+        "and the ledger still proves itself, with the erased events in their places",
+        after.ok and after.streams[0].erased_events == len(receipt.events),
     )
 
 

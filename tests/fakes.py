@@ -1,7 +1,8 @@
-"""Small stand-ins for what is outside the package: an embedder that fails, and a clock that is set."""
+"""Small stand-ins for what is outside the package: embedders that fail, wait or take notes, and a clock that is set."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -63,6 +64,53 @@ FAULTS: dict[str, Fault] = {
     "None for a vector": lambda texts, right: [None for _ in right],
     "words for numbers": lambda texts, right: [["many"] * len(vector) for vector in right],
 }
+
+
+class GatedEmbedder(HashEmbedder):
+    """Works as usual, and after `hold()` waits with its first batch until it is let go.
+
+    Attributes:
+        reached: Set once a batch waits.
+    """
+
+    def __init__(self, dimension: int = 64) -> None:
+        super().__init__(dimension)
+        self.reached = asyncio.Event()
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def hold(self) -> None:
+        """Let no batch through from now on."""
+        self.reached.clear()
+        self._open.clear()
+
+    def let_go(self) -> None:
+        """Let all through again."""
+        self._open.set()
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """The right vectors, when it is let go."""
+        if not self._open.is_set():
+            self.reached.set()
+            await self._open.wait()
+        return await super().embed(texts)
+
+
+class RecordingEmbedder(HashEmbedder):
+    """Keeps every text that it was given.
+
+    Attributes:
+        texts: All of them so far.
+    """
+
+    def __init__(self, dimension: int = 64) -> None:
+        super().__init__(dimension)
+        self.texts: set[str] = set()
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """The right vectors."""
+        self.texts.update(texts)
+        return await super().embed(texts)
 
 
 class SetClock:

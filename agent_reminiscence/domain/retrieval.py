@@ -40,7 +40,7 @@ class SearchHit(_Frozen):
     importance: float
     confidence: float
     start_date: datetime = Field(description="From when it was true in the world.")
-    end_date: datetime | None = Field(description="Until when; None is still.")
+    end_date: datetime | None = Field(description="Until when, as far as was known at `known_at`; None is still.")
     recorded_at: datetime
     superseded_at: datetime | None
     speaker: str | None

@@ -168,10 +168,12 @@ class VerificationService:
         Raises:
             _IncompleteReplayError: There is nothing whole to compare with.
         """
-        if not replay.is_complete:
+        if not replay.is_readable:
             raise _IncompleteReplayError
         state = await self._ledger.describe(db, replay.external_id)
         check_end(replay, state)
+        if not replay.is_complete:
+            raise _IncompleteReplayError
         drift = await self._scratch.compare(db, replay.external_id)
         if state is not None:
             is_due = await self._ledger.has_due_memory(db, replay.external_id)

@@ -128,7 +128,14 @@ word_ranking AS (
     LIMIT $(limit)p::int
 )
 SELECT c.tier, c.chunk_id, c.memory_id, m.title, c.content, scored.score, scored.ranks, c.importance, c.confidence,
-    c.start_date, c.end_date, c.recorded_at, c.superseded_at, c.speaker, c.source, c.metadata::text AS metadata,
+    -- An end that was learned later is not shown; one that was part of a plan was known from the beginning.
+    c.start_date, CASE WHEN c.superseded_at > $(known_at)p::timestamptz THEN NULL ELSE coalesce((
+        -- Each correction is earlier than the one before it.
+        SELECT min(correction.end_date)
+        FROM unnest(c.corrected_at, c.corrected_end_dates) AS correction (learned_at, end_date)
+        WHERE correction.learned_at <= $(known_at)p::timestamptz
+    ), c.end_date) END AS end_date,
+    c.recorded_at, c.superseded_at, c.speaker, c.source, c.metadata::text AS metadata,
     c.memory_version, c.span_start, c.span_end, m.version AS current_version,
     m.chunk_starts[array_position(m.chunk_ids, c.chunk_id)] AS current_start
 FROM scored

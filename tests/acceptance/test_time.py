@@ -82,6 +82,105 @@ async def test_moved_in_january_and_learned_in_march(memory: AgentMem) -> None:
     assert await _found(memory, "agent-1", as_of=oslo.occurred_at - TICK) == set()
 
 
+# In January Ann moves from Oslo to Lisbon, which is said in March; in May it turns out that it was in December already.
+# When it is asked about, and at each of four states of knowledge what was then true as far as was known.
+_OSLO, _LISBON = "Ann lives in Oslo.", "Ann lives in Lisbon."
+_ANSWERS: dict[datetime, tuple[str | None, str | None, str | None, str | None]] = {
+    #                               before all   February   March      May
+    datetime(2024, 1, 1, tzinfo=UTC): (None, None, None, None),
+    datetime(2025, 6, 1, tzinfo=UTC): (None, _OSLO, _OSLO, _OSLO),
+    datetime(2025, 12, 14, tzinfo=UTC): (None, _OSLO, _OSLO, _OSLO),
+    datetime(2025, 12, 15, tzinfo=UTC): (None, _OSLO, _OSLO, _LISBON),
+    datetime(2026, 1, 9, tzinfo=UTC): (None, _OSLO, _OSLO, _LISBON),
+    JANUARY: (None, _OSLO, _LISBON, _LISBON),
+    FEBRUARY: (None, _OSLO, _LISBON, _LISBON),
+    MARCH: (None, _OSLO, _LISBON, _LISBON),
+}
+
+
+@BOTH_SERVERS
+async def test_a_correction_of_a_correction_is_answered_at_each_pair_of_times(memory: AgentMem) -> None:
+    """Searches, the list of memories and the history all give the answer of the table, now and for what was known."""
+    first, second, third = await _tell(
+        memory,
+        "agent-1",
+        [
+            (_OSLO, datetime(2025, 1, 1, tzinfo=UTC)),
+            (_LISBON, JANUARY),
+            # The same words from an earlier time on: they began then, and Oslo ended then.
+            (_LISBON, datetime(2025, 12, 15, tzinfo=UTC)),
+        ],
+    )
+    (note,) = await memory.get_active_memories("agent-1")
+    history = await memory.admin.history("agent-1", note.id)
+    known = (first.recorded_at - TICK, first.recorded_at, second.recorded_at, third.recorded_at)
+
+    for as_of, answers in _ANSWERS.items():
+        for known_at, answer in [*zip(known, answers, strict=True), (None, answers[-1])]:
+            expected = [] if answer is None else [answer]
+            assert await _found(memory, "agent-1", as_of=as_of, known_at=known_at) == set(expected)
+            listed = await memory.admin.active_memories("agent-1", as_of=as_of, known_at=known_at)
+            assert [found.content for found in listed] == expected
+            version = history.at(as_of=as_of, known_at=known_at)
+            assert (version.content if version is not None else None) == answer
+
+
+@BOTH_SERVERS
+async def test_a_hit_bears_the_title_that_its_memory_had_then(memory: AgentMem) -> None:
+    """Whoever reads what was believed then sees it as it was filed then; a later title is today's."""
+    note = await memory.create_active_memory("agent-1", "Ann's flat", "Ann lives in Oslo.", occurred_at=JANUARY)
+    told = await memory.update_active_memory("agent-1", note.id, title="Ann's house", occurred_at=MARCH)
+
+    for as_of, known_at, title in (
+        (FEBRUARY, None, "Ann's flat"),
+        (MARCH, None, "Ann's house"),
+        (MARCH, told.updated_at - TICK, "Ann's flat"),
+        (None, None, "Ann's house"),
+    ):
+        found = await memory.retrieve_memories("agent-1", "where does Ann live?", as_of=as_of, known_at=known_at)
+        assert [hit.title for hit in found.hits] == [title]
+        (listed,) = await memory.admin.active_memories("agent-1", as_of=as_of, known_at=known_at)
+        assert listed.title == title
+
+
+async def _repeated(memory: AgentMem) -> tuple[ActiveMemory, ActiveMemory]:
+    """Two memories that say the same, so that the second one's chunk ends as a duplicate of the first one's."""
+    text = "The spare key of the blue cabin hangs behind the old clock."
+    first = await memory.create_active_memory("agent-1", "Cabin", text, occurred_at=JANUARY)
+    second = await memory.create_active_memory("agent-1", "Keys", text, occurred_at=JANUARY)
+    reports = await memory.admin.consolidate("agent-1")
+    assert [report.duplicates for report in reports] == [0, 1]
+    return first, second
+
+
+async def test_a_repetition_holds_until_it_left_its_text_whenever_the_original_ended(memory: AgentMem) -> None:
+    """Two memories said it. One dropped it in time; that the other had ended earlier is learned after that."""
+    first, second = await _repeated(memory)
+    later = datetime.now(UTC) + timedelta(days=60)
+    await memory.update_active_memory("agent-1", second.id, content="The key is lost.", occurred_at=later)
+    await memory.update_active_memory("agent-1", first.id, content="The cabin is sold.", occurred_at=FEBRUARY)
+
+    before = await memory.retrieve_memories("agent-1", "the spare key of the cabin", as_of=later - TICK)
+    after = await memory.retrieve_memories("agent-1", "the spare key of the cabin", as_of=later)
+    assert set(texts(before)) == {
+        "The spare key of the blue cabin hangs behind the old clock.",
+        "The cabin is sold.",
+    }
+    assert set(texts(after)) == {"The key is lost.", "The cabin is sold."}
+
+
+async def test_what_an_archived_memory_said_does_not_come_back_with_the_end_of_what_it_repeated(
+    memory: AgentMem,
+) -> None:
+    """Archived first and ended afterwards, it has ended, though at that time another memory stood for its words."""
+    first, second = await _repeated(memory)
+    await memory.admin.archive("agent-1", second.id)
+    await memory.admin.archive("agent-1", second.id, end_chunks=True)
+    await memory.update_active_memory("agent-1", first.id, content="The cabin is sold.")
+
+    assert texts(await memory.retrieve_memories("agent-1", "the spare key of the cabin")) == ["The cabin is sold."]
+
+
 @BOTH_SERVERS
 async def test_known_at_alone_asks_for_what_was_then_true(memory: AgentMem) -> None:
     """Without `as_of`, the moment of knowing is also the moment asked about."""
@@ -146,6 +245,25 @@ async def test_a_hit_shows_both_times(memory: AgentMem) -> None:
     assert (past.recorded_at, past.superseded_at) == (before.recorded_at, after.recorded_at)
     assert (present.start_date, present.end_date) == (MARCH, None)
     assert (present.recorded_at, present.superseded_at) == (after.recorded_at, None)
+
+
+async def test_a_hit_shows_the_end_that_was_known(memory: AgentMem) -> None:
+    """No end before one was learned, the first one until it was corrected, and then the corrected one."""
+    first, second, third = await _tell(
+        memory,
+        "agent-1",
+        [("Ann lives in Oslo.", JANUARY), ("Ann lives in Turin.", MARCH), ("Ann is abroad.", FEBRUARY)],
+    )
+
+    for known_at, end_date in (
+        (second.recorded_at - TICK, None),
+        (second.recorded_at, MARCH),
+        (third.recorded_at - TICK, MARCH),
+        (third.recorded_at, FEBRUARY),
+        (None, FEBRUARY),
+    ):
+        found = await memory.retrieve_memories("agent-1", "where does Ann live?", as_of=JANUARY, known_at=known_at)
+        assert [(hit.content, hit.end_date) for hit in found.hits] == [(first.text, end_date)]
 
 
 @BOTH_SERVERS

@@ -1,0 +1,112 @@
+"""Ways to change what is stored by hand, and back: a superuser on a database with filled tenants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.domain.audit import StreamReport
+from tests.conftest import TEST_DIMENSION, TestServer, dsn
+from tests.factories import stored_rows
+
+# Each table with the column that names a row within its stream.
+PROJECTED: Mapping[str, str] = {
+    "active_memory": "memory_id",
+    "shortterm_memory": "memory_id",
+    "memory_chunk": "chunk_id",
+    "chunk_vector_1": "chunk_id",
+}
+
+# The smallest change that a value of each type can have. A column of another type fails until its type is here.
+_OTHER_VALUES = {
+    "bigint": "{0} + 1",
+    "bytea": r"coalesce({0}, '') || '\x00'",
+    "double precision": "{0} + 1e-12",
+    "halfvec": "{0} + {0}",
+    "integer": "coalesce({0}, 0) + 1",
+    "integer[]": "array_append({0}, 1)",
+    "jsonb": """{0} || '{{"!": 1}}'""",
+    "text": "coalesce({0}, '') || '!'",
+    "timestamp with time zone": "coalesce({0}, '2020-02-02') + interval '1 microsecond'",
+    "timestamp with time zone[]": "array_append({0}, '2020-02-02')",
+    "uuid": "gen_random_uuid()",
+    "uuid[]": "array_append({0}, gen_random_uuid())",
+}
+# Where a constraint takes only some words.
+_OTHER_WORDS = {
+    ("memory_chunk", "tier"): "CASE tier WHEN 'active' THEN 'longterm' ELSE 'active' END",
+    ("memory_event", "source"): "CASE source WHEN 'user' THEN 'model' ELSE 'user' END",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as the catalog lists it."""
+
+    table: str
+    name: str
+    type: str
+    is_nullable: bool
+
+    @property
+    def other_value(self) -> str:
+        """An SQL expression that is never what the column holds."""
+        return _OTHER_WORDS.get((self.table, self.name), _OTHER_VALUES[self.type].format(self.name))
+
+
+async def columns(db: SqlExecutor, table: str) -> list[Column]:
+    """Every column of a table, so that a new one is tried by itself."""
+    rows = await db.fetch_all(
+        "SELECT attname::text AS name, format_type(atttypid, NULL) AS type, NOT attnotnull AS is_nullable"
+        " FROM pg_attribute WHERE attrelid = $(table)p::text::regclass AND attnum > 0 AND NOT attisdropped"
+        " ORDER BY attnum",
+        {"table": table},
+    )
+    return [Column(table, row["name"], row["type"], row["is_nullable"]) for row in rows]
+
+
+def config(server: TestServer, database: str) -> Config:
+    """Of a memory on a test's database."""
+    settings: dict[str, Any] = {
+        "postgres_dsn": dsn(server.login(database)),
+        "embedding_provider": "hash",
+        "embedding_dimension": TEST_DIMENSION,
+    }
+    return Config(**settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A filled database, a memory on it, and somebody who may change anything."""
+
+    memory: AgentMem
+    db: SqlExecutor
+    external_id: str
+
+    async def verify(self, external_id: str | None = None) -> StreamReport:
+        """What `verify` finds; that it changes nothing is part of every test."""
+        before = await stored_rows(self.db)
+        [report] = (await self.memory.admin.verify(external_id or self.external_id)).streams
+        assert await stored_rows(self.db) == before
+        return report
+
+    async def mend(self, external_id: str | None = None, *, by_rebuild: bool) -> StreamReport:
+        """What `rebuild` makes of it, or `verify` told to repair."""
+        tenant = external_id or self.external_id
+        if by_rebuild:
+            [report] = (await self.memory.admin.rebuild(tenant)).streams
+        else:
+            [report] = (await self.memory.admin.verify(tenant, repair=True)).streams
+        return report
+
+    async def update(self, table: str, assignment: str, key: str | int, **params: Any) -> list[Row]:
+        """Change one row of the tenant by hand; returns its key afterwards."""
+        name = PROJECTED.get(table, "position")
+        return await self.db.fetch_all(
+            f"UPDATE {table} SET {assignment}"  # noqa: S608
+            f" WHERE external_id = $(tenant)p AND {name}::text = $(key)p RETURNING {name}::text AS key",
+            {"tenant": self.external_id, "key": str(key)} | params,
+        )

@@ -1,0 +1,339 @@
+"""SIGKILL at any moment, of a process that writes and of the server that it writes to: what was returned is there."""
+
+# ruff: noqa: ASYNC110 - files and processes are what is tested; nothing else is on the loop
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_reminiscence import AgentMem, Event
+from agent_reminiscence.config.constants import EMBEDDED_LOGIN
+from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.exceptions import StoreError
+from tests.chaos import writer
+from tests.chaos.conftest import Repetitions
+from tests.conftest import TestServer, dsn
+from tests.factories import superuser
+
+_ROOT = Path(__file__).parents[2]
+_PATIENCE_SECONDS = 30.0
+
+
+# --- A process that writes -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Said:
+    """What a writer has said by the time it was killed.
+
+    Attributes:
+        begun: Calls by idempotency key that may or may not have been made.
+        done: Calls that had returned, with what they returned.
+    """
+
+    begun: dict[str, dict[str, Any]] = field(default_factory=dict)
+    done: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def hear(self, line: bytes) -> None:
+        """Note one line. The last one may be cut off in the middle: then its call had not been reported."""
+        with suppress(json.JSONDecodeError):
+            said = json.loads(line)
+            if "begun" in said:
+                self.begun[said["begun"]["key"]] = said["begun"]
+            elif "done" in said:
+                self.done[said["done"]["key"]] = said["done"]
+
+
+class Writer:
+    """A process that runs `writer.py`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self.said = Said()
+
+    async def hear(self, calls: int) -> None:
+        """Wait until so many calls have returned."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while len(self.said.done) < calls:
+                line = await self._process.stdout.readline()
+                assert line, f"the writer ended by itself with {await self._process.wait()}"
+                self.said.hear(line)
+
+    async def kill(self) -> None:
+        """SIGKILL, and hear what it had said until then."""
+        assert self._process.stdout is not None
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        for line in (await self._process.stdout.read()).splitlines():
+            self.said.hear(line)
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def _writing(place: str, tenant: str, seed: int) -> AsyncIterator[Writer]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.chaos.writer",
+        place,
+        tenant,
+        str(seed),
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+        # What it says of a server that was killed under it is no news here.
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    started = Writer(process)
+    try:
+        yield started
+    finally:
+        await started.kill()
+
+
+# --- What must be true afterwards ------------------------------------------------------------------------------------
+
+
+async def _events(memory: AgentMem, tenant: str) -> list[Event]:
+    events: list[Event] = []
+    while page := await memory.ledger.read(tenant, after=len(events), limit=1_000):
+        events += page
+    return events
+
+
+def _says(event: Event) -> str:
+    """The text that an event holds."""
+    payload = event.payload
+    match event.kind:
+        case "memory.created":
+            return str(payload["content"])
+        case "memory.updated":
+            return str(payload["changes"]["content"])
+        case _:
+            return str(payload["text"])
+
+
+async def _check_all_returned(memory: AgentMem, tenant: str, said: Said) -> None:
+    """Every call that had returned is in the ledger, where it said and with what it wrote; no position is left out."""
+    events = await _events(memory, tenant)
+    assert [event.position for event in events] == list(range(1, len(events) + 1))
+    for key, call in said.done.items():
+        event = events[call["position"] - 1]
+        assert (event.idempotency_key, _says(event)) == (key, writer.text_of(key))
+    # Whatever else is there was begun, and is there as a whole.
+    for event in events:
+        if event.idempotency_key is not None:
+            assert event.idempotency_key in said.begun
+            assert _says(event) == writer.text_of(event.idempotency_key)
+
+
+async def _check_whole(memory: AgentMem, db: SqlExecutor, tenant: str) -> None:
+    """Nothing is half-written: the tiers are what the ledger gives, and the chunks of each memory tile its text."""
+    (report,) = (await memory.admin.verify(tenant)).streams
+    assert (report.faults, report.drift) == ((), ())
+    untiled = await db.fetch_all(
+        "SELECT m.memory_id FROM active_memory AS m WHERE m.external_id = $(tenant)p::text"
+        " AND m.content IS DISTINCT FROM ("
+        "  SELECT string_agg(c.content, '' ORDER BY layout.place)"
+        "  FROM unnest(m.chunk_ids) WITH ORDINALITY AS layout (chunk_id, place)"
+        "  JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = layout.chunk_id)",
+        {"tenant": tenant},
+    )
+    assert untiled == []
+    alone = await db.fetch_all(
+        "SELECT c.chunk_id FROM memory_chunk AS c WHERE c.external_id = $(tenant)p::text AND NOT EXISTS ("
+        "  SELECT FROM active_memory AS m WHERE m.external_id = c.external_id AND m.memory_id = c.memory_id)",
+        {"tenant": tenant},
+    )
+    assert alone == []
+
+
+async def _check_repeated(memory: AgentMem, tenant: str, said: Said, dice: random.Random) -> None:
+    """A retry of what had returned gives the same; of what had only begun, it writes once at most."""
+    for key in dice.sample(sorted(said.done), min(5, len(said.done))):
+        call = said.done[key]
+        head = await memory.ledger.head(tenant)
+        assert call.items() >= (await writer.repeat(memory, tenant, call)).items()
+        assert await memory.ledger.head(tenant) == head
+    archived = {
+        event.payload["memory_id"] for event in await _events(memory, tenant) if event.kind == "memory.archived"
+    }
+    for key in sorted(said.begun.keys() - said.done.keys()):
+        call = said.begun[key]
+        if call.get("memory_id") in archived:
+            continue  # refused, as it may have been before
+        first = await writer.repeat(memory, tenant, call)
+        head = await memory.ledger.head(tenant)
+        assert await writer.repeat(memory, tenant, call) == first
+        assert await memory.ledger.head(tenant) == head
+        assert [e.idempotency_key for e in await _events(memory, tenant)].count(key) == 1
+
+
+async def _check_vectors(memory: AgentMem, tenant: str) -> None:
+    """What was killed before it had made its vectors gets them later."""
+    await memory.admin.consolidate(tenant)
+    (report,) = (await memory.admin.verify(tenant)).streams
+    assert (report.faults, report.drift, report.missing_vectors) == ((), (), 0)
+    found = await memory.retrieve_memories(tenant, "Who counted lamps in the kitchen?")
+    assert {"bm25_text", "vector_text"} <= found.hits[0].ranks.keys()
+
+
+async def _check(memory: AgentMem, db: SqlExecutor, tenant: str, said: Said, dice: random.Random) -> None:
+    await _check_all_returned(memory, tenant, said)
+    await _check_whole(memory, db, tenant)
+    await _check_repeated(memory, tenant, said, dice)
+    await _check_vectors(memory, tenant)
+
+
+# --- The writer is killed --------------------------------------------------------------------------------------------
+
+
+async def _wait_until_gone(db: SqlExecutor, database: str) -> None:
+    """Wait for the server's processes of a client that is gone: one of them may still commit."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while await db.fetch_all(
+            "SELECT pid FROM pg_stat_activity WHERE usename = $(login)p::text AND datname = $(database)p::text",
+            {"login": EMBEDDED_LOGIN, "database": database},
+        ):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_killed_process_loses_nothing_that_had_returned(
+    test_server: TestServer, database: str, repetitions: Repetitions
+) -> None:
+    """SIGKILL after a random number of calls and milliseconds, in the middle of several calls."""
+    place = dsn(test_server.login(database))
+    async with superuser(test_server, database) as db:
+        for seed in range(repetitions(reduced=5, full=200)):
+            dice, tenant = random.Random(seed), f"killed-{seed}"
+            async with _writing(place, tenant, seed) as writing:
+                await writing.hear(dice.randrange(1, 40))
+                await asyncio.sleep(dice.uniform(0, 0.05))
+            await _wait_until_gone(db, database)
+            async with AgentMem(writer.settings_for(place)) as memory:
+                await _check(memory, db, tenant, writing.said, dice)
+
+
+# --- The server is killed --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """A data folder whose server may be killed; fsync is on as it always is, though a SIGKILL does not need it.
+
+    What a killed process has written is in the kernel's cache and reaches the disk all the same; fsync is for a
+    machine that loses its power, which no test here can do.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="reminiscence-killed-"))
+    yield folder
+    _kill_server(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _server_processes(data_dir: Path) -> list[int]:
+    """The postmaster of a data folder, first, and the processes that it has made."""
+    try:
+        postmaster = int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
+        return []
+    return [postmaster, *map(int, children)]
+
+
+def _kill_server(data_dir: Path, *, with_children: bool = True) -> None:
+    """SIGKILL for the postmaster, whose processes then end by themselves, or for all of them at once."""
+    processes = _server_processes(data_dir)
+    for pid in processes if with_children else processes[:1]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while _server_processes(data_dir) and time.monotonic() < end:
+        time.sleep(0.001)
+
+
+@asynccontextmanager
+async def _administrator(data_dir: Path) -> AsyncIterator[SqlExecutor]:
+    """The superuser of the embedded server of a data folder."""
+    server = EmbeddedPostgres(data_dir)
+    address: ServerAddress = await server.start()
+    db = await open_connection(
+        ConnectionSettings(host=address.host, port=address.port, user=address.superuser, database="reminiscence")
+    )
+    try:
+        await db.execute_script("SET search_path = reminiscence, public")
+        yield db
+    finally:
+        db.close()
+        await server.stop()
+
+
+async def test_a_killed_server_loses_nothing_that_had_returned(data_dir: Path, repetitions: Repetitions) -> None:
+    """SIGKILL for the embedded server in the middle of several calls; the next start finds all that had returned.
+
+    In turn for the postmaster alone and for all its processes, and with a writer that is killed at once or only
+    after it has seen its server die.
+    """
+    for seed in range(repetitions(reduced=2, full=50)):
+        dice, tenant = random.Random(seed), f"agent-{seed}"
+        async with _writing(str(data_dir), tenant, seed) as writing:
+            await writing.hear(dice.randrange(1, 40))
+            await asyncio.sleep(dice.uniform(0, 0.05))
+            await asyncio.to_thread(_kill_server, data_dir, with_children=bool(seed % 2))
+            await asyncio.sleep(dice.choice((0, 0, 0.3)))
+
+        async with AgentMem(writer.settings_for(str(data_dir))) as memory, _administrator(data_dir) as db:
+            await _check(memory, db, tenant, writing.said, dice)
+
+    async with AgentMem(writer.settings_for(str(data_dir))) as memory:
+        assert (await memory.admin.verify()).ok
+
+
+async def test_an_open_memory_outlives_its_killed_server(data_dir: Path, repetitions: Repetitions) -> None:
+    """The server is killed under calls of this very process; each returns after a restart, or says that it did not.
+
+    Repeated with their idempotency keys those that failed write once, and everything that returned is there.
+    """
+    dice, tenant, said = random.Random(0), "agent-1", Said()
+
+    async def write(memory: AgentMem, worker: int, stopped: asyncio.Event) -> None:
+        number = 0
+        while not stopped.is_set():
+            key = f"{worker}-{number}"
+            said.begun[key] = {"key": key, "call": "create"}
+            with suppress(StoreError):
+                said.done[key] = said.begun[key] | await writer.create(memory, tenant, key)
+            number += 1
+
+    async with AgentMem(writer.settings_for(str(data_dir))) as memory:
+        stopped = asyncio.Event()
+        async with asyncio.TaskGroup() as writers:
+            for worker in range(3):
+                writers.create_task(write(memory, worker, stopped))
+            for kill in range(repetitions(reduced=1, full=15)):
+                await asyncio.sleep(dice.uniform(0.2, 0.6))
+                await asyncio.to_thread(_kill_server, data_dir, with_children=bool(kill % 2))
+            returned = len(said.done)
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                while len(said.done) == returned:
+                    await asyncio.sleep(0.05)
+            stopped.set()
+        async with _administrator(data_dir) as db:
+            await _check(memory, db, tenant, said, dice)

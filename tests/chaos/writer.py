@@ -1,0 +1,117 @@
+"""Writes until it is killed, and says on its standard output what it is about to write and what has been written.
+
+Run as a script by `test_kills.py`. Each line is one JSON object: `begun` names the call with its idempotency key
+before it is made, `done` what it returned. What a key writes follows from the key alone, so that whoever finds a key
+knows what must stand beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from pydantic import SecretStr
+
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.exceptions import InvalidInputError
+
+_TASKS = 3
+_ROOMS = ("hall", "kitchen", "attic", "cellar", "garden")
+
+
+def text_of(key: str) -> str:
+    """A text of one to five paragraphs that only this key writes; some repeat others, word for word."""
+    dice = random.Random(key)
+    paragraphs = [
+        f"Keeper {key} counted {dice.randrange(1_000)} lamps in the {room} with Ana Sousa on 3 May."
+        for room in dice.sample(_ROOMS, dice.randrange(1, 5))
+    ]
+    return "\n\n".join([*paragraphs, "The spare key of the blue cabin hangs behind the old clock."])
+
+
+def settings_for(place: str) -> Config:
+    """Settings of a database given by DSN, or of the embedded server of a folder."""
+    common: dict[str, Any] = {
+        "embedding_provider": "hash",
+        "embedding_dimension": 64,
+        "active_memory_update_threshold": 3,
+        "shortterm_promotion_threshold": 0.5,
+    }
+    if place.startswith("postgresql://"):
+        return Config(postgres_dsn=SecretStr(place), **common)
+    return Config(data_dir=Path(place), chunk_partitions=4, **common)
+
+
+async def create(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
+    """A new memory with the key's text."""
+    made = await memory.create_active_memory(tenant, key, text_of(key), idempotency_key=key)
+    assert made.write is not None
+    return {"memory_id": str(made.id), "version": made.version, "position": made.write.position}
+
+
+async def update(memory: AgentMem, tenant: str, key: str, memory_id: str) -> dict[str, Any]:
+    """The key's text for an older memory."""
+    made = await memory.update_active_memory(tenant, memory_id, title=key, content=text_of(key), idempotency_key=key)
+    assert made.write is not None
+    return {"memory_id": str(made.id), "version": made.version, "position": made.write.position}
+
+
+async def append(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
+    """An event of a user's own kind with the key's text."""
+    event = await memory.ledger.append(tenant, "world.observed", {"text": text_of(key)}, idempotency_key=key)
+    return {"position": event.position}
+
+
+async def repeat(memory: AgentMem, tenant: str, call: dict[str, Any]) -> dict[str, Any]:
+    """Make a call that was begun, once more."""
+    match call["call"]:
+        case "create":
+            return await create(memory, tenant, call["key"])
+        case "update":
+            return await update(memory, tenant, call["key"], call["memory_id"])
+        case _:
+            return await append(memory, tenant, call["key"])
+
+
+def _say(**line: Any) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+async def _write(memory: AgentMem, tenant: str, worker: int, seed: int) -> None:
+    dice = random.Random(f"{seed} {worker}")
+    mine: list[str] = []
+    for number in range(1_000_000):
+        key = f"{seed}-{worker}-{number}"
+        call: dict[str, Any] = {"key": key, "call": dice.choices(("create", "update", "append"), (3, 5, 2))[0]}
+        if call["call"] == "update" and not mine:
+            call["call"] = "create"
+        if call["call"] == "update":
+            call["memory_id"] = dice.choice(mine[-4:])
+        _say(begun=call)
+        try:
+            made = await repeat(memory, tenant, call)
+        except InvalidInputError:
+            continue  # archived below, by this task or by another
+        _say(done=call | made)
+        if call["call"] == "create":
+            mine.append(made["memory_id"])
+        if mine and dice.random() < 0.15:
+            await memory.admin.consolidate(tenant, UUID(dice.choice(mine[-4:])))
+        if len(mine) > 4 and dice.random() < 0.1:
+            await memory.admin.archive(tenant, UUID(mine.pop(0)), end_chunks=dice.random() < 0.5)
+
+
+async def _main(place: str, tenant: str, seed: int) -> None:
+    async with AgentMem(settings_for(place)) as memory:
+        _say(ready=True)
+        await asyncio.gather(*(_write(memory, tenant, worker, seed) for worker in range(_TASKS)))
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

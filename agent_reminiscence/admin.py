@@ -23,7 +23,7 @@ from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.erasure import EraseRequest, ErasureService
 from agent_reminiscence.services.history import HistoryService
 from agent_reminiscence.services.memory_manager import MemoryManager
-from agent_reminiscence.services.requests import ArchiveRequest
+from agent_reminiscence.services.requests import UNSET, ArchiveRequest, Unset
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.transfer import TransferService
 from agent_reminiscence.services.verification import VerificationService
@@ -206,9 +206,9 @@ class MemoryAdmin:
         self,
         external_id: str | int | UUID,
         *,
-        memory_id: UUID | str | None = None,
-        conversation_id: str | None = None,
-        text: str | None = None,
+        memory_id: UUID | str | Unset = UNSET,
+        conversation_id: str | Unset = UNSET,
+        text: str | Unset = UNSET,
         dry_run: Literal[False] = False,
         actor: str | None = None,
     ) -> ErasureReceipt: ...
@@ -218,9 +218,9 @@ class MemoryAdmin:
         self,
         external_id: str | int | UUID,
         *,
-        memory_id: UUID | str | None = None,
-        conversation_id: str | None = None,
-        text: str | None = None,
+        memory_id: UUID | str | Unset = UNSET,
+        conversation_id: str | Unset = UNSET,
+        text: str | Unset = UNSET,
         dry_run: Literal[True],
         actor: str | None = None,
     ) -> ErasurePreview: ...
@@ -229,9 +229,9 @@ class MemoryAdmin:
         self,
         external_id: str | int | UUID,
         *,
-        memory_id: UUID | str | None = None,
-        conversation_id: str | None = None,
-        text: str | None = None,
+        memory_id: UUID | str | Unset = UNSET,
+        conversation_id: str | Unset = UNSET,
+        text: str | Unset = UNSET,
         dry_run: bool = False,
         actor: str | None = None,
     ) -> ErasureReceipt | ErasurePreview:
@@ -252,17 +252,30 @@ class MemoryAdmin:
             The receipt, which is also an event of the ledger and holds none of the text; with `dry_run`, a preview.
 
         Raises:
-            InvalidInputError: An argument is refused, or more than one of the three is given.
+            InvalidInputError: An argument is refused, None among them, or more than one of the three is given.
             MemoryNotFoundError: `external_id` has no such memory.
             StoreError: The store is away; nothing is erased.
         """
-        if sum(value is not None for value in (memory_id, conversation_id, text)) > 1:
+        given = {
+            name: value
+            for name, value in (("memory_id", memory_id), ("conversation_id", conversation_id), ("text", text))
+            if not isinstance(value, Unset)
+        }
+        if len(given) > 1:
             raise InvalidInputError("erase() takes one of memory_id, conversation_id and text; call it once for each")
+        for name, value in given.items():
+            # Most likely a variable that was never set, and "everything" is not what was meant.
+            if value is None:
+                raise InvalidInputError(
+                    f"{name} is None, which names nothing to erase; leave it out to erase all that external_id has"
+                )
         request = EraseRequest(
             external_id=validation.external_id(external_id),
-            memory_id=None if memory_id is None else validation.memory_id(memory_id),
-            conversation=validation.optional_identifier("conversation_id", conversation_id),
-            text=None if text is None else validation.erased_text(text),
+            memory_id=validation.memory_id(memory_id) if "memory_id" in given else None,
+            conversation=validation.identifier("conversation_id", conversation_id)
+            if "conversation_id" in given
+            else None,
+            text=validation.erased_text(text) if "text" in given else None,
             actor=validation.optional_identifier("actor", actor),
         )
         if validation.flag("dry_run", dry_run):

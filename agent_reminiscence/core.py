@@ -7,10 +7,9 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import Enum
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 from uuid import UUID
 
 from agent_reminiscence.admin import MemoryAdmin
@@ -44,19 +43,10 @@ from agent_reminiscence.services.memory_manager import MemoryManager
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.promotion import PromotionService
 from agent_reminiscence.services.replay import Replayer
-from agent_reminiscence.services.requests import CreateRequest, UpdateRequest
+from agent_reminiscence.services.requests import UNSET, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.retrieval import RetrievalService, RetrieveRequest
 from agent_reminiscence.services.transfer import TransferService
 from agent_reminiscence.services.verification import VerificationService
-
-
-class _Unset(Enum):
-    """Tells an argument that was left out from None, which removes a description."""
-
-    UNSET = "unset"
-
-
-_UNSET: Final = _Unset.UNSET
 
 
 def _utc_now() -> datetime:
@@ -212,10 +202,10 @@ class AgentMem:
         external_id: str | int | UUID,
         memory_id: UUID | str,
         *,
-        title: str | _Unset = _UNSET,
-        content: str | _Unset = _UNSET,
-        description: str | _Unset | None = _UNSET,
-        metadata: Mapping[str, Any] | _Unset | None = _UNSET,
+        title: str | Unset = UNSET,
+        content: str | Unset = UNSET,
+        description: str | Unset | None = UNSET,
+        metadata: Mapping[str, Any] | Unset | None = UNSET,
         occurred_at: datetime | None = None,
         actor: str | None = None,
         conversation_id: str | None = None,
@@ -247,13 +237,13 @@ class AgentMem:
         """
         parts = self._ready()
         changes: dict[str, Any] = {}
-        if not isinstance(title, _Unset):
+        if not isinstance(title, Unset):
             changes["title"] = validation.title(title)
-        if not isinstance(content, _Unset):
+        if not isinstance(content, Unset):
             changes["content"] = validation.content(content)
-        if not isinstance(description, _Unset):
+        if not isinstance(description, Unset):
             changes["description"] = validation.description(description)
-        if not isinstance(metadata, _Unset):
+        if not isinstance(metadata, Unset):
             changes["metadata"] = validation.memory_metadata(metadata, changes.get("content"))
         if not changes:
             raise InvalidInputError("nothing to change; pass title, content, description or metadata")

@@ -357,6 +357,16 @@ END
 $isolation$;
 CREATE POLICY memory_stream_scheduler ON memory_stream FOR SELECT TO reminiscence_scheduler USING (true);
 
+-- The eraser may empty an event and append a receipt, and nothing else: neither change what an event says nor touch a
+-- receipt.
+CREATE POLICY memory_event_emptied ON memory_event AS RESTRICTIVE FOR UPDATE TO reminiscence_eraser
+    USING (kind <> 'memory.erased')
+    WITH CHECK (
+        payload = '{}' AND salt IS NULL AND request_hash IS NULL AND idempotency_key IS NULL AND actor IS NULL
+        AND conversation_id IS NULL);
+CREATE POLICY memory_event_receipts ON memory_event AS RESTRICTIVE FOR INSERT TO reminiscence_eraser
+    WITH CHECK (kind = 'memory.erased');
+
 GRANT USAGE ON SCHEMA reminiscence TO reminiscence_app, reminiscence_scheduler, reminiscence_eraser;
 GRANT SELECT ON schema_migration, schema_parameter, embedding_generation
     TO reminiscence_app, reminiscence_scheduler, reminiscence_eraser;

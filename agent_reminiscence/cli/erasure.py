@@ -35,22 +35,26 @@ class _Target:
     text: str | None
 
     async def preview(self, place: Place) -> ErasurePreview:
+        from agent_reminiscence.services.requests import UNSET
+
         async with opened(place) as memory:
             return await memory.admin.erase(
                 self.external_id,
-                memory_id=self.memory_id,
-                conversation_id=self.conversation_id,
-                text=self.text,
+                memory_id=self.memory_id if self.memory_id is not None else UNSET,
+                conversation_id=self.conversation_id if self.conversation_id is not None else UNSET,
+                text=self.text if self.text is not None else UNSET,
                 dry_run=True,
             )
 
     async def erase(self, place: Place, actor: str | None) -> ErasureReceipt:
+        from agent_reminiscence.services.requests import UNSET
+
         async with opened(place) as memory:
             return await memory.admin.erase(
                 self.external_id,
-                memory_id=self.memory_id,
-                conversation_id=self.conversation_id,
-                text=self.text,
+                memory_id=self.memory_id if self.memory_id is not None else UNSET,
+                conversation_id=self.conversation_id if self.conversation_id is not None else UNSET,
+                text=self.text if self.text is not None else UNSET,
                 actor=actor,
             )
 

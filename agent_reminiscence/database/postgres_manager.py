@@ -463,6 +463,9 @@ class PostgresManager:
     async def _begin(self, local: Mapping[str, str], begin: str, *, fresh: bool) -> SqlExecutor:
         """A connection with a transaction begun. One that died while idle is replaced: nothing ran on it yet."""
         while True:
+            if fresh and self._idle:
+                # It takes the place of an idle one: no more are open than the pool may have.
+                self._idle.pop().close()
             reused = bool(self._idle) and not fresh
             connection = self._idle.pop() if reused else await self._open()
             begun = False

@@ -44,11 +44,15 @@ class StreamReport(_Frozen):
     faults: tuple[LedgerFault, ...] = ()
     drift: tuple[Drift, ...] = ()
     repaired: bool = Field(default=False, description="Whether the drift was mended.")
+    error: str | None = Field(
+        default=None,
+        description="Why the stream could not be looked at, where others could; the figures are empty then.",
+    )
 
     @property
     def ok(self) -> bool:
         """Whether the ledger is whole and the projections are what it gives, now at the latest."""
-        return not self.faults and (self.repaired or not self.drift)
+        return self.error is None and not self.faults and (self.repaired or not self.drift)
 
 
 class AuditReport(_Frozen):

@@ -14,6 +14,9 @@ def canonical_json(value: Any) -> str:
     PostgreSQL's jsonb keeps neither the order of keys nor the spelling of numbers (1e5 becomes 100000), so a digest
     over the text as it was given could not be computed again from what is stored.
     """
+    if not _has_fraction(value):
+        # The same spelling by the standard library, which is many times faster.
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
     match value:
         case None | bool() | str():
             return json.dumps(value, ensure_ascii=False)
@@ -28,6 +31,18 @@ def canonical_json(value: Any) -> str:
         case list() | tuple():
             return "[" + ",".join(canonical_json(item) for item in value) + "]"
     raise TypeError(f"{type(value).__name__} is not a JSON value")
+
+
+def _has_fraction(value: Any) -> bool:
+    """Whether a number that is no whole one stands anywhere in it, or something that is no JSON."""
+    match value:
+        case None | bool() | str() | int():
+            return False
+        case dict():
+            return any(not isinstance(key, str) or _has_fraction(item) for key, item in value.items())
+        case list() | tuple():
+            return any(map(_has_fraction, value))
+    return True
 
 
 def sha256(*parts: bytes) -> bytes:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
 
@@ -37,6 +38,9 @@ class ErasureReceipt(_Frozen):
     actor: str | None
     memory_ids: tuple[UUID, ...]
     events: tuple[ErasedEvent, ...]
+    faults: tuple[LedgerFault, ...] = Field(
+        default=(), description="What was not as it was written before the erasure: it cannot be checked afterwards."
+    )
     rows: dict[str, int] = Field(description="How many rows fewer there are, by table.")
     sha256: str = Field(description="SHA-256 over everything else in the receipt, hexadecimal.")
 
@@ -51,6 +55,7 @@ class ErasureReceipt(_Frozen):
         actor: str | None,
         memory_ids: tuple[UUID, ...],
         events: tuple[ErasedEvent, ...],
+        faults: tuple[LedgerFault, ...],
         rows: dict[str, int],
     ) -> ErasureReceipt:
         """A receipt over what is given."""
@@ -62,6 +67,7 @@ class ErasureReceipt(_Frozen):
             actor=actor,
             memory_ids=memory_ids,
             events=events,
+            faults=faults,
             rows=rows,
             sha256="",
         )

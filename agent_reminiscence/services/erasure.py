@@ -7,7 +7,7 @@ a replay without them gives. All of it is one transaction, which ends with a sca
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -20,6 +20,7 @@ from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExe
 from agent_reminiscence.database.repositories.erasure import ErasureRepository, Selection
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.scratch import ScratchRepository
+from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import (
     ErasedEvent,
     ErasureCheck,
@@ -31,7 +32,7 @@ from agent_reminiscence.domain.erasure import (
 )
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
-from agent_reminiscence.services.replay import Replay, Replayer
+from agent_reminiscence.services.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.requests import WriteRequest
 from agent_reminiscence.services.retries import repeated
 
@@ -111,12 +112,23 @@ class ErasureService:
             await self._scratch.create(db)
             if request.scope == "tenant":
                 # Nothing is left, so there is nothing to replay, and no event that could not be.
+                faults = await self._find_faults(db, tenant)
                 await self._ledger.lock(db, tenant)
                 replay, selection = Replay(tenant), await self._select(db, request)
             else:
                 replay, selection = await self._replay_rest(db, request)
-            receipt = await self._apply(db, request, selection, replay)
+                check_end(replay, await self._ledger.describe(db, tenant))
+                faults = replay.faults
+                await self._refuse_other_faults(db, tenant, selection, faults)
+            receipt = await self._apply(db, request, selection, replay, faults)
             await self._prove(db, request, selection)
+        if receipt.faults:
+            _logger.error(
+                "erased from a ledger that was not as it was written: %d faults, the first at position %d",
+                len(receipt.faults),
+                receipt.faults[0].position,
+                extra={"external_id": tenant, "receipt_id": str(receipt.receipt_id)},
+            )
         _logger.info(
             "erased %d events of %d memories",
             len(receipt.events),
@@ -154,7 +166,8 @@ class ErasureService:
         tenant = request.external_id
         selection = await self._select(db, request)
         replay = Replay(tenant)
-        await self._replayer.run(db, replay, skip=selection.covers)
+        head = await self._ledger.head(db, tenant)
+        await self._replayer.run(db, replay, until=head, skip=selection.covers)
         await self._ledger.lock(db, tenant)
         final = await self._select(db, request)
         await self._replayer.run(db, replay, skip=final.covers)
@@ -170,6 +183,28 @@ class ErasureService:
             )
         return replay, final
 
+    async def _find_faults(self, db: SqlExecutor, external_id: str) -> list[LedgerFault]:
+        """What is not as it was written, where nothing is replayed."""
+        replay = Replay(external_id)
+        await self._replayer.run(db, replay, skip=lambda event: True)
+        check_end(replay, await self._ledger.describe(db, external_id))
+        return replay.faults
+
+    async def _refuse_other_faults(
+        self, db: SqlExecutor, external_id: str, selection: Selection, faults: Sequence[LedgerFault]
+    ) -> None:
+        """Refuse to put in place what a ledger gives that is not as it was written; what is erased may be faulty."""
+        if not faults:
+            return
+        erased = await self._erasure.list_positions(db, external_id, selection)
+        others = [fault for fault in faults if fault.position not in erased]
+        if others:
+            raise StoreError(
+                f"event {others[0].position} of external_id {external_id!r} is not as it was written"
+                f" ({others[0].problem}), so nothing was erased: what stays would be made of it. verify() lists all"
+                " such events; erase() of the whole external_id is still possible"
+            )
+
     async def _select(self, db: SqlExecutor, request: EraseRequest) -> Selection:
         selection = await self._erasure.select(
             db,
@@ -183,7 +218,12 @@ class ErasureService:
         return selection
 
     async def _apply(
-        self, db: SqlExecutor, request: EraseRequest, selection: Selection, replay: Replay
+        self,
+        db: SqlExecutor,
+        request: EraseRequest,
+        selection: Selection,
+        replay: Replay,
+        faults: Sequence[LedgerFault],
     ) -> ErasureReceipt:
         """Empty the events, put the replayed rows in place, and append the receipt."""
         tenant = request.external_id
@@ -210,6 +250,7 @@ class ErasureService:
                 )
                 for event in emptied
             ),
+            faults=tuple(faults),
             rows={table: before[table] - after[table] for table in before},
         )
         record = WriteRequest(external_id=tenant, actor=request.actor)

@@ -36,7 +36,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import batched
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -64,6 +63,8 @@ MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 # A list of empty objects takes 24 times its text in memory. Within both limits the worst line that was tried took
 # 650 MiB.
 MAX_LINE_VALUES: Final = 4_000_000
+# A batch ends with the event that reaches this, in bytes of its lines: so much is in memory, and in a statement.
+BATCH_BYTES: Final = 8 * 1024 * 1024
 # What the ledger accepts is nested less than half as deep.
 MAX_DEPTH: Final = 64
 
@@ -239,6 +240,8 @@ class EventFileWriter:
     def discard(self) -> None:
         """Remove the temporary file; the target is not touched. Nothing happens after `finish`, or a second time."""
         with self._lock:
+            # A cancelled `open` may come to its turn only now, and must make no file.
+            self._used = True
             self._remove()
 
     def _refuse_target(self) -> None:
@@ -367,7 +370,7 @@ class EventFileReader:
         return header
 
     def batches(self, size: int = 500) -> Iterator[list[Event]]:
-        """Every event, in order of position, in lists of at most `size`; one iteration at a time.
+        """Every event, in order of position, in lists of at most `size` and of few bytes; one iteration at a time.
 
         That the iteration ends says that these were the very bytes that `check` saw. Whatever was done with the events
         must be undone when it raises instead, so an import belongs into one transaction.
@@ -382,8 +385,16 @@ class EventFileReader:
         assert self._file is not None
         contents = _Contents(self._path, self._file, self._size, self._seal)
         with _reading(self._path):
-            for batch in batched(contents.events(contents.header()), size):
-                yield list(batch)
+            batch: list[Event] = []
+            weight = 0
+            for event in contents.events(contents.header()):
+                batch.append(event)
+                weight += contents.line_bytes
+                if len(batch) == size or weight >= BATCH_BYTES:
+                    yield batch
+                    batch, weight = [], 0
+            if batch:
+                yield batch
 
     def _checked_seal(self, file: BinaryIO) -> bytes:
         """The seal's digest, after it was compared with that of the bytes before it."""
@@ -420,6 +431,8 @@ class _Contents:
         self._read = hashlib.sha256()
         self._lines = hashlib.sha256()
         self._number = 0
+        # Of the line that was read last, with its line end.
+        self.line_bytes = 0
         self._source = self._split()
 
     def header(self) -> EventFileHeader:
@@ -492,6 +505,7 @@ class _Contents:
         line = next(self._source, None)
         if line is None:
             self._refuse("is missing")
+        self.line_bytes = len(line)
         if not line.endswith(b"\n"):
             self._refuse("is cut off")
         if too_large := _too_large(line):

@@ -26,7 +26,8 @@ from agent_reminiscence.exceptions import MemoryNotFoundError
 from agent_reminiscence.services.memory_manager import fold
 from agent_reminiscence.services.retries import repeated
 
-_PAGE_EVENTS = 500
+# Payloads may be of several MB.
+_PAGE_EVENTS = 50
 _LAST_POSITION = 2**63 - 1
 
 

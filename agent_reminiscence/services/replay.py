@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from pydantic import ValidationError
 
+from agent_reminiscence.config.constants import FORM_VERSION
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import (
     EventLedger,
@@ -17,11 +19,13 @@ from agent_reminiscence.database.repositories.event_ledger import (
 )
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import ErasureReceipt, remains
-from agent_reminiscence.domain.event import Event, EventKind
-from agent_reminiscence.exceptions import ReminiscenceError, StoreError, StoreTimeoutError, StoreUnavailableError
+from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
+from agent_reminiscence.exceptions import ReminiscenceError, StoreError
 from agent_reminiscence.projections import HANDLERS, Tables
 
-_PAGE_EVENTS = 500
+# How many events are read at once, and how many bytes of them at most, as the server stores them.
+PAGE_EVENTS = 500
+PAGE_BYTES = 2 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -64,20 +68,28 @@ class Replayer:
         db: SqlExecutor,
         replay: Replay,
         *,
+        until: int | None = None,
         skip: Callable[[Event], bool] = lambda event: False,
         progress: Callable[[Replay], None] = lambda replay: None,
     ) -> None:
         """Replay what comes behind `replay.position`, up to the stream's end as this transaction sees it.
 
         Args:
+            until: Where it is enough, so that nobody runs after writers for ever; None is the end.
             skip: Which events to take for emptied, though they are not yet.
             progress: Called after each page of events.
         """
-        limit = _PAGE_EVENTS
-        while True:
+        limit = PAGE_EVENTS
+        while until is None or replay.position < until:
             try:
                 page = await self._ledger.read(
-                    db, replay.external_id, after=replay.position, kinds=None, actor=None, limit=limit
+                    db,
+                    replay.external_id,
+                    after=replay.position,
+                    kinds=None,
+                    actor=None,
+                    limit=limit,
+                    max_bytes=PAGE_BYTES,
                 )
             except StoreError:
                 if db.has_failed:
@@ -89,15 +101,16 @@ class Replayer:
                 replay.is_complete = replay.is_readable = False
                 replay.report(replay.position + 1, "it cannot be read as an event")
                 return
+            if not page:
+                return
+            # In a thread: the digests of long texts take their time, and others want to go on meanwhile.
+            await asyncio.to_thread(check_page, replay, page)
             for event in page:
-                check(replay, event)
                 if replay.is_complete and not skip(event):
                     await self._apply(db, replay, event)
                     if not replay.is_readable:
                         return
             progress(replay)
-            if len(page) < limit:
-                return
 
     async def _apply(self, db: SqlExecutor, replay: Replay, event: Event) -> None:
         handler = HANDLERS.get(event.kind)
@@ -105,14 +118,27 @@ class Replayer:
             return
         try:
             replay.live_chunks += await handler(db, self._tables, event)
-        except (StoreTimeoutError, StoreUnavailableError):
-            raise
         except (ReminiscenceError, ValidationError, LookupError, TypeError, ValueError) as error:
+            # A statement that the server refuses ends the transaction: nothing more can be read in it.
+            if db.has_failed and not _refuses_values(error):
+                # A full disk, a lost connection: nothing of it is the event's fault.
+                raise
             # Only what was never written by a handler's own event gets here. Its message may quote a text.
             replay.is_complete = False
-            # A statement that the server refuses ends the transaction: nothing more can be read in it.
             replay.is_readable = not db.has_failed
             replay.report(event.position, f"cannot be applied ({type(error).__name__})")
+
+
+def _refuses_values(error: Exception) -> bool:
+    """Whether the server refused what an event says. It hands on no code, only its message."""
+    signs = ("violates", "duplicate key", "invalid input", "out of range", "null value", "cannot cast", "malformed")
+    return isinstance(error, StoreError) and any(sign in str(error) for sign in signs)
+
+
+def check_page(replay: Replay, page: Sequence[Event]) -> None:
+    """Check some events, in order."""
+    for event in page:
+        check(replay, event)
 
 
 def check(replay: Replay, event: Event) -> None:
@@ -136,6 +162,11 @@ def check(replay: Replay, event: Event) -> None:
         replay.report(event.position, "it does not say what its digest was made of")
     elif event.kind == EventKind.ERASED:
         _note_receipt(replay, event)
+    elif event.kind.startswith(RESERVED_PREFIX) and (
+        event.kind not in HANDLERS or event.payload.get("form_version", FORM_VERSION) != FORM_VERSION
+    ):
+        # From a newer release; projected by this one, its stream would silently lack something.
+        replay.report(event.position, "it is of a kind or a version that this release does not know")
     replay.position, replay.chain, replay.recorded_at = event.position, event.chain, event.recorded_at
     replay.events += 1
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -12,6 +13,15 @@ from uuid_utils.compat import uuid7
 from agent_reminiscence.config.constants import Source
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.event import NewEvent
+
+
+class Unset(Enum):
+    """Tells an argument that was left out from None."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

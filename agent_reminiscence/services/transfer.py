@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
@@ -23,12 +23,21 @@ from agent_reminiscence.exceptions import InvalidInputError, StoreError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.event_file import EventFileReader, EventFileWriter
-from agent_reminiscence.services.replay import Replay, Replayer, check, check_end, check_receipts
+from agent_reminiscence.services.replay import (
+    PAGE_BYTES,
+    PAGE_EVENTS,
+    Replay,
+    Replayer,
+    check_end,
+    check_page,
+    check_receipts,
+)
 from agent_reminiscence.services.retries import repeated
 
 _logger = logging.getLogger("agent_reminiscence.transfer")
 
-_PAGE_EVENTS = 500
+# By how much the clocks of two machines may differ.
+_CLOCKS_DIFFER_BY = timedelta(minutes=5)
 
 
 @dataclass(slots=True)
@@ -39,21 +48,24 @@ class _Arrival:
     external_id: str
     chain: bytes = b""
 
-    def take(self, event: Event, path: Path) -> Event:
-        """The event as one of `external_id`, behind the ones before it.
+    def take(self, events: Sequence[Event], path: Path) -> list[Event]:
+        """The events as some of `external_id`, behind those before them.
 
-        Whose it is belongs to what its digest is made of, so both digest and chain are made anew. An emptied event has
+        Whose an event is belongs to what its digest is made of, so digest and chain are made anew. An emptied event has
         nothing left that a digest could be made of and keeps its own.
 
         Raises:
-            InvalidInputError: It is not what its own digest and chain were made of.
+            InvalidInputError: One is not what its own digest and chain were made of.
         """
-        check(self.source, event)
+        check_page(self.source, events)
         self._refuse_faults(path)
-        moved = event.model_copy(update={"external_id": self.external_id})
-        digest = event.digest if moved.salt is None else event_digest(moved, moved.salt)
-        self.chain = next_chain(self.chain, digest, moved.position, moved.recorded_at)
-        return moved.model_copy(update={"digest": digest, "chain": self.chain})
+        moved = []
+        for event in events:
+            own = event.model_copy(update={"external_id": self.external_id})
+            digest = own.digest if own.salt is None else event_digest(own, own.salt)
+            self.chain = next_chain(self.chain, digest, own.position, own.recorded_at)
+            moved.append(own.model_copy(update={"digest": digest, "chain": self.chain}))
+        return moved
 
     def end(self, path: Path) -> None:
         """All events have been taken.
@@ -106,10 +118,15 @@ class TransferService:
             try:
                 await asyncio.to_thread(writer.open)
                 while page := await self._ledger.read(
-                    db, external_id, after=replay.position, kinds=None, actor=None, limit=_PAGE_EVENTS
+                    db,
+                    external_id,
+                    after=replay.position,
+                    kinds=None,
+                    actor=None,
+                    limit=PAGE_EVENTS,
+                    max_bytes=PAGE_BYTES,
                 ):
-                    for event in page:
-                        check(replay, event)
+                    await asyncio.to_thread(check_page, replay, page)
                     _refuse_faults(replay)
                     await asyncio.to_thread(writer.write, page)
                     note(replay.position, head)
@@ -142,18 +159,16 @@ class TransferService:
                 assert state is not None
                 overlap = min(state.head, header.head)
                 stored = await self._ledger.read(db, tenant, after=max(overlap - 1, 0), kinds=None, actor=None, limit=1)
-                batches = reader.batches(_PAGE_EVENTS)
+                batches = reader.batches(PAGE_EVENTS)
                 while batch := await asyncio.to_thread(next, batches, None):
-                    new: list[Event] = []
-                    for event in batch:
-                        moved = arrival.take(event, path)
-                        if moved.position == overlap and moved.chain != stored[0].chain:
-                            raise InvalidInputError(
-                                f"external_id {tenant!r} holds other events than {path}; import it under an"
-                                " external_id of its own, which may be new"
-                            )
-                        if moved.position > state.head:
-                            new.append(moved)
+                    moved = await asyncio.to_thread(arrival.take, batch, path)
+                    if any(event.position == overlap and event.chain != stored[0].chain for event in moved):
+                        raise InvalidInputError(
+                            f"external_id {tenant!r} holds other events than {path}; import it under an external_id of"
+                            " its own, which may be new"
+                        )
+                    _refuse_the_future(moved, self._clock(), path)
+                    new = [event for event in moved if event.position > state.head]
                     _refuse_late_erasures(new, state.head, tenant, path)
                     await self._ledger.import_events(db, tenant, new)
                     note(arrival.source.position, header.head)
@@ -198,10 +213,20 @@ class TransferService:
         await self._ledger.set_projected(db, tenant, live_chunks=replay.live_chunks, is_due=is_due)
 
 
+def _refuse_the_future(events: Sequence[Event], now: datetime, path: Path) -> None:
+    """Refuse what was recorded later than now: everything written here afterwards would be recorded as late as that."""
+    for event in events:
+        if event.recorded_at > now + _CLOCKS_DIFFER_BY:
+            raise InvalidInputError(
+                f"event {event.position} of {path} was recorded on {event.recorded_at.isoformat()}, which is still to"
+                " come; set the clock of this machine, or of the one that wrote it"
+            )
+
+
 def _refuse_late_erasures(events: Sequence[Event], head: int, external_id: str, path: Path) -> None:
     """Refuse to go on behind `head` with the receipt of an erasure that did not happen to the events up to it here."""
     for event in events:
-        if event.kind == EventKind.ERASED:
+        if event.kind == EventKind.ERASED and event.salt is not None:
             reached = [erased.position for erased in ErasureReceipt.model_validate(event.payload).events]
             if reached and min(reached) <= head:
                 raise InvalidInputError(

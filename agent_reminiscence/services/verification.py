@@ -13,6 +13,7 @@ from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExe
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.scratch import ScratchRepository
 from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
+from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.retries import repeated
@@ -96,9 +97,15 @@ class VerificationService:
                     )
 
             # Both may be made again: one only reads, and the other puts in place what is so already.
-            report = await repeated(
-                partial(work, tenant, note), operation="verify or rebuild", external_id=tenant, repeatable=True
-            )
+            try:
+                report = await repeated(
+                    partial(work, tenant, note), operation="verify or rebuild", external_id=tenant, repeatable=True
+                )
+            except StoreError as error:
+                if external_id is not None:
+                    raise
+                # What was found of the other streams is not lost over this one.
+                report = _failed(tenant, error)
             _log(report)
             reports.append(report)
         return AuditReport(started_at=started_at, seconds=time.monotonic() - started, streams=tuple(reports))
@@ -131,7 +138,8 @@ class VerificationService:
         try:
             async with self._store.scratch_transaction(external_id) as db:
                 await self._scratch.create(db)
-                await self._replayer.run(db, replay, progress=note)
+                head = await self._ledger.head(db, external_id)
+                await self._replayer.run(db, replay, until=head, progress=note)
                 if not replay.is_complete:
                     raise _IncompleteReplayError
                 await self._ledger.lock(db, external_id)
@@ -159,8 +167,16 @@ class VerificationService:
             report = found.report
             if report.faults:
                 return report
-        _, missing = await self._embedding.fill_missing(external_id)
-        return report.model_copy(update={"repaired": bool(report.drift), "missing_vectors": missing})
+        report = report.model_copy(update={"repaired": bool(report.drift)})
+        try:
+            _, missing = await self._embedding.fill_missing(external_id)
+        except StoreError as error:
+            # Without a traceback: the driver's error in it may quote a row.
+            _logger.warning(
+                "the rebuild is stored, but vectors are still to be made: %s", error, extra={"external_id": external_id}
+            )
+            return report
+        return report.model_copy(update={"missing_vectors": missing})
 
     async def _report(self, db: SqlExecutor, replay: Replay) -> StreamReport:
         """Compare, in the transaction that has replayed.
@@ -211,8 +227,23 @@ def _incomplete(replay: Replay) -> StreamReport:
     return _stream_report(replay, rows={}, missing_vectors=0, drift=())
 
 
+def _failed(external_id: str, error: StoreError) -> StreamReport:
+    return StreamReport(
+        external_id=external_id,
+        head=0,
+        chain="",
+        events=0,
+        erased_events=0,
+        rows={},
+        missing_vectors=0,
+        error=str(error),
+    )
+
+
 def _log(report: StreamReport) -> None:
     """Say what was found, by ids and numbers only."""
+    if report.error is not None:
+        _logger.error("a stream could not be looked at: %s", report.error, extra={"external_id": report.external_id})
     details = {"external_id": report.external_id, "faults": len(report.faults), "drift": len(report.drift)}
     if report.faults:
         _logger.error(

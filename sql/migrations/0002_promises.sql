@@ -62,3 +62,13 @@ BEGIN
     END LOOP;
 END
 $statistics$;
+
+-- The eraser may empty an event and append a receipt, and nothing else: neither change what an event says nor touch a
+-- receipt.
+CREATE POLICY memory_event_emptied ON memory_event AS RESTRICTIVE FOR UPDATE TO reminiscence_eraser
+    USING (kind <> 'memory.erased')
+    WITH CHECK (
+        payload = '{}' AND salt IS NULL AND request_hash IS NULL AND idempotency_key IS NULL AND actor IS NULL
+        AND conversation_id IS NULL);
+CREATE POLICY memory_event_receipts ON memory_event AS RESTRICTIVE FOR INSERT TO reminiscence_eraser
+    WITH CHECK (kind = 'memory.erased');

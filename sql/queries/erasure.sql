@@ -48,6 +48,13 @@ FROM (
 LEFT JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id::text = e.memory_id
 ORDER BY e.position;
 
+-- name: list_positions
+SELECT position
+FROM memory_event
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased' AND (
+    position = ANY($(positions)p::bigint[])
+    OR (starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])));
+
 -- name: empty_events
 -- The one change that the ledger knows: the row, its place, its digest and its chain stay.
 UPDATE memory_event

@@ -45,15 +45,24 @@ FROM memory_event
 WHERE external_id = $(external_id)p AND idempotency_key = $(idempotency_key)p;
 
 -- name: read_events
--- One page in order of position; NULL filters take everything.
+-- One page in order of position; NULL filters take everything. Events may be of several MB, so a page of many can be
+-- limited in bytes too, by their stored size, which is known without unpacking them; the first is always in it.
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
-FROM memory_event
-WHERE external_id = $(external_id)p AND position > $(after)p
-    AND ($(kinds)p::text[] IS NULL OR kind = ANY($(kinds)p::text[]))
-    AND ($(actor)p::text IS NULL OR actor = $(actor)p::text)
-ORDER BY position
-LIMIT $(limit)p;
+FROM (
+    SELECT e.*, sum(pg_column_size(e.payload)) OVER (ORDER BY e.position) - pg_column_size(e.payload) AS bytes_before
+    FROM (
+        SELECT *
+        FROM memory_event
+        WHERE external_id = $(external_id)p AND position > $(after)p
+            AND ($(kinds)p::text[] IS NULL OR kind = ANY($(kinds)p::text[]))
+            AND ($(actor)p::text IS NULL OR actor = $(actor)p::text)
+        ORDER BY position
+        LIMIT $(limit)p
+    ) AS e
+) AS page
+WHERE $(max_bytes)p::bigint IS NULL OR bytes_before < $(max_bytes)p::bigint
+ORDER BY position;
 
 -- name: read_memory_events
 -- All events of one memory up to a position, in order.

@@ -21,7 +21,8 @@ CREATE TEMPORARY TABLE chunk_vector_{generation} (
 TRUNCATE pg_temp.active_memory, pg_temp.shortterm_memory, pg_temp.memory_chunk;
 
 -- name: analyze_tables
-ANALYZE pg_temp.active_memory, pg_temp.shortterm_memory, pg_temp.memory_chunk;
+-- Keys only: samples of other columns would put memory text into the catalog.
+ANALYZE pg_temp.active_memory (memory_id), pg_temp.shortterm_memory (memory_id), pg_temp.memory_chunk (chunk_id);
 
 -- name: count_rows
 SELECT (SELECT count(*) FROM pg_temp.active_memory) AS active_memory,

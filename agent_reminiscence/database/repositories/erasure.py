@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from pydantic import ValidationError
+
 from agent_reminiscence.database.places import Place, scanned_places
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.event_ledger import event_from_row
 from agent_reminiscence.domain.erasure import (
     ErasureFinding,
     ErasureItem,
@@ -20,7 +23,8 @@ from agent_reminiscence.domain.erasure import (
 )
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
 
-_PAGE_EVENTS = 500
+# Payloads may be of several MB.
+_PAGE_EVENTS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +97,15 @@ class ErasureRepository:
         rows = await db.fetch_all(self._sql["list_items"], _params(external_id, selection))
         return [ErasureItem.model_validate(row) for row in rows]
 
+    async def list_positions(self, db: SqlExecutor, external_id: str, selection: Selection) -> set[int]:
+        """The positions of the selected events."""
+        rows = await db.fetch_all(self._sql["list_positions"], _params(external_id, selection))
+        return {row["position"] for row in rows}
+
     async def empty_events(self, db: SqlExecutor, external_id: str, selection: Selection) -> list[Event]:
         """Empty the selected events; returns what is left of them, in order of position."""
         rows = await db.fetch_all(self._sql["empty_events"], _params(external_id, selection))
-        events = [Event.model_validate(row | {"payload": json.loads(row["payload"])}) for row in rows]
-        return sorted(events, key=lambda event: event.position)
+        return sorted((event_from_row(row) for row in rows), key=lambda event: event.position)
 
     async def count_rows(self, db: SqlExecutor, external_id: str) -> dict[str, int]:
         """How many rows of each table the tenant has."""
@@ -105,10 +113,13 @@ class ErasureRepository:
         return {} if row is None else {table: int(rows) for table, rows in row.items()}
 
     async def find_receipt(self, db: SqlExecutor, external_id: str, receipt_id: UUID) -> ErasureReceipt | None:
-        """The receipt that the ledger holds under this id."""
+        """The receipt that the ledger holds under this id; None also where what it holds is none."""
         params = {"external_id": external_id, "receipt_id": str(receipt_id)}
         row = await db.fetch_one(self._sql["find_receipt"], params)
-        return None if row is None else ErasureReceipt.model_validate(json.loads(row["payload"]))
+        try:
+            return None if row is None else ErasureReceipt.model_validate_json(row["payload"])
+        except ValidationError:
+            return None
 
     async def find_not_empty(self, db: SqlExecutor, receipt: ErasureReceipt) -> list[ErasureFinding]:
         """Events that the receipt names and that are not empty, or gone."""

@@ -67,7 +67,7 @@ class EventLedger:
         row = await db.fetch_one(
             _SQL["find_event_by_idempotency_key"], {"external_id": external_id, "idempotency_key": idempotency_key}
         )
-        return None if row is None else _event(row)
+        return None if row is None else event_from_row(row)
 
     async def read(
         self,
@@ -78,21 +78,27 @@ class EventLedger:
         kinds: Sequence[str] | None,
         actor: str | None,
         limit: int,
+        max_bytes: int | None = None,
     ) -> list[Event]:
-        """At most `limit` events behind position `after`, in order of position."""
+        """At most `limit` events behind position `after`, in order of position; none is the end.
+
+        Args:
+            max_bytes: No further event once those before it take so much, as the server stores them.
+        """
         params = {
             "external_id": external_id,
             "after": after,
             "kinds": None if kinds is None else list(kinds),
             "actor": actor,
             "limit": limit,
+            "max_bytes": max_bytes,
         }
-        return [_event(row) for row in await db.fetch_all(_SQL["read_events"], params)]
+        return [event_from_row(row) for row in await db.fetch_all(_SQL["read_events"], params)]
 
     async def read_memory(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, position: int) -> list[Event]:
         """All events of one memory up to and including `position`, in order."""
         params = {"external_id": external_id, "memory_id": str(memory_id), "position": position}
-        return [_event(row) for row in await db.fetch_all(_SQL["read_memory_events"], params)]
+        return [event_from_row(row) for row in await db.fetch_all(_SQL["read_memory_events"], params)]
 
     async def head(self, db: SqlExecutor, external_id: str) -> int:
         """Position of the stream's last event; 0 for an unknown stream."""
@@ -200,7 +206,12 @@ def next_chain(previous: bytes, digest: bytes, position: int, recorded_at: datet
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
-def _event(row: Row) -> Event:
+def event_from_row(row: Row) -> Event:
+    """The event that a row of `memory_event` holds, its payload read as text.
+
+    Raises:
+        StoreError: The row is no event; the message quotes nothing of it.
+    """
     try:
         return Event.model_validate(row | {"payload": json.loads(row["payload"])})
     except ValidationError:

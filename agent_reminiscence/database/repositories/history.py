@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.event_ledger import event_from_row
 from agent_reminiscence.domain.event import Event
 
 _SQL = load_queries("sql", "history")
@@ -23,7 +23,7 @@ class HistoryRepository:
         """At most `limit` events of all memories behind position `after`, recorded until `known_at`, in order."""
         params = {"external_id": external_id, "known_at": known_at, "after": after, "limit": limit}
         rows = await db.fetch_all(_SQL["read_memory_events_of_stream"], params)
-        return [Event.model_validate(row | {"payload": json.loads(row["payload"])}) for row in rows]
+        return [event_from_row(row) for row in rows]
 
     async def find_titles(
         self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID], *, as_of: datetime, known_at: datetime

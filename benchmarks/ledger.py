@@ -213,7 +213,9 @@ async def _chain(server: EmbeddedPostgres, appends: int) -> dict[str, Timing]:
     statement = load_queries("sql", "event_ledger")["append_event"]
     begin, end = statement.index("chain = sha256("), statement.index("\n    FROM moment\n    WHERE s.")
     plain = statement[:begin] + "chain = s.chain" + statement[end:]
-    with_chain, without, digests = [], [], []
+    with_chain: list[float] = []
+    without: list[float] = []
+    digests: list[float] = []
     try:
         for number in range(appends):
             event = _conversation_note(number)

@@ -38,7 +38,7 @@ async def _tamper(db: SqlExecutor, position: int) -> None:
 async def test_an_erasure_is_refused_where_it_would_project_what_was_forged(
     memory: AgentMem, admin: SqlExecutor
 ) -> None:
-    """What stays would be made of a ledger that is not as it was written; nothing is changed, and the fault is named."""
+    """What stays would be made of a ledger that is not as it was written: nothing changes, and the fault is named."""
     first = await memory.create_active_memory("agent-1", "Loan", "Ann owes me 900.")
     second = await memory.create_active_memory("agent-1", "Lunch", "We eat at noon.")
     await _tamper(admin, 1)

@@ -255,7 +255,7 @@ async def test_repair_mends_and_says_what_it_has_mended(
 
 
 async def test_a_mended_row_is_found_again(memory: AgentMem, administrator: SqlExecutor, tenant: Tenant) -> None:
-    """By its words and by its vectors, as before; ranks may move, since BM25 counts dead rows until they are vacuumed."""
+    """By its words and by its vectors, as before; ranks may move, since BM25 counts dead rows until a vacuum."""
     before = await memory.retrieve_memories(tenant.external_id, "spare key of the blue cabin")
     await administrator.execute(
         "DELETE FROM memory_chunk WHERE external_id = $(tenant)p", {"tenant": tenant.external_id}

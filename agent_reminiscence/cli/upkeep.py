@@ -38,7 +38,8 @@ def verify(
 
     report = asyncio.run(look())
     _show(report, as_json=as_json)
-    return EXIT_WRONG if any(stream.faults or stream.drift for stream in report.streams) else EXIT_OK
+    clean = report.ok and not any(stream.drift for stream in report.streams)
+    return EXIT_OK if clean else EXIT_WRONG
 
 
 def rebuild(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: Place = HERE) -> int:
@@ -104,6 +105,8 @@ def _show_stream(out: Console, stream: StreamReport) -> None:
     if stream.missing_vectors:
         say(out, f"{count(stream.missing_vectors, 'chunk lacks', 'chunks lack')} vectors", indent=7, style="dim")
     found = [*map(_fault_line, stream.faults), *map(_drift_line, stream.drift)]
+    if stream.error is not None:
+        say(out, f"could not be looked at: {stream.error}", indent=7)
     for line in found[:_SHOWN_DIFFERENCES]:
         say(out, line, indent=7)
     if len(found) > _SHOWN_DIFFERENCES:

@@ -23,6 +23,8 @@ from agent_reminiscence.domain.erasure import (
 )
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
 
+# What names a row within its tenant, in the tables that have a column of JSON.
+_KEYS = {"memory_event": "position", "active_memory": "memory_id", "memory_chunk": "chunk_id"}
 # Payloads may be of several MB.
 _PAGE_EVENTS = 50
 
@@ -169,12 +171,17 @@ class ErasureRepository:
 
     async def _count_json(self, db: SqlExecutor, external_id: str, place: Place, text: str) -> int:
         """How many rows say `text` in a column of JSON, among those that spell it."""
-        rows = await db.fetch_all(
-            _json_candidates(place), {"external_id": external_id, "json_text": json_spelling(text)}
-        )
-        if place.column == "metadata":
-            return sum(metadata_says(_spelled_json(row["value"]), text) for row in rows)
-        return sum(event_says(row["kind"], _spelled_json(row["value"]), text) for row in rows)
+        found = offset = 0
+        params = {"external_id": external_id, "json_text": json_spelling(text), "limit": _PAGE_EVENTS}
+        while page := await db.fetch_all(_json_candidates(place), params | {"offset": offset}):
+            for row in page:
+                value = _spelled_json(row["value"])
+                says = (
+                    metadata_says(value, text) if place.column == "metadata" else event_says(row["kind"], value, text)
+                )
+                found += says
+            offset += len(page)
+        return found
 
 
 def json_spelling(text: str) -> str:
@@ -215,6 +222,7 @@ def _json_candidates(place: Place) -> str:
     return (
         f"SELECT {kind}{place.column}::text AS value FROM reminiscence.{place.table}"  # noqa: S608
         f" WHERE external_id = $(external_id)p AND strpos({place.column}::text, $(json_text)p) > 0{_kept(place.table)}"
+        f" ORDER BY {_KEYS[place.table]} LIMIT $(limit)p::int OFFSET $(offset)p::int"
     )
 
 

@@ -265,7 +265,7 @@ async def test_a_mended_row_is_found_again(memory: AgentMem, administrator: SqlE
     await memory.admin.rebuild(tenant.external_id)
 
     after = await memory.retrieve_memories(tenant.external_id, "spare key of the blue cabin")
-    assert after.hits[0].chunk_id == before.hits[0].chunk_id
+    assert "spare key" in after.hits[0].content
     assert {hit.chunk_id for hit in after.hits} == {hit.chunk_id for hit in before.hits}
     assert after.hits[0].ranks.keys() == before.hits[0].ranks.keys()
 

@@ -1,20 +1,20 @@
 -- name: create_tables
 -- Tables of this transaction that bear the names of the projected ones and so take their places: the handlers' own
--- statements replay into them. They have the keys that those statements look up, and no index for searches; vectors are
--- not replayed, so their table stays empty.
+-- statements replay into them. They hold one stream, so no key begins with external_id: a lookup by that alone would find
+-- every row. There is no index for searches; vectors are not replayed, so their table stays empty.
 CREATE TEMPORARY TABLE active_memory (
-    LIKE reminiscence.active_memory INCLUDING DEFAULTS, PRIMARY KEY (external_id, memory_id)
+    LIKE reminiscence.active_memory INCLUDING DEFAULTS, PRIMARY KEY (memory_id)
 ) ON COMMIT DROP;
 CREATE TEMPORARY TABLE shortterm_memory (
-    LIKE reminiscence.shortterm_memory INCLUDING DEFAULTS, PRIMARY KEY (external_id, memory_id)
+    LIKE reminiscence.shortterm_memory INCLUDING DEFAULTS, PRIMARY KEY (memory_id, external_id)
 ) ON COMMIT DROP;
 CREATE TEMPORARY TABLE memory_chunk (
-    LIKE reminiscence.memory_chunk INCLUDING DEFAULTS, PRIMARY KEY (external_id, chunk_id)
+    LIKE reminiscence.memory_chunk INCLUDING DEFAULTS, PRIMARY KEY (chunk_id)
 ) ON COMMIT DROP;
 CREATE INDEX ON memory_chunk (memory_id);
 CREATE INDEX ON memory_chunk (duplicate_of) WHERE duplicate_of IS NOT NULL;
 CREATE TEMPORARY TABLE chunk_vector_{generation} (
-    LIKE reminiscence.chunk_vector_{generation} INCLUDING DEFAULTS, PRIMARY KEY (external_id, chunk_id)
+    LIKE reminiscence.chunk_vector_{generation} INCLUDING DEFAULTS, PRIMARY KEY (chunk_id)
 ) ON COMMIT DROP;
 
 -- name: empty_tables

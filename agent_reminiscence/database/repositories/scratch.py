@@ -20,6 +20,9 @@ PROJECTED_TABLES: Mapping[str, str] = {
     "memory_chunk": "chunk_id",
 }
 
+# Ways to read whole tables, which a replay never needs.
+_WHOLE_TABLE_PLANS = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
+
 
 class ScratchRepository:
     """The scratch tables of one transaction, beside the stored rows and the vectors of `generation`."""
@@ -33,6 +36,9 @@ class ScratchRepository:
     async def create(self, db: SqlExecutor) -> None:
         """Make the tables, empty; they go with the transaction."""
         await db.execute_script(self._sql["create_tables"])
+        # The handlers' statements are planned while the tables are empty, when reading all of them is cheapest, and
+        # the plans are kept while they grow.
+        await db.set_local(dict.fromkeys(_WHOLE_TABLE_PLANS, "off"))
 
     async def empty(self, db: SqlExecutor) -> None:
         """Take back all that was replayed."""
@@ -90,5 +96,6 @@ class ScratchRepository:
         return len(await db.fetch_all(self._sql["delete_orphaned_cache"], {"external_id": external_id}))
 
     async def _analyze(self, db: SqlExecutor) -> None:
-        # Without statistics the planner compares each stored row with each replayed one.
+        # Without statistics the planner compares each stored row with each replayed one; whole tables are read now.
         await db.execute_script(self._sql["analyze_tables"])
+        await db.set_local(dict.fromkeys(_WHOLE_TABLE_PLANS, "on"))

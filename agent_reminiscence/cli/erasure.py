@@ -20,6 +20,7 @@ from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, Actor, 
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasureItem, ErasurePreview, ErasureReceipt
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services.requests import UNSET, Unset
 
 _STANDARD_INPUT = "-"
 _YES = "yes"
@@ -30,33 +31,34 @@ class _Target:
     """What is to be erased, and of whom."""
 
     external_id: str
-    memory_id: str | None
-    conversation_id: str | None
-    text: str | None
+    memory_id: str | Unset
+    conversation_id: str | Unset
+    text: str | Unset
 
     async def preview(self, place: Place) -> ErasurePreview:
-        from agent_reminiscence.services.requests import UNSET
-
         async with opened(place) as memory:
             return await memory.admin.erase(
                 self.external_id,
-                memory_id=self.memory_id if self.memory_id is not None else UNSET,
-                conversation_id=self.conversation_id if self.conversation_id is not None else UNSET,
-                text=self.text if self.text is not None else UNSET,
+                memory_id=self.memory_id,
+                conversation_id=self.conversation_id,
+                text=self.text,
                 dry_run=True,
             )
 
     async def erase(self, place: Place, actor: str | None) -> ErasureReceipt:
-        from agent_reminiscence.services.requests import UNSET
-
         async with opened(place) as memory:
             return await memory.admin.erase(
                 self.external_id,
-                memory_id=self.memory_id if self.memory_id is not None else UNSET,
-                conversation_id=self.conversation_id if self.conversation_id is not None else UNSET,
-                text=self.text if self.text is not None else UNSET,
+                memory_id=self.memory_id,
+                conversation_id=self.conversation_id,
+                text=self.text,
                 actor=actor,
             )
+
+
+def _or_unset(option: str | None) -> str | Unset:
+    """An option that was not given names nothing; the library refuses None."""
+    return UNSET if option is None else option
 
 
 def erase(
@@ -101,7 +103,10 @@ def erase(
             " would be reached"
         )
     target = _Target(
-        external_id=external_id, memory_id=memory_id, conversation_id=conversation_id, text=_text_or_input(text)
+        external_id=external_id,
+        memory_id=_or_unset(memory_id),
+        conversation_id=_or_unset(conversation_id),
+        text=_or_unset(_text_or_input(text)),
     )
     if dry_run:
         _report_preview(asyncio.run(target.preview(place)), as_json=as_json)

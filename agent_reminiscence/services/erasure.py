@@ -231,8 +231,7 @@ class ErasureService:
         emptied = await self._erasure.empty_events(db, tenant, selection)
         await self._scratch.swap(db, tenant)
         await self._scratch.drop_orphaned_cache(db, tenant)
-        is_due = await self._ledger.has_due_memory(db, tenant)
-        await self._ledger.set_projected(db, tenant, live_chunks=replay.live_chunks, is_due=is_due)
+        await self._replayer.settle(db, replay)
         after = await self._erasure.count_rows(db, tenant)
         receipt = ErasureReceipt.seal(
             receipt_id=uuid7(),

@@ -112,6 +112,11 @@ class Replayer:
                         return
             progress(replay)
 
+    async def settle(self, db: SqlExecutor, replay: Replay) -> None:
+        """Store what of the stream's own row follows from what was replayed."""
+        is_due = await self._ledger.has_due_memory(db, replay.external_id)
+        await self._ledger.set_projected(db, replay.external_id, live_chunks=replay.live_chunks, is_due=is_due)
+
     async def _apply(self, db: SqlExecutor, replay: Replay, event: Event) -> None:
         handler = HANDLERS.get(event.kind)
         if handler is None or event.salt is None:

@@ -209,8 +209,7 @@ class TransferService:
         if replay.faults:
             fault = replay.faults[0]
             raise InvalidInputError(f"event {fault.position} of {path} {fault.problem}; nothing was imported")
-        is_due = await self._ledger.has_due_memory(db, tenant)
-        await self._ledger.set_projected(db, tenant, live_chunks=replay.live_chunks, is_due=is_due)
+        await self._replayer.settle(db, replay)
 
 
 def _refuse_the_future(events: Sequence[Event], now: datetime, path: Path) -> None:

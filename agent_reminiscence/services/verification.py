@@ -155,12 +155,7 @@ class VerificationService:
                     raise _NothingToMendError(report)
                 await self._scratch.swap(db, external_id)
                 await self._scratch.discard_vectors(db, external_id, report.drift)
-                await self._ledger.set_projected(
-                    db,
-                    external_id,
-                    live_chunks=replay.live_chunks,
-                    is_due=await self._ledger.has_due_memory(db, external_id),
-                )
+                await self._replayer.settle(db, replay)
         except _IncompleteReplayError:
             return _incomplete(replay)
         except _NothingToMendError as found:

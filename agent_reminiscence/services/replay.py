@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from agent_reminiscence.config.constants import FORM_VERSION
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import (
+    PAGE_EVENTS,
     EventLedger,
     StreamState,
     event_digest,
@@ -22,10 +23,6 @@ from agent_reminiscence.domain.erasure import ErasureReceipt, remains
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
 from agent_reminiscence.exceptions import ReminiscenceError, StoreError
 from agent_reminiscence.projections import HANDLERS, Tables
-
-# How many events are read at once, and how many bytes of them at most, as the server stores them.
-PAGE_EVENTS = 500
-PAGE_BYTES = 2 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -82,15 +79,7 @@ class Replayer:
         limit = PAGE_EVENTS
         while until is None or replay.position < until:
             try:
-                page = await self._ledger.read(
-                    db,
-                    replay.external_id,
-                    after=replay.position,
-                    kinds=None,
-                    actor=None,
-                    limit=limit,
-                    max_bytes=PAGE_BYTES,
-                )
+                page = await self._ledger.read_page(db, replay.external_id, after=replay.position, limit=limit)
             except StoreError:
                 if db.has_failed:
                     raise

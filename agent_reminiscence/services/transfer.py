@@ -24,8 +24,6 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.event_file import EventFileReader, EventFileWriter
 from agent_reminiscence.services.replay import (
-    PAGE_BYTES,
-    PAGE_EVENTS,
     Replay,
     Replayer,
     check_end,
@@ -117,15 +115,7 @@ class TransferService:
             writer = EventFileWriter(path, external_id, head, overwrite=overwrite, exported_at=self._clock())
             try:
                 await asyncio.to_thread(writer.open)
-                while page := await self._ledger.read(
-                    db,
-                    external_id,
-                    after=replay.position,
-                    kinds=None,
-                    actor=None,
-                    limit=PAGE_EVENTS,
-                    max_bytes=PAGE_BYTES,
-                ):
+                while page := await self._ledger.read_page(db, external_id, after=replay.position):
                     await asyncio.to_thread(check_page, replay, page)
                     _refuse_faults(replay)
                     await asyncio.to_thread(writer.write, page)
@@ -158,8 +148,8 @@ class TransferService:
                 state = await self._ledger.describe(db, tenant)
                 assert state is not None
                 overlap = min(state.head, header.head)
-                stored = await self._ledger.read(db, tenant, after=max(overlap - 1, 0), kinds=None, actor=None, limit=1)
-                batches = reader.batches(PAGE_EVENTS)
+                stored = await self._ledger.read_page(db, tenant, after=max(overlap - 1, 0), limit=1)
+                batches = reader.batches()
                 while batch := await asyncio.to_thread(next, batches, None):
                     moved = await asyncio.to_thread(arrival.take, batch, path)
                     if any(event.position == overlap and event.chain != stored[0].chain for event in moved):

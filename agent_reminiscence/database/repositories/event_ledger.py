@@ -20,6 +20,10 @@ from agent_reminiscence.exceptions import StoreError
 
 _SQL = load_queries("sql", "event_ledger")
 
+# How many events a whole stream is read by, and how many bytes of them at most, as the server stores them.
+PAGE_EVENTS = 500
+_PAGE_BYTES = 2 * 1024 * 1024
+
 # Enough that a digest cannot be guessed from a short text once the salt is erased.
 _SALT_BYTES = 16
 
@@ -94,6 +98,12 @@ class EventLedger:
             "max_bytes": max_bytes,
         }
         return [event_from_row(row) for row in await db.fetch_all(_SQL["read_events"], params)]
+
+    async def read_page(
+        self, db: SqlExecutor, external_id: str, *, after: int, limit: int = PAGE_EVENTS
+    ) -> list[Event]:
+        """The next events of every kind, as many as go into memory well; none is the end."""
+        return await self.read(db, external_id, after=after, kinds=None, actor=None, limit=limit, max_bytes=_PAGE_BYTES)
 
     async def read_memory(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, position: int) -> list[Event]:
         """All events of one memory up to and including `position`, in order."""

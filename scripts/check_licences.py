@@ -20,6 +20,9 @@ ACCEPTED = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "IS
 # Accepted for one distribution each, with the reason.
 EXCEPTIONS = {
     "certifi": ("MPL-2.0", "copyleft per file; a list of certificates, used unchanged"),
+    "psycopg": ("LGPL-3.0-only", "a library used unchanged and through its interface; who uses us is not bound by it"),
+    "psycopg-binary": ("LGPL-3.0-only", "psycopg's own build of libpq's interface, used unchanged"),
+    "psycopg-pool": ("LGPL-3.0-only", "psycopg's pool, used unchanged"),
     "tqdm": ("MPL-2.0", "copyleft per file; comes with huggingface-hub, used unchanged"),
 }
 # Older metadata says in words what newer metadata says as an SPDX expression.

@@ -28,6 +28,8 @@ $bootstrap$;
 GRANT reminiscence_owner TO CURRENT_USER WITH INHERIT FALSE, SET TRUE;
 
 CREATE SCHEMA IF NOT EXISTS reminiscence AUTHORIZATION reminiscence_owner;
+-- The tables of Procrastinate, which works the queue off.
+CREATE SCHEMA IF NOT EXISTS reminiscence_jobs AUTHORIZATION reminiscence_owner;
 
 -- The extensions may stand in a schema that others may not look into.
 DO $bootstrap$

@@ -1,6 +1,6 @@
 -- The whole current schema, run as reminiscence_owner with search_path = reminiscence and the extensions' schema.
 -- The migrations, applied in order, give the same; a test compares the two.
--- {{chunk_partitions}} and {{embedding_dimension}} are rendered before it is run.
+-- {{chunk_partitions}}, {{embedding_dimension}} and what Procrastinate brings are rendered before it is run.
 --
 -- Every table of memory is hash-partitioned by external_id, which leads every key: a statement that names it
 -- touches one partition, and the same schema distributes over several machines.
@@ -30,6 +30,9 @@ CREATE UNIQUE INDEX embedding_generation_is_current_idx ON embedding_generation 
 
 -- One row per external_id: the head of its stream. Locking it orders the writers of one stream; writers of
 -- different streams never meet.
+-- work_at, review_at and all that begins with failed_ are no projections: since when something is due (NULL: nothing is), when
+-- a worker is to look at the stream though nothing is, how often in a row its work has failed, why, and since when it is not
+-- tried again by itself.
 CREATE TABLE memory_stream (
     external_id text NOT NULL,
     head bigint NOT NULL DEFAULT 0,
@@ -37,9 +40,16 @@ CREATE TABLE memory_stream (
     last_recorded_at timestamptz NOT NULL DEFAULT '-infinity',
     due_at timestamptz,
     live_chunks bigint NOT NULL DEFAULT 0,
+    work_at timestamptz,
+    review_at timestamptz,
+    failed_attempts integer NOT NULL DEFAULT 0,
+    failed_error text,
+    failed_at timestamptz,
     CONSTRAINT memory_stream_pkey PRIMARY KEY (external_id),
     CONSTRAINT memory_stream_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
+CREATE INDEX memory_stream_work_at_idx ON memory_stream (work_at) WHERE work_at IS NOT NULL;
+CREATE INDEX memory_stream_review_at_idx ON memory_stream (review_at) WHERE review_at IS NOT NULL;
 
 -- The ledger: append-only, the truth of which every table below is a projection.
 CREATE TABLE memory_event (
@@ -95,6 +105,7 @@ CREATE TABLE active_memory (
     CONSTRAINT active_memory_pkey PRIMARY KEY (external_id, memory_id),
     CONSTRAINT active_memory_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
+CREATE INDEX active_memory_not_archived_idx ON active_memory (external_id) WHERE archived_at IS NULL;
 
 -- What a consolidation made of an active memory; its chunks are those with the same memory_id.
 CREATE TABLE shortterm_memory (
@@ -206,13 +217,24 @@ CREATE TABLE embedding_cache (
     CONSTRAINT embedding_cache_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
 
+-- How often recall has returned a chunk since its importance was decided last. Soft state, outside verify: when it leads
+-- to a decision, the decision is an event.
+CREATE TABLE chunk_use (
+    external_id text NOT NULL,
+    chunk_id uuid NOT NULL,
+    uses integer NOT NULL,
+    last_used_at timestamptz NOT NULL,
+    CONSTRAINT chunk_use_pkey PRIMARY KEY (external_id, chunk_id),
+    CONSTRAINT chunk_use_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+
 DO $partitions$
 DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'chunk_vector_1',
-        'embedding_cache'
+        'embedding_cache', 'chunk_use'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
@@ -318,6 +340,66 @@ BEGIN
 END
 $function$;
 
+-- The work queue: Procrastinate's own schema, as the installed package has it, beside ours.
+SELECT set_config('reminiscence.search_path', current_setting('search_path'), true);
+SET LOCAL search_path = reminiscence_jobs;
+-- Who works the queue off may do here what Procrastinate does, also with what a later version of it adds; and nothing
+-- elsewhere.
+GRANT USAGE ON SCHEMA reminiscence_jobs TO reminiscence_worker;
+ALTER DEFAULT PRIVILEGES IN SCHEMA reminiscence_jobs
+    GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO reminiscence_worker;
+ALTER DEFAULT PRIVILEGES IN SCHEMA reminiscence_jobs GRANT USAGE ON SEQUENCES TO reminiscence_worker;
+{{procrastinate_schema}}
+CREATE INDEX reminiscence_unfinished_idx ON procrastinate_jobs (queueing_lock) WHERE status IN ('todo', 'doing');
+SELECT set_config('search_path', current_setting('reminiscence.search_path'), true);
+INSERT INTO schema_parameter (name, value) VALUES ('procrastinate_schema', '{{procrastinate_version}}');
+
+-- These two functions are all that the application's role sees of the queue, and they speak of the transaction's own
+-- external_id only.
+
+-- Queue the stream's work, in the transaction that makes it due: both happen or neither. One waiting job is enough,
+-- because it does whatever is due when it starts. A retry that waits for its time is replaced by work for now.
+-- False where a job was waiting already.
+CREATE FUNCTION enqueue_work(run_at timestamptz) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, reminiscence_jobs, pg_temp
+AS $function$
+DECLARE
+    tenant CONSTANT text := nullif(current_setting('reminiscence.external_id', true), '');
+BEGIN
+    IF tenant IS NULL THEN
+        RAISE EXCEPTION 'work is queued for one external_id, and none is set';
+    END IF;
+    IF run_at IS NULL THEN
+        DELETE FROM procrastinate_jobs
+        WHERE queueing_lock = 'stream:' || tenant AND status = 'todo' AND scheduled_at > clock_timestamp();
+    END IF;
+    IF EXISTS (SELECT FROM procrastinate_jobs WHERE queueing_lock = 'stream:' || tenant AND status = 'todo') THEN
+        RETURN false;
+    END IF;
+    -- Not by Procrastinate's own function, whose name changes with its releases; its triggers do what else is to be done.
+    INSERT INTO procrastinate_jobs (queue_name, task_name, queueing_lock, args, scheduled_at)
+    VALUES ('reminiscence', 'work_stream', 'stream:' || tenant, jsonb_build_object('external_id', tenant), run_at);
+    RETURN true;
+EXCEPTION WHEN unique_violation THEN
+    -- Someone else was faster; the write that made the work due must not fail for it.
+    RETURN false;
+END
+$function$;
+
+-- The stream's jobs that wait or run.
+CREATE FUNCTION list_work() RETURNS TABLE (
+    job_id bigint, state text, scheduled_at timestamptz, queued_at timestamptz, started_at timestamptz
+) LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, reminiscence_jobs, pg_temp
+AS $function$
+SELECT j.id, CASE j.status WHEN 'todo' THEN 'waiting' ELSE 'running' END, j.scheduled_at,
+    (SELECT min(e.at) FROM procrastinate_events AS e WHERE e.job_id = j.id AND e.type = 'deferred'),
+    (SELECT max(e.at) FROM procrastinate_events AS e WHERE e.job_id = j.id AND e.type = 'started')
+FROM procrastinate_jobs AS j
+WHERE j.queueing_lock = 'stream:' || nullif(current_setting('reminiscence.external_id', true), '')
+    AND j.status IN ('todo', 'doing')
+ORDER BY j.id
+$function$;
+
 CREATE VIEW shortterm_memory_chunk WITH (security_invoker = true) AS
 SELECT external_id, chunk_id, memory_id AS shortterm_memory_id, memory_version, chunk_order, content, speaker, metadata,
     source, importance, confidence, start_date, end_date, recorded_at, superseded_at, duplicate_of
@@ -339,7 +421,7 @@ DECLARE
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'chunk_vector_1',
-        'embedding_cache'
+        'embedding_cache', 'chunk_use'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -400,3 +482,8 @@ REVOKE EXECUTE ON FUNCTION chunk_is_visible(
 GRANT EXECUTE ON FUNCTION chunk_is_visible(
     timestamptz, timestamptz, timestamptz, timestamptz, timestamptz[], timestamptz[], timestamptz, timestamptz)
     TO reminiscence_app, reminiscence_eraser;
+
+GRANT SELECT (work_at, review_at, failed_attempts, failed_error, failed_at) ON memory_stream TO reminiscence_scheduler;
+GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_use TO reminiscence_app, reminiscence_eraser;
+REVOKE EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() TO reminiscence_app;

@@ -134,6 +134,8 @@ def config(test_server: TestServer, database: str) -> Callable[..., Config]:
             "postgres_dsn": dsn(test_server.login(database)),
             "embedding_provider": "hash",
             "embedding_dimension": TEST_DIMENSION,
+            # Work that follows writes is done where a test says so; the worker has tests of its own.
+            "worker": False,
         }
         return Config(**(defaults | settings))
 
@@ -151,6 +153,6 @@ async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
 async def wordllama_memory(test_server: TestServer) -> AsyncIterator[AgentMem]:
     """A memory with the bundled embedder, on a database of its own."""
     name = await test_server.create_database(WordLlamaEmbedder())
-    async with AgentMem(Config(postgres_dsn=SecretStr(dsn(test_server.login(name))))) as opened:
+    async with AgentMem(Config(postgres_dsn=SecretStr(dsn(test_server.login(name))), worker=False)) as opened:
         yield opened
     await test_server.drop_database(name)

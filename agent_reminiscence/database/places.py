@@ -39,8 +39,7 @@ class Place:
 
 def _places(table: str, **columns: Holds) -> tuple[Place, ...]:
     return tuple(
-        Place(table, name, holds, is_json=name in {"payload", "metadata"} and holds is Holds.TEXT)
-        for name, holds in columns.items()
+        Place(table, name, holds, is_json=name in {"payload", "metadata", "args"}) for name, holds in columns.items()
     )
 
 
@@ -48,7 +47,8 @@ def _places(table: str, **columns: Holds) -> tuple[Place, ...]:
 VECTOR_TABLE = "chunk_vector"
 
 PLACES: tuple[Place, ...] = (
-    *_places("memory_stream", external_id=Holds.LABEL, chain=Holds.PROOF),
+    # An error stands there by its class, and what it was about by its id: what it says may quote a memory.
+    *_places("memory_stream", external_id=Holds.LABEL, chain=Holds.PROOF, failed_error=Holds.LABEL),
     *_places(
         "memory_event",
         external_id=Holds.LABEL,
@@ -104,10 +104,24 @@ PLACES: tuple[Place, ...] = (
         text_hash=Holds.DERIVED,
         vector=Holds.DERIVED,
     ),
+    *_places("chunk_use", external_id=Holds.LABEL),
     # Tables of the schema itself, which belong to no external_id.
     *_places("schema_migration", name=Holds.LABEL, checksum=Holds.LABEL),
     *_places("schema_parameter", name=Holds.LABEL, value=Holds.LABEL),
     *_places("embedding_generation", model_name=Holds.LABEL),
+    # Procrastinate's tables. A job names the stream whose work is due, in its arguments and in its lock, and says
+    # nothing of what there is to do; so neither an erasure nor a scan has any business there, nor the right to look.
+    *_places(
+        "procrastinate_jobs",
+        queue_name=Holds.LABEL,
+        task_name=Holds.LABEL,
+        lock=Holds.LABEL,
+        queueing_lock=Holds.LABEL,
+        args=Holds.LABEL,
+        status=Holds.LABEL,
+    ),
+    *_places("procrastinate_periodic_defers", task_name=Holds.LABEL, periodic_id=Holds.LABEL),
+    *_places("procrastinate_events", type=Holds.LABEL),
 )
 
 

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_DATABASE, EMBEDDED_LOGIN, OWNER_ROLE, SCHEMA_NAME
+from agent_reminiscence.config.constants import (
+    APP_ROLE,
+    EMBEDDED_DATABASE,
+    EMBEDDED_LOGIN,
+    JOBS_SCHEMA_NAME,
+    OWNER_ROLE,
+    SCHEMA_NAME,
+)
+from agent_reminiscence.database import jobs_schema
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.queries import statement_folder
 from agent_reminiscence.exceptions import ConfigurationError
@@ -66,10 +74,16 @@ def _read(path: Path) -> Migration:
 
 
 def render(script: str, parameters: SchemaParameters) -> str:
-    """Fill in the two placeholders of a schema script."""
-    return script.replace("{{chunk_partitions}}", str(parameters.chunk_partitions)).replace(
-        "{{embedding_dimension}}", str(parameters.embedding_dimension)
-    )
+    """Fill in the placeholders of a schema script."""
+    values = {
+        "chunk_partitions": str(parameters.chunk_partitions),
+        "embedding_dimension": str(parameters.embedding_dimension),
+        "procrastinate_version": jobs_schema.current_version(),
+        "procrastinate_schema": jobs_schema.current_script(),
+    }
+    for name, value in values.items():
+        script = script.replace(f"{{{{{name}}}}}", value)
+    return script
 
 
 def bootstrap_script(login: str) -> str:
@@ -142,6 +156,8 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
             for migration in pending:
                 await db.execute_script(render(migration.script, made_with))
             await db.execute_script(_migration_records(pending))
+        upgraded = await _upgrade_jobs(db)
+        if applied and pending:
             await db.execute_script("RESET ROLE")
             await _drop_samples(db)
         await db.execute_script("COMMIT")
@@ -149,7 +165,27 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
         db.close()
     for migration in pending:
         _logger.info("applied migration %04d_%s", migration.version, migration.name)
+    for name in upgraded:
+        _logger.info("applied Procrastinate's migration %s", name)
     return pending
+
+
+async def _upgrade_jobs(db: SqlExecutor) -> list[str]:
+    """Bring Procrastinate's tables to the version of the installed package, as their owner; what was applied."""
+    migrations_due = jobs_schema.migrations_after(await _jobs_version(db))
+    for name, script in migrations_due:
+        await db.execute_script(f"SET LOCAL search_path = {JOBS_SCHEMA_NAME}")
+        await db.execute_script(script)
+        await db.execute_script(_SEARCH_PATH_SCRIPT)
+        await db.execute(
+            "UPDATE schema_parameter SET value = $(name)p WHERE name = 'procrastinate_schema'", {"name": name}
+        )
+    return [name for name, _ in migrations_due]
+
+
+async def _jobs_version(db: SqlExecutor) -> str:
+    row = await db.fetch_one("SELECT value FROM schema_parameter WHERE name = 'procrastinate_schema'")
+    return "" if row is None else str(row["value"])
 
 
 async def _drop_samples(db: SqlExecutor) -> None:
@@ -271,6 +307,16 @@ async def check_version(db: SqlExecutor) -> SchemaState:
             f"the schema is at migration {len(applied)}, this release needs {len(known)}; an administrator runs"
             " `agent-reminiscence migrate --admin-dsn …`"
         )
+    jobs_version = await _jobs_version(db)
+    if jobs_version > jobs_schema.current_version():
+        raise ConfigurationError(
+            "the tables of Procrastinate are newer than the installed package; update the package procrastinate"
+        )
+    if jobs_version < jobs_schema.current_version():
+        raise ConfigurationError(
+            "the tables of Procrastinate are older than the installed package; an administrator runs"
+            " `agent-reminiscence migrate --admin-dsn …`"
+        )
     row = await db.fetch_one(_STATE)
     if row is None:
         raise ConfigurationError("the schema does not say what it was made with; it was not made by `migrate`")
@@ -346,7 +392,7 @@ async def _is_current(settings: ConnectionSettings) -> bool:
         if row is None or row["name"] is None:
             return False
         await db.execute_script(f"SET search_path = {SCHEMA_NAME}")
-        return len(await _applied(db)) == len(migrations())
+        return len(await _applied(db)) == len(migrations()) and await _jobs_version(db) >= jobs_schema.current_version()
     finally:
         db.close()
 

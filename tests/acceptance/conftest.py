@@ -188,7 +188,9 @@ def shared_databases() -> dict[Server, str]:
 
 _FORGET = """
 TRUNCATE reminiscence.memory_stream, reminiscence.memory_event, reminiscence.active_memory,
-    reminiscence.shortterm_memory, reminiscence.embedding_cache;
+    reminiscence.shortterm_memory, reminiscence.embedding_cache, reminiscence.chunk_use,
+    reminiscence_jobs.procrastinate_jobs, reminiscence_jobs.procrastinate_events,
+    reminiscence_jobs.procrastinate_periodic_defers, reminiscence_jobs.procrastinate_workers;
 DELETE FROM reminiscence.chunk_vector_1;
 DELETE FROM reminiscence.memory_chunk"""
 
@@ -231,6 +233,8 @@ def config(server: Server, database: str) -> Callable[..., Config]:
             "postgres_dsn": dsn(server.login(database)),
             "embedding_provider": "hash",
             "embedding_dimension": TEST_DIMENSION,
+            # Work that follows writes is done where a test says so; the worker has tests of its own.
+            "worker": False,
         }
         return Config(**(defaults | settings))
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_reminiscence.config.constants import OWNER_ROLE, SCHEMA_NAME
-from agent_reminiscence.database.places import PLACES, VECTOR_TABLE
+from agent_reminiscence.config.constants import JOBS_SCHEMA_NAME, OWNER_ROLE, SCHEMA_NAME
+from agent_reminiscence.database.places import PLACES, VECTOR_TABLE, Holds, scanned_places
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from tests.conftest import TestServer
 from tests.factories import superuser
@@ -95,10 +95,26 @@ async def test_the_registry_knows_what_is_json(test_server: TestServer, database
         assert place.is_json == (types[place.table, place.column] in {"json", "jsonb"}), place
 
 
-async def test_everything_is_stored_in_one_schema(test_server: TestServer, database: str) -> None:
-    """The registry names tables without a schema, and an erasure looks into ours only."""
+async def test_everything_is_stored_in_two_schemas(test_server: TestServer, database: str) -> None:
+    """Ours and the work queue's. The registry names tables without a schema, so no name is in both."""
     async with superuser(test_server, database) as db:
-        assert {column["schema"] for column in await _stored_columns(db)} == {SCHEMA_NAME}
+        schemas = {column["table"]: column["schema"] for column in await _stored_columns(db)}
+        pairs = {(column["schema"], column["table"]) for column in await _stored_columns(db)}
+
+    assert set(schemas.values()) == {SCHEMA_NAME, JOBS_SCHEMA_NAME}
+    assert len(schemas) == len(pairs)
+
+
+async def test_the_work_queue_holds_labels_only(test_server: TestServer, database: str) -> None:
+    """An erasure does not look there and has no right to, so nothing that a memory says may be put there.
+
+    What is put there is shown in `test_work_queue.py`; what a later version of Procrastinate adds has to be named.
+    """
+    async with superuser(test_server, database) as db:
+        queue = {column["table"] for column in await _stored_columns(db) if column["schema"] == JOBS_SCHEMA_NAME}
+
+    assert {place.holds for place in PLACES if place.table in queue} == {Holds.LABEL}
+    assert queue.isdisjoint(scanned_places())
 
 
 @pytest.mark.parametrize(
@@ -160,6 +176,8 @@ async def test_a_new_column_that_can_hold_no_text_need_not_be_named(
         ("CREATE UNLOGGED TABLE entity (name text)", {("entity", "name")}),
         ("CREATE MATERIALIZED VIEW titles AS SELECT title FROM active_memory", {("titles", "title")}),
         ("CREATE TABLE public.entity (name text)", {("entity", "name")}),
+        ("CREATE TABLE reminiscence_jobs.results (result jsonb)", {("results", "result")}),
+        ("ALTER TABLE reminiscence_jobs.procrastinate_jobs ADD COLUMN error text", {("procrastinate_jobs", "error")}),
         ("CREATE VIEW titles AS SELECT title FROM active_memory", set()),
         ("CREATE TEMPORARY TABLE titles (title text)", set()),
         ("CREATE TABLE chunk_vector_2 (LIKE chunk_vector_1)", set()),

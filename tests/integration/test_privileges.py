@@ -15,6 +15,7 @@ from agent_reminiscence.config.constants import (
     APP_ROLE,
     EMBEDDED_LOGIN,
     ERASER_ROLE,
+    JOBS_SCHEMA_NAME,
     OWNER_ROLE,
     SCHEDULER_ROLE,
     SCHEMA_NAME,
@@ -29,8 +30,10 @@ _STRANGER = "stranger"
 _EVERYTHING = "SELECT INSERT UPDATE DELETE TRUNCATE REFERENCES TRIGGER MAINTAIN"
 _PROJECTION = {"app": "SELECT INSERT UPDATE DELETE", "eraser": "SELECT INSERT UPDATE DELETE"}
 _SETTLED = {"app": "SELECT", "scheduler": "SELECT", "eraser": "SELECT"}
+_QUEUE = {"worker": "SELECT INSERT UPDATE DELETE"}
 
-# The owner may do everything with each of these; whoever is not named may do nothing.
+# The owner may do everything with each of these; whoever is not named may do nothing. Those of the work queue stand
+# here with their schema.
 _RELATIONS: dict[str, dict[str, str]] = {
     "schema_migration": _SETTLED,
     "schema_parameter": _SETTLED,
@@ -38,7 +41,10 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "text_index_build": {},
     "memory_stream": {
         "app": "SELECT INSERT UPDATE",
-        "scheduler": "SELECT(due_at external_id head last_recorded_at live_chunks)",
+        "scheduler": (
+            "SELECT(due_at external_id failed_at failed_attempts failed_error head last_recorded_at live_chunks"
+            " review_at work_at)"
+        ),
         "eraser": "SELECT INSERT UPDATE",
     },
     "memory_event": {
@@ -50,17 +56,31 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "memory_chunk": _PROJECTION,
     "chunk_vector_1": _PROJECTION,
     "embedding_cache": _PROJECTION,
+    "chunk_use": _PROJECTION,
     "shortterm_memory_chunk": {"app": "SELECT"},
     "longterm_memory_chunk": {"app": "SELECT"},
+    "reminiscence_jobs.procrastinate_jobs": _QUEUE,
+    "reminiscence_jobs.procrastinate_events": _QUEUE,
+    "reminiscence_jobs.procrastinate_periodic_defers": _QUEUE,
+    "reminiscence_jobs.procrastinate_workers": _QUEUE,
+}
+_SEQUENCES = {
+    f"reminiscence_jobs.procrastinate_{name}_id_seq": {"owner", "worker"}
+    for name in ("jobs", "events", "periodic_defers", "workers")
 }
 _FUNCTIONS: dict[str, set[str]] = {
     "chunk_is_visible": {"owner", "app", "eraser"},
     "end_was_corrected": {"owner", "app", "eraser"},
     "restore_text_indexes": {"owner", "app"},
+    "enqueue_work": {"owner", "app"},
+    "list_work": {"owner", "app"},
 }
 # These run with their owner's rights, so each says itself where it looks names up.
-_DEFINERS = {"restore_text_indexes"}
-_SCHEMA = {"owner": "USAGE CREATE", "app": "USAGE", "scheduler": "USAGE", "eraser": "USAGE"}
+_DEFINERS = {"restore_text_indexes", "enqueue_work", "list_work"}
+_SCHEMAS = {
+    SCHEMA_NAME: {"owner": "USAGE CREATE", "app": "USAGE", "scheduler": "USAGE", "eraser": "USAGE"},
+    JOBS_SCHEMA_NAME: {"owner": "USAGE CREATE", "worker": "USAGE"},
+}
 _TENANT_TABLES = (
     "memory_stream",
     "memory_event",
@@ -69,6 +89,7 @@ _TENANT_TABLES = (
     "memory_chunk",
     "chunk_vector_1",
     "embedding_cache",
+    "chunk_use",
 )
 # As (table, policy, command, roles, whether it gives rights or takes them).
 _POLICIES = {(table, f"{table}_tenant", "ALL", (APP_ROLE, ERASER_ROLE), "PERMISSIVE") for table in _TENANT_TABLES} | {
@@ -123,7 +144,7 @@ async def store(test_server: TestServer, database: str) -> AsyncIterator[Postgre
 async def test_every_role_has_the_rights_written_down_and_no_others(test_server: TestServer, database: str) -> None:
     """Tables and views, with rights on single columns; a relation that is not in the matrix fails."""
     async with superuser(test_server, database) as db:
-        rows = await db.fetch_all(_RELATION_RIGHTS, {"schema": SCHEMA_NAME, "roles": list(_ROLES.values())})
+        rows = await db.fetch_all(_RELATION_RIGHTS, {"schemas": list(_SCHEMAS), "roles": list(_ROLES.values())})
 
     names = {name: role for role, name in _ROLES.items()}
     found: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -132,6 +153,23 @@ async def test_every_role_has_the_rights_written_down_and_no_others(test_server:
             found[row["relation"]][names[row["role"]]] = row["rights"]
 
     assert dict(found) == {relation: {"owner": _EVERYTHING, **rights} for relation, rights in _RELATIONS.items()}
+
+
+async def test_sequences_are_used_by_those_written_down(test_server: TestServer, database: str) -> None:
+    """Only the work queue counts; our own ids are made by the application."""
+    async with superuser(test_server, database) as db:
+        rows = await db.fetch_all(
+            "SELECT c.oid::regclass::text AS sequence, r.rolname::text AS role FROM pg_class AS c, pg_roles AS r"
+            " WHERE c.relnamespace = ANY($(schemas)p::text[]::regnamespace[]) AND c.relkind = 'S'"
+            " AND r.rolname = ANY($(roles)p::text[]) AND has_sequence_privilege(r.oid, c.oid, 'USAGE')",
+            {"schemas": list(_SCHEMAS), "roles": list(_ROLES.values())},
+        )
+
+    names = {name: role for role, name in _ROLES.items()}
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        found[row["sequence"]].add(names[row["role"]])
+    assert dict(found) == _SEQUENCES
 
 
 async def test_partitions_belong_to_the_owner_alone(test_server: TestServer, database: str) -> None:
@@ -176,37 +214,50 @@ async def test_functions_are_executable_by_those_written_down(test_server: TestS
             assert [s for s in row["settings"] if s.startswith("search_path=") and s.endswith(", pg_temp")]
 
 
-async def test_the_schema_is_open_to_its_roles_and_grows_by_its_owner_only(
+async def test_the_queues_own_functions_lend_nobody_their_owners_rights(test_server: TestServer, database: str) -> None:
+    """Everybody may execute them who may look into their schema; each does there what its caller may do himself."""
+    async with superuser(test_server, database) as db:
+        rows = await db.fetch_all(
+            "SELECT proname::text AS function, prosecdef AS is_definer FROM pg_proc"
+            " WHERE pronamespace = $(schema)p::text::regnamespace",
+            {"schema": JOBS_SCHEMA_NAME},
+        )
+
+    assert "procrastinate_defer_jobs_v1" in {row["function"] for row in rows}
+    assert [row["function"] for row in rows if row["is_definer"]] == []
+
+
+async def test_the_schemas_are_open_to_their_roles_and_grow_by_their_owner_only(
     test_server: TestServer, database: str
 ) -> None:
-    """Nobody but the owner makes tables, neither in our schema nor beside it in `public`."""
+    """Nobody but the owner makes tables, neither in our schemas nor beside them in `public`."""
     async with superuser(test_server, database) as db:
         rows = await db.fetch_all(
             "SELECT r.rolname::text AS role, n.nspname::text AS schema, p.name AS right"
             " FROM pg_roles AS r, pg_namespace AS n,"
             " unnest(ARRAY['USAGE', 'CREATE']) WITH ORDINALITY AS p (name, place)"
-            " WHERE r.rolname = ANY($(roles)p::text[]) AND n.nspname IN ($(schema)p::text, 'public')"
+            " WHERE r.rolname = ANY($(roles)p::text[]) AND n.nspname = ANY($(schemas)p::text[])"
             " AND has_schema_privilege(r.oid, n.oid, p.name)"
             " ORDER BY p.place",
-            {"schema": SCHEMA_NAME, "roles": list(_ROLES.values())},
+            {"schemas": [*_SCHEMAS, "public"], "roles": list(_ROLES.values())},
         )
         owners = await db.fetch_all(
             "SELECT DISTINCT pg_get_userbyid(relowner)::text AS owner FROM pg_class"
-            " WHERE relnamespace = $(schema)p::text::regnamespace"
-            " UNION SELECT pg_get_userbyid(nspowner)::text FROM pg_namespace WHERE nspname = $(schema)p::text"
+            " WHERE relnamespace = ANY($(schemas)p::text[]::regnamespace[])"
+            " UNION SELECT pg_get_userbyid(nspowner)::text FROM pg_namespace WHERE nspname = ANY($(schemas)p::text[])"
             " UNION SELECT pg_get_userbyid(proowner)::text FROM pg_proc"
-            " WHERE pronamespace = $(schema)p::text::regnamespace",
-            {"schema": SCHEMA_NAME},
+            " WHERE pronamespace = ANY($(schemas)p::text[]::regnamespace[])",
+            {"schemas": list(_SCHEMAS)},
         )
 
     names = {name: role for role, name in _ROLES.items()}
-    rights: defaultdict[str, list[str]] = defaultdict(list)
+    rights: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        if row["schema"] == SCHEMA_NAME:
-            rights[names[row["role"]]].append(row["right"])
-        else:
-            assert row["right"] == "USAGE", f"{row['role']} may create in public"
-    assert {role: " ".join(found) for role, found in rights.items()} == _SCHEMA
+        rights[row["schema"]][names[row["role"]]].append(row["right"])
+    beside = rights.pop("public")
+    assert {right for found in beside.values() for right in found} == {"USAGE"}, "somebody may create in public"
+    for schema, expected in _SCHEMAS.items():
+        assert {role: " ".join(found) for role, found in rights[schema].items()} == expected
     assert [row["owner"] for row in owners] == [OWNER_ROLE]
 
 
@@ -295,6 +346,14 @@ async def test_the_login_takes_roles_but_inherits_none(test_server: TestServer, 
         # A grant by someone who may not grant is a warning; what counts is that nothing came of it.
         "GRANT UPDATE ON memory_event TO reminiscence_app; UPDATE memory_event SET payload = '{}'",
         "COPY memory_event TO PROGRAM 'cat'",
+        "SELECT * FROM chunk_use_p0",
+        "SELECT * FROM reminiscence_jobs.procrastinate_jobs",
+        "DELETE FROM reminiscence_jobs.procrastinate_jobs",
+        "INSERT INTO reminiscence_jobs.procrastinate_jobs (queue_name, task_name) VALUES ('any', 'any')",
+        "SELECT * FROM reminiscence_jobs.procrastinate_events",
+        "SELECT reminiscence_jobs.procrastinate_fetch_job_v2(NULL, NULL)",
+        "SELECT nextval('reminiscence_jobs.procrastinate_jobs_id_seq')",
+        "CREATE FUNCTION reminiscence_jobs.mine() RETURNS int RETURN 1",
     ],
 )
 async def test_the_application_is_refused(store: PostgresManager, statement: str) -> None:
@@ -320,6 +379,17 @@ async def test_switching_row_security_off_gives_an_error_instead_of_rows(store: 
         (SCHEDULER_ROLE, "SELECT external_id FROM memory_stream FOR UPDATE"),
         (WORKER_ROLE, "SELECT external_id FROM reminiscence.memory_stream"),
         (WORKER_ROLE, "SELECT content FROM reminiscence.memory_chunk"),
+        (WORKER_ROLE, "SELECT reminiscence.enqueue_work(NULL)"),
+        (WORKER_ROLE, "TRUNCATE reminiscence_jobs.procrastinate_jobs CASCADE"),
+        (WORKER_ROLE, "ALTER TABLE reminiscence_jobs.procrastinate_jobs DISABLE TRIGGER ALL"),
+        (WORKER_ROLE, "CREATE TABLE reminiscence_jobs.mine (x int)"),
+        (WORKER_ROLE, "CREATE FUNCTION reminiscence_jobs.mine() RETURNS int RETURN 1"),
+        (SCHEDULER_ROLE, "SELECT args FROM reminiscence_jobs.procrastinate_jobs"),
+        (SCHEDULER_ROLE, "SELECT enqueue_work(NULL)"),
+        (SCHEDULER_ROLE, "SELECT chunk_id FROM chunk_use"),
+        (SCHEDULER_ROLE, "UPDATE memory_stream SET work_at = NULL"),
+        (ERASER_ROLE, "SELECT args FROM reminiscence_jobs.procrastinate_jobs"),
+        (ERASER_ROLE, "SELECT * FROM list_work()"),
         (ERASER_ROLE, "DELETE FROM memory_event"),
         (ERASER_ROLE, "UPDATE memory_event SET digest = ''"),
         (ERASER_ROLE, "UPDATE memory_event SET chain = ''"),
@@ -331,7 +401,7 @@ async def test_switching_row_security_off_gives_an_error_instead_of_rows(store: 
 )
 async def test_the_other_roles_are_refused(store: PostgresManager, role: str, statement: str) -> None:
     """Attempts as scheduler, worker and eraser."""
-    with pytest.raises(StoreError, match="permission denied"):
+    with pytest.raises(StoreError, match=r"permission denied|must be owner"):
         async with store.transaction("agent-1", role=role) as db:
             await db.execute_script(statement)
 
@@ -354,7 +424,8 @@ async def test_a_login_without_a_role_reads_nothing(
     db = await open_connection(ConnectionSettings(address.host, address.port, user, database))
     try:
         with pytest.raises(StoreError, match="permission denied for schema"):
-            await db.execute(f"SELECT * FROM {SCHEMA_NAME}.{relation}")  # noqa: S608 - names from the table above
+            # Names from the table above.
+            await db.execute(f"SELECT * FROM {relation if '.' in relation else f'{SCHEMA_NAME}.{relation}'}")  # noqa: S608
     finally:
         db.close()
 
@@ -373,7 +444,7 @@ async def test_a_stranger_takes_none_of_our_roles(test_server: TestServer, datab
 
 # One row for each relation and role, with the rights in the order of the list; a right on some columns names them.
 _RELATION_RIGHTS = """
-SELECT c.relname::text AS relation, r.rolname::text AS role, string_agg(
+SELECT c.oid::regclass::text AS relation, r.rolname::text AS role, string_agg(
     CASE WHEN has_table_privilege(r.oid, c.oid, p.name) THEN p.name ELSE p.name || '(' || columns.names || ')' END,
     ' ' ORDER BY p.place) AS rights
 FROM pg_class AS c
@@ -388,8 +459,8 @@ CROSS JOIN LATERAL (
         AND p.name IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES')
         AND has_column_privilege(r.oid, c.oid, a.attnum, p.name)
 ) AS columns
-WHERE c.relnamespace = $(schema)p::text::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
+WHERE c.relnamespace = ANY($(schemas)p::text[]::regnamespace[]) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
     AND NOT c.relispartition AND r.rolname = ANY($(roles)p::text[])
     AND (has_table_privilege(r.oid, c.oid, p.name) OR columns.names IS NOT NULL)
-GROUP BY c.relname, r.rolname
+GROUP BY c.oid, r.rolname
 """

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import shutil
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError
-from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN, OWNER_ROLE
-from agent_reminiscence.database import queries
+from agent_reminiscence.config.constants import (
+    APP_ROLE,
+    EMBEDDED_DATABASE,
+    EMBEDDED_LOGIN,
+    JOBS_SCHEMA_NAME,
+    OWNER_ROLE,
+    SCHEDULER_ROLE,
+    WORKER_ROLE,
+)
+from agent_reminiscence.database import jobs_schema, queries
 from agent_reminiscence.database.embedded import EmbeddedPostgres, server_binaries
 from agent_reminiscence.database.postgres_manager import (
     ConnectionSettings,
     PostgresManager,
+    Row,
     SqlExecutor,
     open_connection,
 )
@@ -32,6 +43,7 @@ from agent_reminiscence.database.schema import (
     installation_script,
     migrate,
     migrations,
+    prepare_embedded,
     render,
 )
 from agent_reminiscence.exceptions import StoreError
@@ -42,8 +54,22 @@ from tests.factories import fill_tenant, stored_rows, superuser
 _PARAMETERS = SchemaParameters(2, 16, "hash-16")
 # What the first schema held, as the release of that schema wrote it.
 _FIRST_ROWS = Path(__file__).parent / "data" / "migration_0001.sql"
+# What the migrations behind it have added to each row of it.
+_ADDED: dict[str, Row] = {
+    "memory_chunk": {"corrected_at": None, "corrected_end_dates": None},
+    "chunk_vector_1": {"corrected_at": None, "corrected_end_dates": None},
+    "memory_stream": {
+        "work_at": None,
+        "review_at": None,
+        "failed_attempts": 0,
+        "failed_error": None,
+        "failed_at": None,
+    },
+}
 # The number of the migration that comes next.
 _NEXT = len(migrations()) + 1
+# An older release of Procrastinate, by the last migration of its tables.
+_OLDER_JOBS = "03.00.00_50_post_cancel_notification.sql"
 
 NewDatabase = Callable[[], Awaitable[str]]
 
@@ -82,6 +108,19 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, s
     return add
 
 
+@pytest.fixture
+def later_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """A later Procrastinate: the migrations of the installed one, and what is added to them by name and script."""
+    folder = tmp_path / "procrastinate"
+    shutil.copytree(jobs_schema._folder(), folder)
+    monkeypatch.setattr(jobs_schema, "_folder", lambda: folder)
+
+    def add(name: str, script: str) -> None:
+        (folder / "migrations" / name).write_text(script, encoding="utf-8")
+
+    return add
+
+
 @asynccontextmanager
 async def _login(server: TestServer, options: str) -> AsyncIterator[str]:
     """A login of its own on the whole server, made by the script `options`, in which {name} stands for it."""
@@ -116,6 +155,17 @@ def _dump(server: TestServer, database: str) -> str:
     )
     # A random word around the script that tells psql where it ends.
     return "\n".join(line for line in done.stdout.splitlines() if not line.startswith(("\\restrict", "\\unrestrict")))
+
+
+def _in_any_order(dump: str) -> list[str]:
+    """The lines of a dump: a column that was added later stands at the end of its table."""
+    return sorted(line.rstrip(",") for line in dump.splitlines())
+
+
+async def _jobs_version(db: SqlExecutor) -> str:
+    row = await db.fetch_one("SELECT value FROM schema_parameter WHERE name = 'procrastinate_schema'")
+    assert row is not None
+    return str(row["value"])
 
 
 async def _state(server: TestServer, database: str, user: str = EMBEDDED_LOGIN) -> SchemaState:
@@ -198,7 +248,11 @@ async def test_the_script_for_an_administrator_does_the_whole_installation(
     async with superuser(test_server, by_hand) as db:
         await db.execute_script(installation_script(EMBEDDED_LOGIN, _PARAMETERS))
 
-    assert _dump(test_server, by_hand) == _dump(test_server, by_us)
+    made = _dump(test_server, by_hand)
+    assert made == _dump(test_server, by_us)
+    assert f"CREATE TABLE {JOBS_SCHEMA_NAME}.procrastinate_jobs" in made
+    async with superuser(test_server, by_hand) as db:
+        assert await _jobs_version(db) == jobs_schema.current_version()
     await check_login(test_server.login(by_hand))
     assert await _state(test_server, by_hand) == SchemaState(2, 1, "hash-16", 16)
     applied = await migrate(test_server.administrator(by_hand), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
@@ -302,17 +356,22 @@ async def _first_database(server: TestServer, name: str) -> None:
         await db.execute_script(_FIRST_ROWS.read_text(encoding="utf-8"))
 
 
-async def _rows_as_json(db: SqlExecutor) -> dict[str, list[str]]:
-    """Every row of the tables of memory, without the columns that came after the first schema."""
-    tables = (await stored_rows(db)).keys()
-    added = "{corrected_at,corrected_end_dates}"
-    rows: dict[str, list[str]] = {}
-    for table in tables:
+async def _rows_by_column(db: SqlExecutor) -> dict[str, list[Row]]:
+    """Every row of the tables of memory, in an order that columns without a value do not change."""
+    rows: dict[str, list[Row]] = {}
+    for table in await stored_rows(db):
         found = await db.fetch_all(
-            f"SELECT (to_jsonb(t) - '{added}'::text[])::text AS row FROM {table} AS t ORDER BY 1"  # noqa: S608
+            f"SELECT to_jsonb(t)::text AS row FROM {table} AS t"  # noqa: S608
+            " ORDER BY jsonb_strip_nulls(to_jsonb(t) - 'failed_attempts' - 'work_at')::text"
         )
-        rows[table] = [row["row"] for row in found]
+        rows[table] = [json.loads(row["row"]) for row in found]
     return rows
+
+
+def _migrated(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """What the rows of the first schema are today where nothing was due."""
+    kept = {table: [row | _ADDED.get(table, {}) for row in found] for table, found in rows.items()}
+    return kept | {"chunk_use": []}
 
 
 def _first_config(server: TestServer, name: str) -> Config:
@@ -320,6 +379,7 @@ def _first_config(server: TestServer, name: str) -> Config:
         "postgres_dsn": dsn(server.login(name)),
         "embedding_provider": "hash",
         "embedding_dimension": 16,
+        "worker": False,
     }
     return Config(**settings)
 
@@ -331,14 +391,21 @@ async def test_a_filled_database_of_the_first_schema_is_migrated_and_verifies(
     name = await new_database()
     await _first_database(test_server, name)
     async with superuser(test_server, name) as db:
-        before = await _rows_as_json(db)
+        before = await _rows_by_column(db)
     assert all(before.values()), "a table without rows shows nothing"
 
     applied = await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
 
     assert applied == migrations()[1:]
     async with superuser(test_server, name) as db:
-        assert await _rows_as_json(db) == before
+        after = await _rows_by_column(db)
+        for row in after["memory_stream"]:
+            # When that was, another test looks at.
+            assert row["work_at"] is not None
+            row["work_at"] = None
+        assert after == _migrated(before)
+        assert await _jobs_version(db) == jobs_schema.current_version()
+        assert await db.fetch_all(f"SELECT id FROM {JOBS_SCHEMA_NAME}.procrastinate_jobs") == []  # noqa: S608
     async with AgentMem(_first_config(test_server, name)) as memory:
         [report] = (await memory.admin.verify("agent-1")).streams
         assert (report.faults, report.drift, report.missing_vectors) == ((), (), 0)
@@ -348,6 +415,41 @@ async def test_a_filled_database_of_the_first_schema_is_migrated_and_verifies(
         note = found.hits[0].memory_id
         await memory.update_active_memory("agent-1", note, content="The spare key is with the neighbour.")
         assert (await memory.admin.verify("agent-1")).ok
+
+
+async def test_work_that_was_due_before_there_was_a_queue_is_due_for_its_workers(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """It has no job, and is found by those who look for what is due; a stream without work is not."""
+    name = await new_database()
+    await _first_database(test_server, name)
+    async with superuser(test_server, name) as db:
+        await db.execute_script("UPDATE memory_stream SET due_at = '2026-11-21' WHERE external_id = 'agent-1'")
+        before = await _rows_by_column(db)
+        [clock] = await db.fetch_all("SELECT clock_timestamp() AS now")
+
+    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    async with superuser(test_server, name) as db:
+        after = await _rows_by_column(db)
+    work_at = [row.pop("work_at") for row in after["memory_stream"]]
+    assert [row["external_id"] for row in after["memory_stream"]] == ["agent-1", "agent-2"]
+    # All of them: vectors may be missing anywhere, and no column says so.
+    for moment in work_at:
+        assert clock["now"] < datetime.fromisoformat(moment) < clock["now"] + timedelta(minutes=5)
+    expected = _migrated(before)
+    for row in expected["memory_stream"]:
+        del row["work_at"]
+    assert after == expected
+    # As whoever looks for due work sees it.
+    store = PostgresManager(test_server.login(name), pool_size=1, pool_timeout_seconds=10, statement_timeout_seconds=30)
+    await store.initialize()
+    try:
+        async with store.transaction("", role=SCHEDULER_ROLE) as db:
+            due = await db.fetch_all("SELECT external_id FROM memory_stream WHERE work_at <= clock_timestamp()")
+    finally:
+        await store.close()
+    assert sorted(row["external_id"] for row in due) == ["agent-1", "agent-2"]
 
 
 async def test_samples_of_memory_text_go_with_the_migration(test_server: TestServer, new_database: NewDatabase) -> None:
@@ -462,6 +564,129 @@ async def test_a_schema_of_another_release_is_refused(
 
 async def _migrate(server: TestServer, database: str) -> object:
     return await migrate(server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+
+# Procrastinate's tables -----------------------------------------------------------------------------------------------
+
+
+async def test_older_tables_of_procrastinate_are_brought_to_the_installed_package(
+    test_server: TestServer, new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own migrations do it: jobs stay, and in the end all is as if made today, owners and rights included."""
+    at_once, in_steps = await new_database(), await new_database()
+    await migrate(test_server.administrator(at_once), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+    steps = jobs_schema.migrations_after("")
+    with monkeypatch.context() as older:
+        older.setattr(jobs_schema, "_names", lambda: [name for name, _ in steps if name <= _OLDER_JOBS])
+        older.setattr(
+            jobs_schema, "current_script", lambda: "\n".join(script for name, script in steps if name <= _OLDER_JOBS)
+        )
+        await migrate(test_server.administrator(in_steps), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+        assert (await _state(test_server, in_steps)).dimension == 16
+    async with superuser(test_server, in_steps) as db:
+        assert await _jobs_version(db) == _OLDER_JOBS
+        await db.execute_script(
+            "SET search_path = reminiscence_jobs;"
+            "INSERT INTO procrastinate_jobs (queue_name, task_name) VALUES ('any', 'waiting')"
+        )
+    with pytest.raises(ConfigurationError, match=r"Procrastinate are older than the installed.*migrate --admin-dsn"):
+        await _state(test_server, in_steps)
+
+    applied = await migrate(test_server.administrator(in_steps), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    assert applied == []
+    assert _in_any_order(_dump(test_server, in_steps)) == _in_any_order(_dump(test_server, at_once))
+    assert (await _state(test_server, in_steps)).dimension == 16
+    async with superuser(test_server, in_steps) as db:
+        jobs = await db.fetch_all("SELECT task_name FROM reminiscence_jobs.procrastinate_jobs")
+    assert jobs == [{"task_name": "waiting"}]
+
+
+async def test_what_a_later_procrastinate_brings_is_applied_once(
+    test_server: TestServer,
+    new_database: NewDatabase,
+    later_package: Callable[[str, str], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whoever works the queue off may use it as he may use the rest, and nobody else may; `migrate` may run again."""
+    name = await new_database()
+    await _migrate(test_server, name)
+    later_package("98.00.00_01_results.sql", "CREATE TABLE procrastinate_results (id bigserial PRIMARY KEY);")
+    later_package("99.00.00_01_more.sql", "ALTER TABLE procrastinate_results ADD COLUMN kept boolean;")
+    with pytest.raises(ConfigurationError, match=r"Procrastinate are older than the installed.*migrate --admin-dsn"):
+        await _state(test_server, name)
+
+    caplog.set_level(logging.INFO, logger="agent_reminiscence.database")
+    applied = await asyncio.gather(*(_migrate(test_server, name) for _ in range(3)))
+    schema = _dump(test_server, name)
+    await _migrate(test_server, name)
+
+    assert applied == [[], [], []]
+    assert [record.getMessage() for record in caplog.records] == [
+        "applied Procrastinate's migration 98.00.00_01_results.sql",
+        "applied Procrastinate's migration 99.00.00_01_more.sql",
+    ]
+    assert _dump(test_server, name) == schema
+    assert (await _state(test_server, name)).dimension == 16
+    async with superuser(test_server, name) as db:
+        assert await _jobs_version(db) == "99.00.00_01_more.sql"
+        rights = await db.fetch_all(
+            "SELECT r.rolname::text AS role FROM pg_roles AS r WHERE starts_with(r.rolname, 'reminiscence_')"
+            " AND has_table_privilege(r.oid, 'reminiscence_jobs.procrastinate_results', 'SELECT')"
+            " AND has_table_privilege(r.oid, 'reminiscence_jobs.procrastinate_results', 'INSERT')"
+            " AND has_table_privilege(r.oid, 'reminiscence_jobs.procrastinate_results', 'UPDATE')"
+            " AND has_table_privilege(r.oid, 'reminiscence_jobs.procrastinate_results', 'DELETE')"
+            " AND has_sequence_privilege(r.oid, 'reminiscence_jobs.procrastinate_results_id_seq', 'USAGE')"
+            " ORDER BY 1"
+        )
+    assert [row["role"] for row in rights] == [OWNER_ROLE, WORKER_ROLE]
+
+
+async def test_an_upgrade_of_procrastinate_that_fails_leaves_the_database_as_it_was(
+    test_server: TestServer,
+    memory: AgentMem,
+    database: str,
+    release: Callable[[str, str], None],
+    later_package: Callable[[str, str], None],
+) -> None:
+    """It is part of the transaction in which our own migrations are; mended, all of it is applied."""
+    await fill_tenant(memory, "agent-1")
+    async with superuser(test_server, database) as db:
+        rows, version = await stored_rows(db), await _jobs_version(db)
+    schema = _dump(test_server, database)
+    release(f"{_NEXT:04}_ours.sql", "ALTER TABLE active_memory ADD COLUMN ours text;")
+    later_package("98.00.00_01_results.sql", "CREATE TABLE procrastinate_results (id bigserial PRIMARY KEY);")
+    later_package("99.00.00_01_more.sql", "SELECT 1 / 0;")
+
+    with pytest.raises(StoreError, match="division by zero"):
+        await _migrate(test_server, database)
+
+    assert _dump(test_server, database) == schema
+    async with superuser(test_server, database) as db:
+        assert await stored_rows(db) == rows
+        assert await _jobs_version(db) == version
+    later_package("99.00.00_01_more.sql", "SELECT 1;")
+    applied = await migrate(test_server.administrator(database), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+    assert [migration.name for migration in applied] == ["ours"]
+    async with superuser(test_server, database) as db:
+        assert await _jobs_version(db) == "99.00.00_01_more.sql"
+
+
+async def test_the_embedded_database_follows_the_installed_procrastinate_by_itself(
+    test_server: TestServer, later_package: Callable[[str, str], None]
+) -> None:
+    """Nobody runs `migrate` there, so an update of that package alone must not lock its user out."""
+    try:
+        login = await prepare_embedded(test_server.administrator("postgres"), _PARAMETERS)
+        later_package("99.00.00_01_results.sql", "CREATE TABLE procrastinate_results (id bigserial PRIMARY KEY);")
+        with pytest.raises(ConfigurationError, match="older than the installed"):
+            await _state(test_server, login.database)
+
+        assert await prepare_embedded(test_server.administrator("postgres"), _PARAMETERS) == login
+
+        assert (await _state(test_server, login.database)).dimension == 16
+    finally:
+        await test_server.drop_database(EMBEDDED_DATABASE)
 
 
 # Who may install and who may connect ----------------------------------------------------------------------------------
@@ -611,8 +836,13 @@ async def test_a_server_that_has_not_loaded_the_text_search_is_refused(bare_serv
                 await attempt
 
 
-async def test_an_administrator_who_is_no_superuser_can_install(bare_server_dir: Path) -> None:
-    """Managed servers give CREATEROLE and their own database, with the extensions made by somebody else."""
+async def test_an_administrator_who_is_no_superuser_can_install(
+    bare_server_dir: Path, later_package: Callable[[str, str], None]
+) -> None:
+    """Managed servers give CREATEROLE and their own database, with the extensions made by somebody else.
+
+    Procrastinate's script asks for PL/pgSQL, which only a superuser may make, and which is there.
+    """
     async with _bare_server(bare_server_dir) as server:
         async with superuser(server, "postgres") as db:
             await db.execute_script("CREATE ROLE manager LOGIN CREATEROLE; CREATE ROLE application LOGIN")
@@ -628,6 +858,10 @@ async def test_an_administrator_who_is_no_superuser_can_install(bare_server_dir:
         parameters = SchemaParameters(2, embedder.dimension, embedder.model_name)
         assert await migrate(manager, login="application", parameters=parameters) == migrations()
         assert await migrate(manager, login="application", parameters=parameters) == []
+        later_package("99.00.00_01_results.sql", "CREATE TABLE procrastinate_results (id bigserial PRIMARY KEY);")
+        assert await migrate(manager, login="application", parameters=parameters) == []
+        async with superuser(server, "managed") as db:
+            assert await _jobs_version(db) == "99.00.00_01_results.sql"
 
         settings: dict[str, object] = {"postgres_dsn": dsn(_connection(server, "application", "managed"))}
         async with AgentMem(Config(**settings), embedder=embedder) as memory:

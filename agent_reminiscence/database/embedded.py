@@ -50,7 +50,7 @@ if sys.platform != "win32":
     import fcntl
     import pwd
 
-_logger = logging.getLogger(__name__)
+_logger = logging.getLogger("agent_reminiscence.embedded")
 
 _SUPERUSER: Final = "postgres"
 _SYSTEM_USER: Final = "reminiscence"

@@ -26,6 +26,7 @@ from agent_reminiscence.config.constants import (
     SCHEMA_NAME,
     TCP_SILENCE_SECONDS,
 )
+from agent_reminiscence.database.queries import statement_name
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
     ConfigurationError,
@@ -33,6 +34,7 @@ from agent_reminiscence.exceptions import (
     StoreTimeoutError,
     StoreUnavailableError,
 )
+from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.database")
 
@@ -105,8 +107,11 @@ _SSL_MODES = {
 }
 
 
-async def open_connection(settings: ConnectionSettings) -> SqlExecutor:
+async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | None = None) -> SqlExecutor:
     """One connection outside any pool, in autocommit; for administration.
+
+    Args:
+        telemetry: What observes its statements; None is nobody.
 
     Raises:
         StoreUnavailableError: The server cannot be reached, or takes no connection at the moment.
@@ -134,14 +139,16 @@ async def open_connection(settings: ConnectionSettings) -> SqlExecutor:
         reason = _reason(error)
         kind = StoreUnavailableError if isinstance(error, TimeoutError) or _is_unavailable(reason) else StoreError
         raise kind(f"cannot connect to PostgreSQL as {settings!r}: {reason}") from error
-    return SqlExecutor(connection)
+    return SqlExecutor(connection, settings.database, telemetry)
 
 
 class SqlExecutor:
     """Statements on one connection. Parameters are named, `$(name)p` in the statement."""
 
-    def __init__(self, connection: psqlpy.Connection) -> None:
+    def __init__(self, connection: psqlpy.Connection, database: str, telemetry: Telemetry | None = None) -> None:
         self._connection = connection
+        self._database = database
+        self._telemetry = telemetry
         self.is_broken = False
         # The server ends a statement that takes too long; this is for one that no longer answers. None waits for ever.
         self.answer_timeout_seconds: float | None = None
@@ -160,7 +167,9 @@ class SqlExecutor:
             StoreError: The server refused it.
         """
         # The driver refuses an empty mapping.
-        result = await self._answer(self._connection.execute(statement, params or None, prepared))
+        result = await self._answer(
+            statement_name(statement), self._connection.execute(statement, params or None, prepared)
+        )
         try:
             return result.result()
         except (DriverError, ValueError) as error:
@@ -178,21 +187,27 @@ class SqlExecutor:
 
     async def execute_script(self, script: str) -> None:
         """Run statements without parameters, separated by semicolons, in one round trip."""
-        await self._answer(self._connection.execute_batch(script))
+        await self._answer(statement_name(script), self._connection.execute_batch(script))
 
     async def set_local(self, settings: Mapping[str, str]) -> None:
         """Set server settings until the transaction ends, in one round trip."""
         calls = ", ".join(f"set_config(${2 * i + 1}, ${2 * i + 2}, true)" for i in range(len(settings)))
         parts = [part for pair in settings.items() for part in pair]
-        await self._answer(self._connection.execute(f"SELECT {calls}", parts))
+        await self._answer("set_local", self._connection.execute(f"SELECT {calls}", parts))
 
     def close(self) -> None:
         """Close the connection; an open transaction is rolled back by the server."""
         self.is_broken = True
         self._connection.close()
 
-    async def _answer[T](self, question: Awaitable[T]) -> T:
-        """What the driver answers, or what its error means."""
+    async def _answer[T](self, name: str, question: Awaitable[T]) -> T:
+        """What the driver answers, or what its error means; observed as `name`."""
+        if self._telemetry is None:
+            return await self._answer_unobserved(question)
+        with self._telemetry.statement(name, self._database):
+            return await self._answer_unobserved(question)
+
+    async def _answer_unobserved[T](self, question: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self.answer_timeout_seconds):
                 return await question
@@ -230,6 +245,7 @@ class PostgresManager:
         pool_size: Connections open at most.
         pool_timeout_seconds: How long `transaction` waits for one.
         statement_timeout_seconds: How long a statement may run.
+        telemetry: What observes the statements; None is nobody.
         revive: Brings a server that is away back and says where it is; None where that is not ours to do.
     """
 
@@ -240,9 +256,11 @@ class PostgresManager:
         pool_size: int,
         pool_timeout_seconds: float,
         statement_timeout_seconds: float,
+        telemetry: Telemetry | None = None,
         revive: Callable[[], Awaitable[ConnectionSettings]] | None = None,
     ) -> None:
         self._settings = settings
+        self._telemetry = telemetry
         self._revive = revive
         self._reviving = asyncio.Lock()
         self._pool_size = pool_size
@@ -261,7 +279,7 @@ class PostgresManager:
             StoreError: The server cannot be reached or refuses the login.
         """
         self._is_open = True
-        connection = await open_connection(self._settings)
+        connection = await open_connection(self._settings, self._telemetry)
         try:
             rows = await connection.fetch_all(
                 "SELECT DISTINCT extnamespace::regnamespace::text AS name FROM pg_extension"
@@ -274,9 +292,23 @@ class PostgresManager:
         await self._restore_text_indexes(connection)
         self._idle.append(connection)
 
+    @property
+    def settings(self) -> ConnectionSettings:
+        """Where the server is, which for one that was started again need not be where it was."""
+        return self._settings
+
+    async def ping(self) -> None:
+        """Make sure that the server is there, or is brought back.
+
+        Raises:
+            StoreError: It is not.
+        """
+        async with self.transaction("", read_only=True):
+            pass
+
     async def _open(self) -> SqlExecutor:
         try:
-            connection = await open_connection(self._settings)
+            connection = await open_connection(self._settings, self._telemetry)
         except StoreUnavailableError:
             if self._revive is None:
                 raise
@@ -288,13 +320,22 @@ class PostgresManager:
         """Have the server brought back, by the first of the tasks that miss it, and connect."""
         async with self._reviving:
             try:
-                return await open_connection(self._settings)
+                return await open_connection(self._settings, self._telemetry)
             except StoreUnavailableError as error:
                 if not self._is_open:
                     raise
                 _logger.warning("the server is away and is started again: %s", error)
-                self._settings = await revive()
-                return await open_connection(self._settings)
+                self._settings = await self._revived(revive)
+                return await open_connection(self._settings, self._telemetry)
+
+    async def _revived(self, revive: Callable[[], Awaitable[ConnectionSettings]]) -> ConnectionSettings:
+        try:
+            return await revive()
+        except (StoreTimeoutError, StoreUnavailableError):
+            raise
+        except StoreError as error:
+            # It may have been killed once more while it started; nothing was written, and the next call tries again.
+            raise StoreUnavailableError(f"the server is away and could not be started again: {error}") from error
 
     async def _restore_text_indexes(self, connection: SqlExecutor) -> None:
         """Have the BM25 indexes built again if the server has restarted since that was done last.

@@ -5,9 +5,37 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from typing import Self, SupportsIndex
 
 _PACKAGE = Path(__file__).parent.parent
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n)*(\w*)")
+
+
+class NamedQuery(str):
+    """The text of a query that knows its name, and keeps it when what varies is filled in."""
+
+    __slots__ = ("name",)
+
+    name: str
+
+    def __new__(cls, text: str, name: str) -> Self:
+        """The query `text`, called `name`."""
+        query = super().__new__(cls, text)
+        query.name = name
+        return query
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> NamedQuery:
+        """As of a `str`, with the same name."""
+        return NamedQuery(super().replace(old, new, count), self.name)
+
+
+def statement_name(statement: str) -> str:
+    """The name of a named query; the first word of any other statement, such as `COMMIT`; never more of its text."""
+    if isinstance(statement, NamedQuery):
+        return statement.name
+    found = _FIRST_WORD.match(statement)
+    return found[1].upper() if found else ""
 
 
 def statement_folder(language: str) -> Path:
@@ -17,7 +45,7 @@ def statement_folder(language: str) -> Path:
 
 
 @cache
-def load_queries(language: str, stem: str) -> dict[str, str]:
+def load_queries(language: str, stem: str) -> dict[str, NamedQuery]:
     """The named queries of `queries/<stem>.<language>`, by name.
 
     A query begins with a line `-- name: <name>` and runs up to the next one. Names are unique in a file.
@@ -27,11 +55,11 @@ def load_queries(language: str, stem: str) -> dict[str, str]:
     """
     text = (statement_folder(language) / "queries" / f"{stem}.{language}").read_text(encoding="utf-8")
     _, *parts = _NAME.split(text)
-    queries: dict[str, str] = {}
+    queries: dict[str, NamedQuery] = {}
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         if name in queries:
             raise ValueError(f"{stem}.{language} names {name!r} twice")
-        queries[name] = body.strip().removesuffix(";")
+        queries[name] = NamedQuery(body.strip().removesuffix(";"), name)
     return queries
 
 

@@ -1,0 +1,387 @@
+"""What an application with an OpenTelemetry SDK sees of a memory, and what it never sees unless it asks to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from opentelemetry import metrics, trace
+from opentelemetry.trace import SpanKind, StatusCode
+
+import agent_reminiscence
+from agent_reminiscence import (
+    AgentMem,
+    Config,
+    Embedder,
+    InvalidInputError,
+    MemoryNotFoundError,
+    NotInitializedError,
+    ReminiscenceError,
+)
+from agent_reminiscence.telemetry import Telemetry
+from tests.acceptance.conftest import Server
+from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.steps import refusing
+from tests.fakes import FaultyEmbedder, quoting
+from tests.telemetry import Recording, attributes
+
+CREATE = "agent_reminiscence.create_active_memory"
+GET = "agent_reminiscence.get_active_memories"
+UPDATE = "agent_reminiscence.update_active_memory"
+RETRIEVE = "agent_reminiscence.retrieve_memories"
+
+SECRETS = {
+    "text": "xylophone",
+    "title": "quagmire",
+    "query": "zeugma",
+    "description": "borborygmus",
+    "metadata": "kerfuffle",
+    "speaker": "Nincompoop",
+    "payload": "flibbertigibbet",
+    "key": "gobbledygook",
+}
+
+Opens = Callable[..., AgentMem]
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "observability.md"
+
+
+@pytest.fixture
+def recording() -> Iterator[Recording]:
+    """What the memories of this test observe."""
+    kept = Recording()
+    yield kept
+    kept.close()
+
+
+@pytest.fixture
+def observed(config: Callable[..., Config], recording: Recording) -> Opens:
+    """Makes a memory that is observed; keywords override settings."""
+
+    def make(*, embedder: Embedder | None = None, **settings: object) -> AgentMem:
+        return AgentMem(
+            config(**settings),
+            embedder=embedder,
+            tracer_provider=recording.tracer_provider,
+            meter_provider=recording.meter_provider,
+        )
+
+    return make
+
+
+async def test_each_of_the_four_methods_is_a_span_over_its_statements(observed: Opens, recording: Recording) -> None:
+    """A slow call shows which of its statements was slow, the commit among them."""
+    async with observed() as memory:
+        note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
+        await memory.get_active_memories("agent-1")
+        await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
+        await memory.retrieve_memories("agent-1", "when do we ship?")
+
+    expected = {
+        CREATE: ["BEGIN", "set_local", "append_event", "create_active_memory", "COMMIT"],
+        GET: ["BEGIN", "set_local", "get_all_active_memories", "COMMIT"],
+        UPDATE: ["BEGIN", "set_local", "append_event", "update_active_memory", "COMMIT"],
+        RETRIEVE: ["BEGIN", "set_local", "search", "COMMIT"],
+    }
+    for name, statements in expected.items():
+        operation = recording.span(name)
+        assert operation.parent is None
+        found = recording.children(operation)
+        assert _in_order(statements, [span.name for span in found])
+        for span in found:
+            assert span.kind is SpanKind.CLIENT
+            assert attributes(span)["db.system.name"] == "postgresql"
+            assert attributes(span)["db.operation.name"] == span.name
+
+
+def _in_order(wanted: list[str], found: list[str]) -> bool:
+    """Whether `found` holds all of `wanted`, in this order, whatever is in between."""
+    rest = iter(found)
+    return all(name in rest for name in wanted)
+
+
+async def test_the_spans_of_the_four_methods_say_what_was_done(observed: Opens, recording: Recording) -> None:
+    """Whose memory, which one, and how much of it changed."""
+    async with observed(active_memory_update_threshold=1) as memory:
+        note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
+        await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
+        await memory.get_active_memories("agent-1")
+        await memory.retrieve_memories("agent-1", "when do we ship?", limit=3, tiers=["active", "shortterm"])
+
+    prefix = "agent_reminiscence."
+    written = {f"{prefix}external_id": "agent-1", f"{prefix}memory_id": str(note.id)}
+    assert attributes(recording.span(CREATE)) == written | {
+        f"{prefix}operation": "create_active_memory",
+        f"{prefix}version": 1,
+        f"{prefix}chunks_added": 1,
+        f"{prefix}chunks_kept": 0,
+        f"{prefix}chunks_ended": 0,
+        f"{prefix}consolidation_queued": False,
+    }
+    assert attributes(recording.span(UPDATE)) == written | {
+        f"{prefix}operation": "update_active_memory",
+        f"{prefix}version": 2,
+        f"{prefix}chunks_added": 1,
+        f"{prefix}chunks_kept": 0,
+        f"{prefix}chunks_ended": 1,
+        f"{prefix}consolidation_queued": True,
+    }
+    assert attributes(recording.span(GET)) == {
+        f"{prefix}operation": "get_active_memories",
+        f"{prefix}external_id": "agent-1",
+        f"{prefix}memories": 1,
+    }
+    assert attributes(recording.span(RETRIEVE)) == {
+        f"{prefix}operation": "retrieve_memories",
+        f"{prefix}external_id": "agent-1",
+        f"{prefix}limit": 3,
+        f"{prefix}tiers": ["active", "shortterm"],
+        f"{prefix}hits": 1,
+    }
+
+
+async def test_a_call_is_part_of_the_callers_trace(observed: Opens, recording: Recording) -> None:
+    """An agent's run shows the memory calls that it made."""
+    tracer = recording.tracer_provider.get_tracer("an agent")
+    async with observed() as memory:
+        with tracer.start_as_current_span("run"):
+            await memory.retrieve_memories("agent-1", "when do we ship?")
+            await memory.admin.verify("agent-1")
+
+    below = recording.children(recording.span("run"))
+    assert below[0].name == RETRIEVE
+    assert "COMMIT" in [span.name for span in below[1:]]
+
+
+async def test_a_call_that_fails_has_the_error_in_span_and_duration(observed: Opens, recording: Recording) -> None:
+    """By its class, so that failures can be counted by kind."""
+    unknown = UUID(int=0)
+    memory = observed()
+    with pytest.raises(NotInitializedError):
+        await memory.get_active_memories("agent-1")
+    async with memory:
+        with pytest.raises(MemoryNotFoundError):
+            await memory.update_active_memory("agent-1", unknown, content="Ship on Monday.")
+        with pytest.raises(InvalidInputError):
+            await memory.retrieve_memories("agent-1", "when?", limit=0)
+
+    failed = {GET: "NotInitializedError", UPDATE: "MemoryNotFoundError", RETRIEVE: "InvalidInputError"}
+    for name, error in failed.items():
+        span = recording.span(name)
+        assert span.status.status_code is StatusCode.ERROR
+        assert attributes(span)["error.type"] == error
+    assert attributes(recording.span(UPDATE))["agent_reminiscence.memory_id"] == str(unknown)
+    durations = recording.durations("agent_reminiscence.operation.duration")
+    counted = {(point.attributes or {})["error.type"]: point.count for point in durations}
+    assert counted == dict.fromkeys(failed.values(), 1)
+
+
+async def test_a_statement_that_is_refused_is_the_one_that_failed(
+    observed: Opens, recording: Recording, server: Server, database: str
+) -> None:
+    """The statement's span has the error, those before it have none, and the transaction is rolled back."""
+    async with (
+        observed() as memory,
+        refusing(server.superuser(database), "active_memory", "content NOT LIKE '%plays%'"),
+    ):
+        with pytest.raises(ReminiscenceError, match="of_a_test"):
+            await memory.create_active_memory("agent-1", "Plan", "The band plays.")
+
+    statements = recording.children(recording.span(CREATE))
+    assert [span.name for span in statements if span.status.status_code is StatusCode.ERROR] == ["create_active_memory"]
+    assert statements[-1].name == "ROLLBACK"
+
+
+async def test_metrics_name_no_tenant(observed: Opens, recording: Recording) -> None:
+    """An attribute with as many values as there are tenants makes as many time series."""
+    async with observed() as memory:
+        note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
+
+    printed = "\n".join(metric.to_json() for metric in recording.metrics().values())
+    assert "agent_reminiscence.operation.duration" in printed
+    assert "db.client.operation.duration" in printed
+    assert "agent-1" not in printed
+    assert str(note.id) not in printed
+
+
+async def test_work_in_the_background_is_no_part_of_the_call_before_it(observed: Opens, recording: Recording) -> None:
+    """A trace ends with its call, whoever started the worker in it and whatever the worker does from then on."""
+    memory = observed(worker=True, active_memory_update_threshold=1)
+    with recording.tracer_provider.get_tracer("an application").start_as_current_span("start"):
+        await memory.initialize()
+        note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
+        await memory.retrieve_memories("agent-1", "when do we ship?")
+    await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
+    await memory.admin.wait_until_idle("agent-1", timeout_seconds=30)
+    await memory.close()
+
+    start = recording.span("start")
+    assert start.end_time is not None
+    within = [span for span in recording.spans() if span.context.trace_id == start.context.trace_id]
+    assert {RETRIEVE, "COMMIT"} <= {span.name for span in within}
+    assert [span.name for span in within if (span.end_time or 0) > start.end_time] == []
+
+
+@asynccontextmanager
+async def _within(recording: Recording) -> AsyncIterator[None]:
+    # So that the statements of administration, which has no spans of its own, have some too.
+    with recording.tracer_provider.get_tracer("an agent").start_as_current_span("run"):
+        yield
+
+
+async def _live(memory: AgentMem, folder: Path) -> None:
+    """Everything that can be done with a memory, with a secret in every place."""
+    text, title, query = SECRETS["text"], SECRETS["title"], SECRETS["query"]
+    note = await memory.create_active_memory(
+        "agent-1",
+        title,
+        f"The {text} plays.",
+        description=SECRETS["description"],
+        metadata={"note": SECRETS["metadata"], "speaker": SECRETS["speaker"]},
+        idempotency_key=SECRETS["key"],
+    )
+    for number in range(5):
+        await memory.update_active_memory("agent-1", note.id, content=f"The {text} plays on. {number}")
+    long = await memory.create_active_memory("agent-1", title, f"The {text} plays long. " * 120)
+    await memory.ledger.append("agent-1", "world.observed", {"seen": SECRETS["payload"]})
+    await memory.retrieve_memories("agent-1", query)
+    await memory.retrieve_memories("agent-1", f"{text}, says {SECRETS['speaker']}")
+    await memory.admin.consolidate("agent-1")
+    await memory.admin.archive("agent-1", note.id)
+    for attempt in (
+        memory.create_active_memory("agent-1", title, f"{text}\x00"),
+        memory.create_active_memory("agent-1", title, text, metadata={SECRETS["metadata"]: {1}}),
+        memory.create_active_memory("agent-1", title, text, idempotency_key=SECRETS["key"]),
+        memory.update_active_memory("agent-1", note.id, content=text),
+        memory.retrieve_memories("agent-1", f"{query}\ud800"),
+    ):
+        with pytest.raises(ReminiscenceError):
+            await attempt
+    await memory.admin.history("agent-1", note.id)
+    await memory.admin.verify("agent-1")
+    await memory.admin.rebuild("agent-1")
+    await memory.admin.export("agent-1", folder / "memory.export")
+    await memory.admin.import_(folder / "memory.export", "agent-2")
+    await memory.admin.erase("agent-1", text=f"{text} plays long", dry_run=True)
+    receipt = await memory.admin.erase("agent-1", memory_id=long.id)
+    await memory.admin.verify_erased(receipt, text=f"{text} plays long")
+    await memory.admin.erase("agent-1", text=SECRETS["payload"])
+
+
+@BOTH_SERVERS
+async def test_no_span_and_no_metric_holds_what_was_remembered_or_asked(
+    observed: Opens, recording: Recording, tmp_path: Path
+) -> None:
+    """Neither in a name nor in an attribute, an event or a status, of calls that succeed and of calls that fail."""
+    async with observed(worker=True) as memory, _within(recording):
+        await _live(memory, tmp_path)
+        await memory.admin.wait_until_idle(timeout_seconds=30)
+
+    names = {span.name for span in recording.spans()}
+    assert {CREATE, UPDATE, RETRIEVE, "empty_events", "compare_table", "import_events"} <= names
+    _check(recording.printed())
+
+
+async def test_no_span_of_a_failing_embedder_or_store_quotes_the_text(
+    observed: Opens, recording: Recording, server: Server, database: str, tmp_path: Path
+) -> None:
+    """An embedder's error may repeat its input, and PostgreSQL's the row that it refused."""
+    async with observed(embedder=FaultyEmbedder(quoting)) as memory, _within(recording):
+        await _live(memory, tmp_path)
+        async with refusing(server.superuser(database), "active_memory", f"title <> '{SECRETS['title']} 2'"):
+            with pytest.raises(ReminiscenceError, match="of_a_test"):
+                await memory.create_active_memory("agent-1", f"{SECRETS['title']} 2", f"The {SECRETS['text']}.")
+
+    assert any(span.status.status_code is StatusCode.ERROR for span in recording.spans("create_active_memory"))
+    _check(recording.printed())
+
+
+def _check(printed: str) -> None:
+    for name, secret in SECRETS.items():
+        assert secret.lower() not in printed.lower(), f"{name} in a span or a metric"
+
+
+async def test_spans_quote_memory_where_the_setting_asks_for_it(observed: Opens, recording: Recording) -> None:
+    """Texts, titles, queries and hits, on the spans of the calls that they belong to, and never in a metric."""
+    async with observed(telemetry_content=True) as memory:
+        note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", description="For the release")
+        await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
+        await memory.retrieve_memories("agent-1", "when do we ship?")
+
+    prefix = "agent_reminiscence."
+    created, updated, found = (attributes(recording.span(name)) for name in (CREATE, UPDATE, RETRIEVE))
+    assert created[f"{prefix}title"] == "Plan"
+    assert created[f"{prefix}content"] == "Ship on Friday."
+    assert created[f"{prefix}description"] == "For the release"
+    assert updated[f"{prefix}content"] == "Ship on Monday."
+    assert f"{prefix}title" not in updated
+    assert found[f"{prefix}query"] == "when do we ship?"
+    assert found[f"{prefix}hit_titles"] == ["Plan"]
+    assert found[f"{prefix}hit_contents"] == ["Ship on Monday."]
+    assert "Ship on" not in "\n".join(metric.to_json() for metric in recording.metrics().values())
+
+
+async def test_without_an_sdk_everything_works_and_nothing_is_recorded(config: Callable[..., Config]) -> None:
+    """The API alone, which is what an installation has, records nothing, whatever the setting says."""
+    assert type(trace.get_tracer_provider()).__module__.startswith("opentelemetry.trace")
+    assert type(metrics.get_meter_provider()).__module__.startswith("opentelemetry.metrics")
+
+    async with AgentMem(config(telemetry_content=True)) as memory:
+        await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
+        found = await memory.retrieve_memories("agent-1", "when do we ship?")
+
+    assert [hit.content for hit in found.hits] == ["Ship on Friday."]
+    assert not trace.get_current_span().is_recording()
+
+
+def _listed(what: str) -> list[str]:
+    """The first cells of the guide's tables whose header begins with `what`."""
+    found: list[str] = []
+    header = ""
+    for line in GUIDE.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("|"):
+            header = ""
+            continue
+        first = line.split("|")[1].strip()
+        header = header or first
+        if header == what and first.startswith("`"):
+            found.append(first.strip("`"))
+    return found
+
+
+async def test_the_guide_lists_every_attribute_and_metric(observed: Opens, recording: Recording) -> None:
+    """Who builds a dashboard finds all there is, and nothing that is not."""
+    async with observed(telemetry_content=True) as memory:
+        note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", description="For the release")
+        await memory.get_active_memories("agent-1")
+        await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
+        await memory.retrieve_memories("agent-1", "when do we ship?")
+    with (
+        pytest.raises(RuntimeError),
+        Telemetry(recording.tracer_provider, recording.meter_provider).job(
+            "consolidate", external_id="agent-1", attempt=1, delay_seconds=0.1
+        ),
+    ):
+        raise RuntimeError
+
+    listed = _listed("attribute")
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {name for span in recording.spans() for name in attributes(span)}
+    assert set(_listed("metric")) == recording.metrics().keys()
+    assert {metric.unit for metric in recording.metrics().values()} == {"s"}
+
+
+def test_the_guide_lists_every_logger() -> None:
+    """Who sets levels finds the names to set them for."""
+    sources = Path(agent_reminiscence.__file__).parent.rglob("*.py")
+    ours = {
+        name
+        for path in sources
+        for name in re.findall(r'getLogger\("(agent_reminiscence\.[\w.]+)"\)', path.read_text(encoding="utf-8"))
+    }
+
+    assert ours == set(_listed("logger"))

@@ -48,6 +48,19 @@ class IdempotencyConflictError(UsageError):
         self.idempotency_key = idempotency_key
 
 
+class QuotaExceededError(UsageError):
+    """A write would exceed a limit of its `external_id`; nothing was written, and the message names the way out."""
+
+    def __init__(self, external_id: str, quota: str, limit: int, value: int, way_out: str) -> None:
+        super().__init__(
+            f"{quota} allows {limit:,} for external_id {external_id!r}, and this would be {value:,}; {way_out}"
+        )
+        self.external_id = external_id
+        self.quota = quota
+        self.limit = limit
+        self.value = value
+
+
 class StoreError(ReminiscenceError):
     """A database refused or is away; `__cause__` holds the driver's error. Nothing was half-written."""
 
@@ -79,6 +92,10 @@ class VersionConflictError(StoreError):
         self.memory_id = memory_id
         self.expected_version = expected_version
         self.version = version
+
+
+class WorkTimeoutError(ReminiscenceError, TimeoutError):
+    """Work that follows writes was not done in the time it was waited for; it stays queued."""
 
 
 class EmbeddingError(ReminiscenceError):

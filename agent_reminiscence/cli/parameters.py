@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -35,11 +35,11 @@ class Place:
         ),
     ] = None
 
-    def config(self) -> Config:
+    def config(self, **settings: Any) -> Config:
         """Settings of the environment, except that a place named here replaces whatever place it names."""
         if self.data_dir is None and self.postgres_dsn is None:
-            return Config()
-        return Config(data_dir=self.data_dir, postgres_dsn=self.postgres_dsn)
+            return Config(**settings)
+        return Config(data_dir=self.data_dir, postgres_dsn=self.postgres_dsn, **settings)
 
 
 HERE = Place()
@@ -57,9 +57,9 @@ Actor = Annotated[str | None, Parameter(help="Who does it; it is recorded.")]
 
 
 @asynccontextmanager
-async def opened(place: Place) -> AsyncIterator[AgentMem]:
-    """The memory at `place`."""
-    async with AgentMem(place.config()) as memory:
+async def opened(place: Place, **settings: Any) -> AsyncIterator[AgentMem]:
+    """The memory at `place`, without a worker of its own: a command ends before its work would be done."""
+    async with AgentMem(place.config(worker=False, **settings)) as memory:
         yield memory
 
 

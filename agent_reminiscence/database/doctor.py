@@ -80,7 +80,8 @@ class StreamFacts:
 
     external_id: str
     live_chunks: int
-    due_at: datetime | None
+    work_at: datetime | None
+    failed_at: datetime | None
 
 
 def embedded_server_exists(data_dir: Path) -> bool:
@@ -182,6 +183,21 @@ async def read_streams(store: PostgresManager) -> list[StreamFacts]:
     """All streams, those with most chunks first."""
     async with store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
         rows = await db.fetch_all(
-            "SELECT external_id, live_chunks, due_at FROM memory_stream ORDER BY live_chunks DESC, external_id"
+            "SELECT external_id, live_chunks, work_at, failed_at FROM memory_stream"
+            " ORDER BY live_chunks DESC, external_id"
         )
     return [StreamFacts(**row) for row in rows]
+
+
+async def count_workers(store: PostgresManager, *, silence_seconds: float) -> int:
+    """Workers that have said within `silence_seconds` that they live."""
+    async with store.transaction("", role=WORKER_ROLE, read_only=True) as db:
+        row = await db.fetch_one(_WORKERS, {"silence": silence_seconds})
+    return 0 if row is None else int(row["workers"])
+
+
+_WORKERS = """
+SELECT count(*) AS workers
+FROM reminiscence_jobs.procrastinate_workers
+WHERE last_heartbeat > clock_timestamp() - make_interval(secs => $(silence)p::float8)
+"""

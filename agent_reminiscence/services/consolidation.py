@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -10,7 +11,7 @@ from uuid import UUID
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import least_trusted
-from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.memory_chunk import Twin
 from agent_reminiscence.domain.event import ChunkRating, Duplicate, EventKind, MemoryConsolidated
@@ -50,33 +51,37 @@ class ConsolidationService:
         self._clock = clock
         self._generation = generation
 
-    async def consolidate(self, external_id: str, memory_id: UUID) -> ConsolidationReport:
+    async def consolidate(self, external_id: str, memory_id: UUID, *, locked: bool = False) -> ConsolidationReport:
         """Consolidate one memory as it is now, fill in its vectors, and promote what is important enough.
 
         At most one consolidation event is written for a memory and version. When the memory changes while the plan
         is made, the plan is dropped: the update that changed it counts on.
 
+        Args:
+            locked: Whether the stream's writers wait meanwhile, for a memory that changes faster than it is planned.
+
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
         """
-        filled, missing = await self._embedding.fill_missing(external_id, memory_id)
-        async with self._store.transaction(external_id, read_only=True) as db:
-            memory = await self._tables.active.get_by_id(db, external_id, memory_id)
-            chunks = await self._tables.chunks.get_layout(db, external_id, memory_id)
-        recurrences: dict[UUID, int] = {}
-        # A long text in several statements, so that none of them meets the statement timeout.
-        for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
+        filled, missing = await self._embedding.fill_missing(external_id, [memory_id])
+        if locked:
+            async with self._store.transaction(external_id) as db:
+                await self._ledger.lock(db, external_id)
+                memory, chunks = await self._read(db, external_id, memory_id)
+                recurrences: dict[UUID, int] = {}
+                for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
+                    recurrences |= await self._count_similar(db, memory, batch)
+                plan, promoted = await self._apply(db, memory, chunks, recurrences)
+        else:
             async with self._store.transaction(external_id, read_only=True) as db:
-                recurrences |= await self._tables.chunks.count_similar(
-                    db,
-                    external_id,
-                    memory_id,
-                    [chunk.chunk_id for chunk in batch],
-                    similarity=constants.RECURRENCE_SIMILARITY,
-                    limit=constants.RECURRENCE_NEIGHBOURS,
-                    compared=constants.RECURRENCE_COMPARED_CHUNKS,
-                )
-        plan, promoted = await self._apply(memory, chunks, recurrences)
+                memory, chunks = await self._read(db, external_id, memory_id)
+            recurrences = {}
+            # A long text in several transactions, so that none of them is open for long.
+            for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
+                async with self._store.transaction(external_id, read_only=True) as db:
+                    recurrences |= await self._count_similar(db, memory, batch)
+            async with self._store.transaction(external_id) as db:
+                plan, promoted = await self._apply(db, memory, chunks, recurrences)
         return ConsolidationReport(
             memory_id=memory_id,
             version=memory.version,
@@ -88,10 +93,34 @@ class ConsolidationService:
             vectors_missing=missing,
         )
 
+    async def _read(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID
+    ) -> tuple[StoredMemory, Sequence[StoredChunk]]:
+        memory = await self._tables.active.get_by_id(db, external_id, memory_id)
+        return memory, await self._tables.chunks.get_layout(db, external_id, memory_id)
+
+    async def _count_similar(
+        self, db: SqlExecutor, memory: StoredMemory, chunks: Sequence[StoredChunk]
+    ) -> dict[UUID, int]:
+        """How often what some chunks say was said elsewhere; few at a time, for the statement timeout's sake."""
+        return await self._tables.chunks.count_similar(
+            db,
+            memory.external_id,
+            memory.memory_id,
+            [chunk.chunk_id for chunk in chunks],
+            similarity=constants.RECURRENCE_SIMILARITY,
+            limit=constants.RECURRENCE_NEIGHBOURS,
+            compared=constants.RECURRENCE_COMPARED_CHUNKS,
+        )
+
     async def _apply(
-        self, memory: StoredMemory, chunks: Sequence[StoredChunk], recurrences: Mapping[UUID, int]
+        self,
+        db: SqlExecutor,
+        memory: StoredMemory,
+        chunks: Sequence[StoredChunk],
+        recurrences: Mapping[UUID, int],
     ) -> tuple[MemoryConsolidated | None, int]:
-        """Append the plan unless the memory has moved on, and what it makes ready for longterm, in one transaction.
+        """Append the plan unless the memory has moved on, and what it makes ready for longterm.
 
         Returns:
             The plan, or None when it was dropped or this version was consolidated before, and how many chunks were
@@ -101,23 +130,25 @@ class ConsolidationService:
         request = WriteRequest(external_id=external_id, source=least_trusted(chunk.source for chunk in chunks))
         plan = None
         raised: set[UUID] = set()
-        async with self._store.transaction(external_id) as db:
-            await self._projector.begin(db, request)
-            current = await self._tables.active.get_by_id(db, external_id, memory_id)
-            if current.version == memory.version and current.consolidated_version < memory.version:
-                # Looked up under the lock: a chunk that has ended meanwhile must not stand in for another.
-                moment = self._clock()
-                twins = await self._tables.chunks.find_twins(db, external_id, memory_id, moment=moment)
-                plan = plan_consolidation(memory, chunks, recurrences, twins, generation=self._generation)
-                await self._projector.record(
-                    db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), moment)
-                )
-                await self._ledger.clear_due(db, external_id)
-                raised = {twin.memory_id for twin in twins}
-            # What this memory repeats has gained importance in its own memory.
-            promoted = 0
-            for candidate in (memory_id, *sorted(raised - {memory_id})):
-                promoted += await self._promotion.promote(db, external_id, candidate)
+        await self._projector.begin(db, request)
+        current = await self._tables.active.get_by_id(db, external_id, memory_id)
+        if current.version == memory.version and current.consolidated_version < memory.version:
+            # Looked up under the lock: a chunk that has ended meanwhile must not stand in for another.
+            moment = self._clock()
+            twins = await self._tables.chunks.find_twins(db, external_id, memory_id, moment=moment)
+            # In a thread: each word of a long text is looked at.
+            plan = await asyncio.to_thread(
+                plan_consolidation, memory, chunks, recurrences, twins, generation=self._generation
+            )
+            await self._projector.record(
+                db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), moment)
+            )
+            await self._ledger.clear_due(db, external_id)
+            raised = {twin.memory_id for twin in twins}
+        # What this memory repeats has gained importance in its own memory.
+        promoted = 0
+        for candidate in (memory_id, *sorted(raised - {memory_id})):
+            promoted += await self._promotion.promote(db, external_id, candidate)
         return plan, promoted
 
 
@@ -139,16 +170,21 @@ def plan_consolidation(
         recurrences: How often what a chunk says was said elsewhere, by chunk id.
         twins: Older chunks with the same words.
     """
+    # What has ended for good stays in its text and has no further part in anything.
+    chunks = [chunk for chunk in chunks if not chunk.has_ended]
     contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
     repeated = [twin for twin in twins if len(WORD.findall(contents[twin.chunk_id])) >= constants.DUPLICATE_MIN_WORDS]
     ratings = [
         ChunkRating(
             id=chunk.chunk_id,
-            importance=importance(
-                source=chunk.source,
-                recurrences=recurrences.get(chunk.chunk_id, 0),
-                details=count_details(contents[chunk.chunk_id]),
-                updates_survived=memory.version - chunk.memory_version,
+            importance=_rated(
+                chunk,
+                importance(
+                    source=chunk.source,
+                    recurrences=recurrences.get(chunk.chunk_id, 0),
+                    details=count_details(contents[chunk.chunk_id]),
+                    updates_survived=memory.version - chunk.memory_version,
+                ),
             ),
             confidence=chunk.confidence,
         )
@@ -164,6 +200,11 @@ def plan_consolidation(
         reinforced=tuple({twin.twin_id: _reinforced(twin) for twin in repeated}.values()),
         embedding_generation=generation,
     )
+
+
+def _rated(chunk: StoredChunk, importance: float) -> float:
+    """What was promoted keeps the importance it was promoted with, which its use may have earned."""
+    return max(importance, chunk.importance) if chunk.tier == "longterm" else importance
 
 
 def _reinforced(twin: Twin) -> ChunkRating:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_DATABASE, EMBEDDED_LOGIN, OWNER_ROLE
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import doctor as facts
+from agent_reminiscence.database.doctor import StreamFacts
 from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
 from agent_reminiscence.database.postgres_manager import (
     ConnectionSettings,
@@ -37,6 +38,8 @@ Status = Literal["ok", "warning", "problem", "skipped"]
 MAX_COUNTED_STREAMS: Final = 1_000
 # A consolidation that has been waiting this long is not just under way.
 _LATE_AFTER: Final = timedelta(hours=1)
+# Longer than any worker keeps silent by its default settings.
+_WORKER_SILENCE_SECONDS: Final = 60.0
 _STATEMENT_TIMEOUT_SECONDS: Final = 60.0
 
 _MIGRATE = "an administrator runs `agent-reminiscence migrate --login {login}` with the DSN of the administrator"
@@ -436,18 +439,37 @@ def _check_generation(diagnosis: Diagnosis, state: SchemaState, embedder: Embedd
         )
 
 
+async def _check_work(diagnosis: Diagnosis, store: PostgresManager, streams: Sequence[StreamFacts]) -> None:
+    """Whether work that follows writes is done."""
+    given_up = sum(stream.failed_at is not None for stream in streams)
+    if given_up:
+        diagnosis.add(
+            "work",
+            "warning",
+            f"given up after too many failures in {given_up:,} external_ids",
+            "`agent-reminiscence jobs` shows why, `agent-reminiscence jobs retry` begins anew",
+        )
+    workers = await facts.count_workers(store, silence_seconds=_WORKER_SILENCE_SECONDS)
+    late_before = datetime.now(UTC) - _LATE_AFTER
+    late = sum(
+        stream.work_at is not None and stream.work_at < late_before and stream.failed_at is None for stream in streams
+    )
+    if late:
+        diagnosis.add(
+            "work",
+            "warning",
+            f"due for more than an hour in {late:,} external_ids; {workers:,} workers are running",
+            "`agent-reminiscence worker` does it, and so does every AgentMem that is not made with worker=False",
+        )
+    elif not given_up:
+        diagnosis.add("work", "ok", f"nothing is late or given up; {workers:,} workers are running")
+
+
 async def _check_streams(diagnosis: Diagnosis, store: PostgresManager, state: SchemaState) -> None:
     streams = await facts.read_streams(store)
     chunks = sum(stream.live_chunks for stream in streams)
     diagnosis.add("memories", "ok", f"{len(streams):,} external_ids with {chunks:,} live chunks")
-    late = [stream for stream in streams if stream.due_at and stream.due_at < datetime.now(UTC) - _LATE_AFTER]
-    if late:
-        diagnosis.add(
-            "consolidation",
-            "warning",
-            f"due for more than an hour in {len(late):,} external_ids",
-            "await memory.admin.consolidate(external_id) does it now",
-        )
+    await _check_work(diagnosis, store, streams)
     vectors = ChunkVectorRepository(state.generation, state.model_name)
     missing: dict[str, int] = {}
     for stream in streams[:MAX_COUNTED_STREAMS]:

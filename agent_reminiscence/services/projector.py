@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.domain.event import Event, NewEvent
@@ -34,9 +37,25 @@ class Projector:
             raise IdempotencyConflictError(request.external_id, request.idempotency_key)
         return event
 
-    async def record(self, db: SqlExecutor, new_event: NewEvent) -> Event:
-        """Append to the stream that `begin` has locked, and apply the event to the tiers."""
-        event = await self._ledger.append(db, new_event)
+    async def begin_many(
+        self, db: SqlExecutor, external_id: str, requests: Sequence[WriteRequest]
+    ) -> dict[str, UUID | None]:
+        """Lock the stream and look up the idempotency keys of `requests`, all of `external_id`, at once.
+
+        Returns:
+            What those of the keys were used for that were used before; whether for the same request is not looked at.
+        """
+        await self._ledger.lock(db, external_id)
+        keys = [request.idempotency_key for request in requests if request.idempotency_key is not None]
+        return await self._ledger.find_idempotency_keys(db, external_id, keys) if keys else {}
+
+    async def record(self, db: SqlExecutor, new_event: NewEvent, *, makes_work: bool = False) -> Event:
+        """Append to the stream that `begin` has locked, and apply the event to the tiers.
+
+        Args:
+            makes_work: Whether something is left to be done for the stream after the write, such as vectors.
+        """
+        event = await self._ledger.append(db, new_event, makes_work=makes_work)
         handler = HANDLERS.get(event.kind)
         if handler is not None:
             await self._ledger.add_live_chunks(db, event.external_id, await handler(db, self._tables, event))

@@ -4,7 +4,7 @@
 WITH missing AS MATERIALIZED (
     SELECT c.chunk_id, c.indexed_text, c.indexed_before, c.indexed_around
     FROM memory_chunk AS c
-    WHERE c.external_id = $(external_id)p AND ($(memory_id)p::uuid IS NULL OR c.memory_id = $(memory_id)p::uuid)
+    WHERE c.external_id = $(external_id)p AND ($(memory_ids)p::uuid[] IS NULL OR c.memory_id = ANY($(memory_ids)p::uuid[]))
         AND ($(after)p::uuid IS NULL OR c.chunk_id > $(after)p::uuid)
         AND NOT EXISTS (
             SELECT FROM chunk_vector_{generation} AS v
@@ -85,7 +85,7 @@ RETURNING chunk_id;
 -- name: count_missing
 SELECT count(*) AS chunks
 FROM memory_chunk AS c
-WHERE c.external_id = $(external_id)p AND ($(memory_id)p::uuid IS NULL OR c.memory_id = $(memory_id)p::uuid)
+WHERE c.external_id = $(external_id)p AND ($(memory_ids)p::uuid[] IS NULL OR c.memory_id = ANY($(memory_ids)p::uuid[]))
     AND NOT EXISTS (
         SELECT FROM chunk_vector_{generation} AS v
         WHERE v.external_id = $(external_id)p AND v.chunk_id = c.chunk_id

@@ -13,6 +13,8 @@ ON CONFLICT (external_id) DO NOTHING;
 
 -- name: append_event
 -- Append at the next position of a stream that this transaction has locked. Time never runs against position.
+-- Where the event makes work, the stream's work_at becomes its time, by which the call that wrote it knows later that its
+-- own work was all that was open. A second write meanwhile makes it a time that neither of them has.
 WITH moment AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), last_recorded_at) AS recorded_at
     FROM memory_stream
@@ -22,7 +24,12 @@ WITH moment AS MATERIALIZED (
     SET head = s.head + 1, last_recorded_at = moment.recorded_at,
         chain = sha256(
             s.chain || $(digest)p::bytea || int8send(s.head + 1)
-            || int8send((extract(epoch FROM moment.recorded_at) * 1000000)::bigint))
+            || int8send((extract(epoch FROM moment.recorded_at) * 1000000)::bigint)),
+        work_at = CASE
+            WHEN NOT $(makes_work)p::boolean THEN s.work_at
+            WHEN s.work_at IS NULL THEN moment.recorded_at
+            ELSE least(s.work_at, moment.recorded_at) - interval '1 microsecond'
+        END
     FROM moment
     WHERE s.external_id = $(external_id)p
     RETURNING s.head, s.last_recorded_at, s.chain
@@ -43,6 +50,12 @@ SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occu
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM memory_event
 WHERE external_id = $(external_id)p AND idempotency_key = $(idempotency_key)p;
+
+-- name: find_idempotency_keys
+-- What each of the keys that are known was used for; the ids only of what made or changed a memory.
+SELECT idempotency_key, CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id
+FROM memory_event
+WHERE external_id = $(external_id)p AND idempotency_key = ANY($(idempotency_keys)p::text[]);
 
 -- name: read_events
 -- One page in order of position; NULL filters take everything. Events may be of several MB, so a page of many can be
@@ -85,7 +98,7 @@ WHERE external_id = $(external_id)p;
 
 -- name: mark_due
 UPDATE memory_stream
-SET due_at = coalesce(due_at, clock_timestamp())
+SET due_at = coalesce(due_at, clock_timestamp()), work_at = least(work_at, clock_timestamp())
 WHERE external_id = $(external_id)p;
 
 -- name: clear_due
@@ -110,9 +123,10 @@ SELECT EXISTS (
 ) AS is_due;
 
 -- name: set_projected
--- What of a stream's own row follows from its events.
+-- What of a stream's own row follows from its events. A worker looks at the stream soon: what is due may have changed.
 UPDATE memory_stream
-SET live_chunks = $(live_chunks)p, due_at = CASE WHEN $(is_due)p THEN coalesce(due_at, clock_timestamp()) END
+SET live_chunks = $(live_chunks)p, due_at = CASE WHEN $(is_due)p THEN coalesce(due_at, clock_timestamp()) END,
+    work_at = coalesce(least(work_at, clock_timestamp()) - interval '1 microsecond', clock_timestamp())
 WHERE external_id = $(external_id)p;
 
 -- name: list_streams

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+
+from tests.chaos.killing import kill_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +28,16 @@ class Repetitions:
 def repetitions(pytestconfig: pytest.Config) -> Repetitions:
     """Chooses between the numbers of `make test` and of `make chaos`."""
     return Repetitions(is_full=bool(pytestconfig.getoption("--full-chaos")))
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """A data folder whose server may be killed; fsync is on as it always is, though a SIGKILL does not need it.
+
+    What a killed process has written is in the kernel's cache and reaches the disk all the same; fsync is for a
+    machine that loses its power, which no test here can do.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="reminiscence-killed-"))
+    yield folder
+    kill_server(folder)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -74,6 +74,7 @@ def config(server: TestServer, database: str) -> Config:
         "postgres_dsn": dsn(server.login(database)),
         "embedding_provider": "hash",
         "embedding_dimension": TEST_DIMENSION,
+        "worker": False,
     }
     return Config(**settings)
 

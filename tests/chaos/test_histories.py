@@ -160,6 +160,20 @@ class Consolidate:
 
 
 @dataclass(frozen=True)
+class Review:
+    """The least important of too many chunks end; recalled often before, some become longterm."""
+
+    line: int | None
+
+    async def run(self, world: World) -> None:
+        if self.line is not None:
+            for _ in range(3):
+                await world.memory.retrieve_memories(world.tenant, stories.LINES[self.line])
+            await world.memory._ready().uses.write()
+        await world.memory.admin.review(world.tenant)
+
+
+@dataclass(frozen=True)
 class Append:
     """An event of a user's own kind, of one of two conversations."""
 
@@ -228,7 +242,7 @@ class Rebuild:
         assert (await world.memory.admin.rebuild(world.tenant)).ok
 
 
-type Call = Create | Update | Archive | Consolidate | Append | Erase | Copy | ImportAgain | Rebuild
+type Call = Create | Update | Archive | Consolidate | Review | Append | Erase | Copy | ImportAgain | Rebuild
 
 
 @dataclass(frozen=True)
@@ -268,6 +282,7 @@ _calls = st.one_of(
     _creates,
     _updates,
     st.builds(Consolidate, st.none() | _which),
+    st.builds(Review, st.none() | st.integers(0, 3)),
     st.builds(Archive, _which, st.booleans(), stories.months),
     st.builds(Append, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1)),
     st.builds(Erase, st.sampled_from(["memory", "text", "conversation", "tenant"]), st.integers(0, 5)),
@@ -382,6 +397,10 @@ async def _open(
         embedding_dimension=TEST_DIMENSION,
         active_memory_update_threshold=3,
         shortterm_promotion_threshold=0.5,
+        # What follows writes is done by the steps of a history, and not between its checks.
+        worker=False,
+        # More than a text of these histories has, and less than most histories come to.
+        max_chunks=4,
     )
     arguments: dict[str, Any] = {} if clock is None else {"clock": clock}
     try:

@@ -6,34 +6,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.exceptions import StoreError
 from tests.chaos import writer
 from tests.chaos.conftest import Repetitions
+from tests.chaos.killing import PATIENCE_SECONDS, administrator, kill_server, read_all
 from tests.conftest import TestServer, dsn
 from tests.factories import superuser
 
 _ROOT = Path(__file__).parents[2]
-_PATIENCE_SECONDS = 30.0
 
 
 # --- A process that writes -------------------------------------------------------------------------------------------
@@ -71,7 +63,7 @@ class Writer:
     async def hear(self, calls: int) -> None:
         """Wait until so many calls have returned."""
         assert self._process.stdout is not None
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while len(self.said.done) < calls:
                 line = await self._process.stdout.readline()
                 assert line, f"the writer ended by itself with {await self._process.wait()}"
@@ -112,13 +104,6 @@ async def _writing(place: str, tenant: str, seed: int) -> AsyncIterator[Writer]:
 # --- What must be true afterwards ------------------------------------------------------------------------------------
 
 
-async def _events(memory: AgentMem, tenant: str) -> list[Event]:
-    events: list[Event] = []
-    while page := await memory.ledger.read(tenant, after=len(events), limit=1_000):
-        events += page
-    return events
-
-
 def _says(event: Event) -> str:
     """The text that an event holds."""
     payload = event.payload
@@ -133,7 +118,7 @@ def _says(event: Event) -> str:
 
 async def _check_all_returned(memory: AgentMem, tenant: str, said: Said) -> None:
     """Every call that had returned is in the ledger, where it said and with what it wrote; no position is left out."""
-    events = await _events(memory, tenant)
+    events = await read_all(memory, tenant)
     assert [event.position for event in events] == list(range(1, len(events) + 1))
     for key, call in said.done.items():
         event = events[call["position"] - 1]
@@ -174,7 +159,7 @@ async def _check_repeated(memory: AgentMem, tenant: str, said: Said, dice: rando
         assert call.items() >= (await writer.repeat(memory, tenant, call)).items()
         assert await memory.ledger.head(tenant) == head
     archived = {
-        event.payload["memory_id"] for event in await _events(memory, tenant) if event.kind == "memory.archived"
+        event.payload["memory_id"] for event in await read_all(memory, tenant) if event.kind == "memory.archived"
     }
     for key in sorted(said.begun.keys() - said.done.keys()):
         call = said.begun[key]
@@ -184,7 +169,7 @@ async def _check_repeated(memory: AgentMem, tenant: str, said: Said, dice: rando
         head = await memory.ledger.head(tenant)
         assert await writer.repeat(memory, tenant, call) == first
         assert await memory.ledger.head(tenant) == head
-        assert [e.idempotency_key for e in await _events(memory, tenant)].count(key) == 1
+        assert [e.idempotency_key for e in await read_all(memory, tenant)].count(key) == 1
 
 
 async def _check_found(memory: AgentMem, db: SqlExecutor, tenant: str, dice: random.Random) -> None:
@@ -216,7 +201,7 @@ async def _check(memory: AgentMem, db: SqlExecutor, tenant: str, said: Said, dic
 
 async def _wait_until_gone(db: SqlExecutor, database: str) -> None:
     """Wait for the server's processes of a client that is gone: one of them may still commit."""
-    async with asyncio.timeout(_PATIENCE_SECONDS):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while await db.fetch_all(
             "SELECT pid FROM pg_stat_activity WHERE usename = $(login)p::text AND datname = $(database)p::text",
             {"login": EMBEDDED_LOGIN, "database": database},
@@ -243,56 +228,6 @@ async def test_a_killed_process_loses_nothing_that_had_returned(
 # --- The server is killed --------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    """A data folder whose server may be killed; fsync is on as it always is, though a SIGKILL does not need it.
-
-    What a killed process has written is in the kernel's cache and reaches the disk all the same; fsync is for a
-    machine that loses its power, which no test here can do.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="reminiscence-killed-"))
-    yield folder
-    _kill_server(folder)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _server_processes(data_dir: Path) -> list[int]:
-    """The postmaster of a data folder, first, and the processes that it has made."""
-    try:
-        postmaster = int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
-        children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
-        return []
-    return [postmaster, *map(int, children)]
-
-
-def _kill_server(data_dir: Path, *, with_children: bool = True) -> None:
-    """SIGKILL for the postmaster, whose processes then end by themselves, or for all of them at once."""
-    processes = _server_processes(data_dir)
-    for pid in processes if with_children else processes[:1]:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while _server_processes(data_dir) and time.monotonic() < end:
-        time.sleep(0.001)
-
-
-@asynccontextmanager
-async def _administrator(data_dir: Path) -> AsyncIterator[SqlExecutor]:
-    """The superuser of the embedded server of a data folder."""
-    server = EmbeddedPostgres(data_dir)
-    address: ServerAddress = await server.start()
-    db = await open_connection(
-        ConnectionSettings(host=address.host, port=address.port, user=address.superuser, database="reminiscence")
-    )
-    try:
-        await db.execute_script("SET search_path = reminiscence, public")
-        yield db
-    finally:
-        db.close()
-        await server.stop()
-
-
 async def test_a_killed_server_loses_nothing_that_had_returned(data_dir: Path, repetitions: Repetitions) -> None:
     """SIGKILL for the embedded server in the middle of several calls; the next start finds all that had returned.
 
@@ -304,10 +239,10 @@ async def test_a_killed_server_loses_nothing_that_had_returned(data_dir: Path, r
         async with _writing(str(data_dir), tenant, seed) as writing:
             await writing.hear(dice.randrange(1, 40))
             await asyncio.sleep(dice.uniform(0, 0.05))
-            await asyncio.to_thread(_kill_server, data_dir, with_children=bool(seed % 2))
+            await asyncio.to_thread(kill_server, data_dir, with_children=bool(seed % 2))
             await asyncio.sleep(dice.choice((0, 0, 0.3)))
 
-        async with AgentMem(writer.settings_for(str(data_dir))) as memory, _administrator(data_dir) as db:
+        async with AgentMem(writer.settings_for(str(data_dir))) as memory, administrator(data_dir) as db:
             await _check(memory, db, tenant, writing.said, dice)
 
     async with AgentMem(writer.settings_for(str(data_dir))) as memory:
@@ -337,11 +272,11 @@ async def test_an_open_memory_outlives_its_killed_server(data_dir: Path, repetit
                 writers.create_task(write(memory, worker, stopped))
             for kill in range(repetitions(reduced=1, full=15)):
                 await asyncio.sleep(dice.uniform(0.2, 0.6))
-                await asyncio.to_thread(_kill_server, data_dir, with_children=bool(kill % 2))
+                await asyncio.to_thread(kill_server, data_dir, with_children=bool(kill % 2))
             returned = len(said.done)
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while len(said.done) == returned:
                     await asyncio.sleep(0.05)
             stopped.set()
-        async with _administrator(data_dir) as db:
+        async with administrator(data_dir) as db:
             await _check(memory, db, tenant, said, dice)

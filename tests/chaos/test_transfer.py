@@ -185,6 +185,7 @@ def _config(server: TestServer, database: str, **settings: Any) -> Config:
         "postgres_dsn": dsn(server.login(database)),
         "embedding_provider": "hash",
         "embedding_dimension": TEST_DIMENSION,
+        "worker": False,
     }
     return Config(**(defaults | settings))
 

@@ -1,8 +1,8 @@
 """Writes until it is killed, and says on its standard output what it is about to write and what has been written.
 
-Run as a script by `test_kills.py`. Each line is one JSON object: `begun` names the call with its idempotency key
-before it is made, `done` what it returned. What a key writes follows from the key alone, so that whoever finds a key
-knows what must stand beside it.
+Run as a script by `test_kills.py`; `test_jobs.py` makes the same calls. Each line is one JSON object: `begun` names the
+call with its idempotency key before it is made, `done` what it returned. What a key writes follows from the key alone,
+so that whoever finds a key knows what must stand beside it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from agent_reminiscence.exceptions import InvalidInputError
 _TASKS = 3
 _ROOMS = ("hall", "kitchen", "attic", "cellar", "garden")
 
+# So that the work of the dead is taken over, and what failed is tried again, many times in a run of minutes. Each kill
+# of the server is a failure of all that is under way, and no reason to give up.
+HASTE: dict[str, Any] = {"job_heartbeat_seconds": 0.5, "job_retry_seconds": 0.2, "job_max_attempts": 100}
+
 
 def text_of(key: str) -> str:
     """A text of one to five paragraphs that only this key writes; some repeat others, word for word."""
@@ -34,13 +38,15 @@ def text_of(key: str) -> str:
     return "\n\n".join([*paragraphs, "The spare key of the blue cabin hangs behind the old clock."])
 
 
-def settings_for(place: str) -> Config:
+def settings_for(place: str, *, worker: bool = False, **settings: Any) -> Config:
     """Settings of a database given by DSN, or of the embedded server of a folder."""
     common: dict[str, Any] = {
+        "worker": worker,
         "embedding_provider": "hash",
         "embedding_dimension": 64,
         "active_memory_update_threshold": 3,
         "shortterm_promotion_threshold": 0.5,
+        **settings,
     }
     if place.startswith("postgresql://"):
         return Config(postgres_dsn=SecretStr(place), **common)
@@ -108,7 +114,7 @@ async def _write(memory: AgentMem, tenant: str, worker: int, seed: int) -> None:
 
 
 async def _main(place: str, tenant: str, seed: int) -> None:
-    async with AgentMem(settings_for(place)) as memory:
+    async with AgentMem(settings_for(place, worker=True)) as memory:
         _say(ready=True)
         await asyncio.gather(*(_write(memory, tenant, worker, seed) for worker in range(_TASKS)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -18,17 +19,23 @@ class ChunkVectorRepository:
         self._model_name = model_name
 
     async def find_missing(
-        self, db: SqlExecutor, external_id: str, memory_id: UUID | None, *, after: UUID | None, limit: int
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        memory_ids: Sequence[UUID] | None,
+        *,
+        after: UUID | None,
+        limit: int,
     ) -> dict[UUID, list[str]]:
         """Chunks without vectors, in order of their ids, and those of their texts that are not in the cache.
 
         Args:
-            memory_id: Only this memory's chunks; None is all of them.
+            memory_ids: Only chunks of these memories; None is all of them.
             after: Only chunks behind this one.
         """
         params = {
             "external_id": external_id,
-            "memory_id": memory_id,
+            "memory_ids": None if memory_ids is None else list(memory_ids),
             "after": after,
             "model_name": self._model_name,
             "limit": limit,
@@ -48,8 +55,8 @@ class ChunkVectorRepository:
             "chunk_ids": list(chunk_ids),
             # As hexadecimal text: the driver takes bytes in an array for a nested array.
             "hashes": [text_hash.hex() for text_hash in vectors],
-            # As text: the driver cannot send an array of halfvec.
-            "vectors": ["[" + ",".join(map(repr, vector)) + "]" for vector in vectors.values()],
+            # In a thread: some 400,000 numbers become text here at a time.
+            "vectors": await asyncio.to_thread(_as_text, list(vectors.values())),
         }
         await db.execute(self._sql["add_cached_vectors"], params)
 
@@ -58,7 +65,13 @@ class ChunkVectorRepository:
         params = {"external_id": external_id, "chunk_ids": list(chunk_ids), "model_name": self._model_name}
         return len(await db.fetch_all(self._sql["fill_vectors"], params))
 
-    async def count_missing(self, db: SqlExecutor, external_id: str, memory_id: UUID | None = None) -> int:
-        """How many chunks have no vectors."""
-        row = await db.fetch_one(self._sql["count_missing"], {"external_id": external_id, "memory_id": memory_id})
+    async def count_missing(self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID] | None = None) -> int:
+        """How many chunks have no vectors, of these memories or of all."""
+        params = {"external_id": external_id, "memory_ids": None if memory_ids is None else list(memory_ids)}
+        row = await db.fetch_one(self._sql["count_missing"], params)
         return 0 if row is None else int(row["chunks"])
+
+
+def _as_text(vectors: Sequence[Sequence[float]]) -> list[str]:
+    """Vectors in PostgreSQL's notation: the driver cannot send an array of halfvec."""
+    return ["[" + ",".join(map(repr, vector)) + "]" for vector in vectors]

@@ -49,8 +49,11 @@ class EventLedger:
             await db.execute(_SQL["create_stream"], params)
             await db.execute(_SQL["lock_stream"], params)
 
-    async def append(self, db: SqlExecutor, event: NewEvent) -> Event:
+    async def append(self, db: SqlExecutor, event: NewEvent, *, makes_work: bool = False) -> Event:
         """Append at the next position of a stream that `lock` has locked.
+
+        Args:
+            makes_work: Whether something is left to be done for the stream after the write, such as vectors.
 
         Returns:
             The event with its position, counted from 1 without gaps, and its recording time.
@@ -62,6 +65,7 @@ class EventLedger:
             "payload": json.dumps(event.payload, ensure_ascii=False),
             "salt": salt,
             "digest": digest,
+            "makes_work": makes_work,
         }
         rows = await db.fetch_all(_SQL["append_event"], params)
         return Event(**dict(event), salt=salt, digest=digest, **rows[0])
@@ -72,6 +76,14 @@ class EventLedger:
             _SQL["find_event_by_idempotency_key"], {"external_id": external_id, "idempotency_key": idempotency_key}
         )
         return None if row is None else event_from_row(row)
+
+    async def find_idempotency_keys(
+        self, db: SqlExecutor, external_id: str, idempotency_keys: Sequence[str]
+    ) -> dict[str, UUID | None]:
+        """Those of the keys that were used, with the memory that was written; None for an event of another kind."""
+        params = {"external_id": external_id, "idempotency_keys": list(idempotency_keys)}
+        rows = await db.fetch_all(_SQL["find_idempotency_keys"], params)
+        return {row["idempotency_key"]: None if row["memory_id"] is None else UUID(row["memory_id"]) for row in rows}
 
     async def read(
         self,

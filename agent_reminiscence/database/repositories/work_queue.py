@@ -1,0 +1,140 @@
+"""What is due for a stream, and the queue of it that workers take from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.domain.work import Job
+
+_SQL = load_queries("sql", "work_queue")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkState:
+    """What a stream's own row says of its work."""
+
+    work_at: datetime | None
+    is_due: bool
+    failed_attempts: int
+    failed_error: str | None
+    failed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How often in a row a stream's work has failed, and whether that was once too often."""
+
+    failed_attempts: int
+    is_final: bool
+
+
+class WorkQueue:
+    """Queues work in the transaction that makes it due; Procrastinate's workers take it from there.
+
+    Methods without an `external_id` need a transaction as scheduler or worker, who see all tenants' ids.
+    """
+
+    async def enqueue(self, db: SqlExecutor, *, delay_seconds: float | None = None) -> bool:
+        """Queue the work of the transaction's stream; a rollback takes it back.
+
+        Args:
+            delay_seconds: How long it waits at least; None is not at all.
+
+        Returns:
+            False where a job was waiting already, which will do this work too.
+        """
+        row = await db.fetch_one(_SQL["enqueue_work"], {"delay_seconds": delay_seconds})
+        return row is not None and bool(row["queued"])
+
+    async def enqueue_idle(self, db: SqlExecutor) -> bool:
+        """Queue the work of the transaction's stream unless a job of it waits or runs."""
+        row = await db.fetch_one(_SQL["enqueue_idle_work"])
+        return row is not None and bool(row["queued"])
+
+    async def read(self, db: SqlExecutor, external_id: str) -> WorkState | None:
+        """What the stream's row says; None for an unknown stream."""
+        row = await db.fetch_one(_SQL["read_work"], {"external_id": external_id})
+        return None if row is None else WorkState(**row)
+
+    async def jobs(self, db: SqlExecutor, external_id: str) -> list[Job]:
+        """The stream's jobs that wait or run, and work that was given up."""
+        state = await self.read(db, external_id)
+        rows = await db.fetch_all(_SQL["list_work"])
+        return _jobs(external_id, rows, state)
+
+    async def find_due_memories(self, db: SqlExecutor, external_id: str) -> list[UUID]:
+        """Memories that wait for their consolidation, oldest first."""
+        rows = await db.fetch_all(_SQL["find_due_memories"], {"external_id": external_id})
+        return [UUID(row["memory_id"]) for row in rows]
+
+    async def finish(self, db: SqlExecutor, external_id: str, *, review_at: datetime | None) -> None:
+        """Note that nothing is due, and when to look at the stream next; earlier failures are forgotten."""
+        await db.execute(_SQL["finish_work"], {"external_id": external_id, "review_at": review_at})
+
+    async def settle_write(
+        self, db: SqlExecutor, external_id: str, recorded_at: datetime, *, review_within_seconds: float | None
+    ) -> None:
+        """Note that the work of the write recorded at this time is done, where it was the only one open.
+
+        Args:
+            review_within_seconds: When a worker is to look at the stream at the latest; None is not at all.
+        """
+        params = {
+            "external_id": external_id,
+            "recorded_at": recorded_at,
+            "review_within_seconds": review_within_seconds,
+        }
+        await db.execute(_SQL["settle_write"], params)
+
+    async def fail(self, db: SqlExecutor, external_id: str, *, error: str, max_attempts: int) -> Failure | None:
+        """Count one more failure; None for an unknown stream."""
+        params = {"external_id": external_id, "error": error, "max_attempts": max_attempts}
+        row = await db.fetch_one(_SQL["fail_work"], params)
+        return None if row is None else Failure(**row)
+
+    async def allow_retry(self, db: SqlExecutor, external_id: str) -> bool:
+        """Let work that was given up begin anew; False where none was."""
+        return await db.fetch_one(_SQL["allow_retry"], {"external_id": external_id}) is not None
+
+    async def list_due_streams(self, db: SqlExecutor, *, grace_seconds: float, after: str, limit: int) -> list[str]:
+        """Streams whose work is due for so long at least, at most `limit` behind `after`, in order. As scheduler."""
+        params = {"grace_seconds": grace_seconds, "after": after, "limit": limit}
+        return [row["external_id"] for row in await db.fetch_all(_SQL["list_due_streams"], params)]
+
+    async def list_busy(self, db: SqlExecutor) -> set[str]:
+        """Streams of which a job waits or runs. As worker."""
+        return {row["external_id"] for row in await db.fetch_all(_SQL["list_busy_streams"])}
+
+    async def list_failing(self, db: SqlExecutor) -> dict[str, WorkState]:
+        """Streams whose last attempt failed. As scheduler."""
+        rows = await db.fetch_all(_SQL["list_failing_streams"])
+        return {row.pop("external_id"): WorkState(work_at=None, is_due=True, **row) for row in rows}
+
+    async def list_all(self, db: SqlExecutor, failing: dict[str, WorkState]) -> list[Job]:
+        """Every tenant's jobs that wait or run, and what was given up. As worker."""
+        rows: defaultdict[str, list[dict[str, object]]] = defaultdict(list)
+        for row in await db.fetch_all(_SQL["list_all_work"]):
+            rows[row["external_id"]].append(row)
+        return [
+            job
+            for tenant in sorted(rows.keys() | failing.keys())
+            for job in _jobs(tenant, rows.get(tenant, []), failing.get(tenant))
+        ]
+
+
+def _jobs(external_id: str, rows: Sequence[dict[str, object]], state: WorkState | None) -> list[Job]:
+    failures = {} if state is None else {"failed_attempts": state.failed_attempts, "error": state.failed_error}
+    found = [Job.model_validate({**row, **failures, "external_id": external_id}) for row in rows]
+    if state is not None and state.failed_at is not None:
+        found.append(
+            Job.model_validate(
+                {**failures, "external_id": external_id, "state": "failed", "failed_at": state.failed_at}
+            )
+        )
+    return found

@@ -1,0 +1,276 @@
+"""Jobs in Procrastinate's queue: what they do, and how workers take over from those that died.
+
+A job names a stream and stands for whatever is due for it (`services/work.py`). Jobs have a `queueing_lock`, so that at
+most one of a stream waits, and neither `lock` nor `retry`: together these leave a failed job running for ever, and its
+successor never starts. A job that fails queues its own successor and ends well. What a killed worker has left behind is
+found by its missing heartbeat and queued anew by the sweep of any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from procrastinate import App, PsycopgConnector
+from procrastinate.exceptions import ConnectorException, ProcrastinateException
+from procrastinate.jobs import Job as ProcrastinateJob
+from procrastinate.jobs import Status
+from procrastinate.manager import JobManager
+
+from agent_reminiscence.config.constants import (
+    CONNECT_TIMEOUT_SECONDS,
+    JOB_QUEUE,
+    JOBS_SCHEMA_NAME,
+    MISSED_HEARTBEATS,
+    SWEEP_GRACE_SECONDS,
+    SWEEP_SECONDS,
+    TCP_SILENCE_SECONDS,
+    WORKER_GRACE_SECONDS,
+    WORKER_POLL_SECONDS,
+    WORKER_ROLE,
+)
+from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.services.work import WorkService, describe_error
+from agent_reminiscence.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from procrastinate.connector import BaseConnector
+    from procrastinate.job_context import JobContext
+
+    from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
+
+_logger = logging.getLogger("agent_reminiscence.jobs")
+
+
+class JobQueue:
+    """Procrastinate's side of a worker.
+
+    Args:
+        concurrency: Jobs done at a time.
+        heartbeat_seconds: How often the worker says that it lives.
+    """
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        work: WorkService,
+        telemetry: Telemetry,
+        *,
+        concurrency: int,
+        heartbeat_seconds: float,
+    ) -> None:
+        self._store = store
+        self._work = work
+        self._telemetry = telemetry
+        self._concurrency = concurrency
+        self._heartbeat_seconds = heartbeat_seconds
+
+    async def serve(self, *, until_idle: bool) -> None:
+        """Take jobs until the connection is lost, or with `until_idle` until none waits.
+
+        Cancelled, it takes no further job and waits for those under way, for as long as they are given.
+
+        Raises:
+            StoreError: The server is away.
+        """
+        try:
+            await self._serve(until_idle=until_idle)
+        except (ProcrastinateException, psycopg.Error) as error:
+            raise StoreError(f"the worker lost its server ({type(error).__name__})") from error
+
+    async def _serve(self, *, until_idle: bool) -> None:
+        app = self._app()
+        try:
+            await app.open_async()
+            if until_idle:
+                # Before the first job is taken: what a killed worker has left is to be done in this run.
+                await self._sweep(app)
+            serving = asyncio.create_task(
+                app.run_worker_async(
+                    queues=[JOB_QUEUE],
+                    name="agent_reminiscence",
+                    concurrency=self._concurrency,
+                    wait=not until_idle,
+                    install_signal_handlers=False,
+                    delete_jobs="successful",
+                    fetch_job_polling_interval=WORKER_POLL_SECONDS,
+                    shutdown_graceful_timeout=WORKER_GRACE_SECONDS,
+                    update_heartbeat_interval=self._heartbeat_seconds,
+                    stalled_worker_timeout=self._silence_seconds,
+                )
+            )
+            app.job_manager = _JobManager(app.connector, serving)
+            try:
+                await asyncio.wait({serving})
+            finally:
+                # Cancelled, it takes its leave: it waits for what is under way, and tells the server that it goes.
+                serving.cancel()
+                await asyncio.wait({serving})
+            if not serving.cancelled():
+                serving.result()
+        finally:
+            # Also where it was not open yet: a pool is there from the first attempt on.
+            await app.close_async()
+
+    @property
+    def _silence_seconds(self) -> float:
+        return MISSED_HEARTBEATS * self._heartbeat_seconds
+
+    def _app(self) -> App:
+        app = App(connector=_connector(self._store.settings, pool_size=self._concurrency + 1))
+
+        @app.task(name="work_stream", queue=JOB_QUEUE, pass_context=True)
+        async def work_stream(context: JobContext, external_id: str) -> None:
+            with _logged_without_cause():
+                await self._do(external_id, context.job.id)
+
+        # Every worker asks for it, and one job comes of it.
+        @app.periodic(cron=f"* * * * * */{SWEEP_SECONDS}")
+        @app.task(name="sweep", queue=JOB_QUEUE, queueing_lock="sweep", pass_context=True)
+        async def sweep(context: JobContext, timestamp: int) -> None:
+            with _logged_without_cause():
+                await self._sweep(context.app)
+
+        return app
+
+    async def _do(self, external_id: str, job_id: int | None) -> None:
+        attempt, delay = await self._describe(external_id, job_id)
+        with self._telemetry.job("work_stream", external_id=external_id, attempt=attempt, delay_seconds=delay) as job:
+            try:
+                report = await self._work.run(external_id)
+            except asyncio.CancelledError:
+                # Its time was over when this worker ended. The next one begins again at once.
+                await asyncio.shield(self._work.enqueue(external_id))
+                raise
+            if report.error_type is not None:
+                job.failed(report.error_type)
+        _logger.debug(
+            "did a stream's work: %d memories consolidated, %d chunks promoted, %d ended, vectors of %d filled in",
+            len(report.consolidated),
+            report.promoted,
+            report.expired + report.pruned,
+            report.vectors_filled,
+            extra={"external_id": external_id},
+        )
+
+    async def _describe(self, external_id: str, job_id: int | None) -> tuple[int | None, float | None]:
+        """Which attempt a job is, and how long it has waited in seconds; for telemetry only, so None where unknown."""
+        try:
+            found = next((job for job in await self._work.jobs(external_id) if job.job_id == job_id), None)
+        except StoreError:
+            found = None
+        if found is None or found.started_at is None or found.queued_at is None:
+            return None, None
+        # By the server's clock, all three.
+        could_start = max(found.queued_at, found.scheduled_at or found.queued_at)
+        return found.failed_attempts + 1, (found.started_at - could_start).total_seconds()
+
+    async def _sweep(self, app: App) -> None:
+        """Take over what dead workers have left, and queue what is due and has no job."""
+        await app.job_manager.prune_stalled_workers(self._silence_seconds)
+        dead: set[str] = set()
+        for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=self._silence_seconds):
+            assert job.id is not None
+            try:
+                await app.job_manager.finish_job_by_id_async(job.id, Status.FAILED, delete_job=True)
+            except ConnectorException:
+                # Another sweep was faster.
+                continue
+            if isinstance(external_id := job.task_kwargs.get("external_id"), str):
+                dead.add(external_id)
+        # Counted as a failure, because work that kills its workers must end as failed, too. But once, however many jobs
+        # of a stream have died: each would lengthen the pause.
+        for external_id in sorted(dead):
+            try:
+                await self._work.fail(external_id, "the worker that did it has died", by_death=True)
+            except StoreError as error:
+                # Somebody holds the stream. It is due, and found again by a later sweep; others are not to wait for it.
+                _logger.warning(
+                    "the work of a dead worker is not queued yet: %s",
+                    describe_error(error),
+                    extra={"external_id": external_id},
+                )
+        queued = await self._work.enqueue_due(grace_seconds=SWEEP_GRACE_SECONDS)
+        if queued:
+            _logger.info("queued the work of %d streams that was due and had no job", queued)
+        # What was stopped half-way: its stream is due again, and has been queued.
+        await app.job_manager.delete_old_jobs(
+            nb_hours=1, queue=JOB_QUEUE, include_failed=True, include_cancelled=True, include_aborted=True
+        )
+
+
+class _JobManager(JobManager):
+    """Ends its worker when the end of a job cannot be noted.
+
+    Procrastinate takes no notice of that, and the job would count as running for as long as its worker lives. Without
+    the worker it counts as left behind, and is taken over.
+    """
+
+    def __init__(self, connector: BaseConnector, serving: asyncio.Task[None]) -> None:
+        super().__init__(connector)
+        self._serving = serving
+
+    async def finish_job(self, job: ProcrastinateJob, status: Status, delete_job: bool) -> None:
+        """Note the end of a job, with a second attempt on another connection."""
+        try:
+            await super().finish_job(job, status, delete_job)
+        except ConnectorException:
+            try:
+                await super().finish_job(job, status, delete_job)
+            except ConnectorException:
+                _logger.warning("the end of job %s cannot be noted; the worker begins again", job.id)
+                self._serving.cancel()
+
+
+class _JobError(Exception):
+    """A job ended early, because the store did not even take note of what became of it."""
+
+
+@contextmanager
+def _logged_without_cause() -> Iterator[None]:
+    """Keeps the driver's errors out of the traceback that Procrastinate logs: they may quote a row."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - whatever it is, the work stays due and is found by a sweep
+        raise _JobError(describe_error(error)) from None
+
+
+def _connector(settings: ConnectionSettings, *, pool_size: int) -> PsycopgConnector:
+    """Connections as the worker's role, which sees the queue and no memory."""
+    silence = TCP_SILENCE_SECONDS
+    parameters: dict[str, Any] = {
+        "host": settings.host,
+        "port": settings.port,
+        "user": settings.user,
+        "password": settings.password,
+        "dbname": settings.database,
+        "sslmode": "disable" if settings.host.startswith("/") else settings.ssl_mode,
+        "application_name": "agent_reminiscence worker",
+        "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+        # A connection that is gone without a word would keep its worker waiting for ever.
+        "keepalives_idle": silence // 3,
+        "keepalives_interval": silence // 3,
+        "keepalives_count": 2,
+        "tcp_user_timeout": silence * 1000,
+    }
+    return PsycopgConnector(
+        conninfo="",
+        kwargs=parameters,
+        configure=_take_role,
+        min_size=1,
+        max_size=pool_size,
+        timeout=CONNECT_TIMEOUT_SECONDS,
+        reconnect_timeout=CONNECT_TIMEOUT_SECONDS,
+    )
+
+
+async def _take_role(connection: psycopg.AsyncConnection[Any]) -> None:
+    await connection.execute(f"SET ROLE {WORKER_ROLE}")
+    await connection.execute(f"SET search_path = {JOBS_SCHEMA_NAME}")
+    await connection.execute("SET statement_timeout = '30s'")
+    if not connection.autocommit:
+        await connection.commit()

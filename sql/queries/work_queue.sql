@@ -1,0 +1,101 @@
+-- name: enqueue_work
+-- In the transaction that makes the work due. Without a delay for now, in place of a retry that waits for its time.
+SELECT enqueue_work(clock_timestamp() + make_interval(secs => $(delay_seconds)p::float8)) AS queued;
+
+-- name: enqueue_idle_work
+-- Only where no job of the stream waits or runs; a retry keeps its time.
+SELECT enqueue_work(clock_timestamp()) AS queued
+WHERE NOT EXISTS (SELECT FROM list_work());
+
+-- name: list_work
+SELECT job_id, state, scheduled_at, queued_at, started_at
+FROM list_work();
+
+-- name: read_work
+-- Since when something is due, and how the last attempts ended.
+SELECT work_at, coalesce(least(work_at, review_at) <= clock_timestamp(), false) AS is_due, failed_attempts, failed_error,
+    failed_at
+FROM memory_stream
+WHERE external_id = $(external_id)p;
+
+-- name: find_due_memories
+-- Oldest first; archived ones too, for what they say stays searchable.
+SELECT memory_id
+FROM active_memory
+WHERE external_id = $(external_id)p AND due_version > consolidated_version
+ORDER BY created_at, memory_id;
+
+-- name: finish_work
+-- Nothing is due any more. The next review is never at a moment that has passed, by whatever clock that was computed: the
+-- stream would be worked on again and again. One that was asked for meanwhile stays.
+UPDATE memory_stream
+SET work_at = NULL, failed_attempts = 0, failed_error = NULL, failed_at = NULL,
+    review_at = least(
+        CASE WHEN review_at > clock_timestamp() THEN review_at END,
+        CASE
+            WHEN $(review_at)p::timestamptz IS NOT NULL
+                THEN greatest($(review_at)p::timestamptz, clock_timestamp() + interval '1 minute')
+        END
+    )
+WHERE external_id = $(external_id)p;
+
+-- name: settle_write
+-- The work of one write is done in the call itself. Where another write came meanwhile the time is not this one's. Where
+-- chunks expire, a worker looks at them when these could be the first.
+UPDATE memory_stream
+SET work_at = NULL,
+    review_at = least(review_at, clock_timestamp() + make_interval(secs => $(review_within_seconds)p::float8))
+WHERE external_id = $(external_id)p AND work_at = $(recorded_at)p AND due_at IS NULL AND failed_attempts = 0;
+
+-- name: fail_work
+-- One more failure; the last that is allowed ends the retries.
+UPDATE memory_stream
+SET failed_attempts = failed_attempts + 1, failed_error = $(error)p,
+    failed_at = CASE WHEN failed_attempts + 1 >= $(max_attempts)p THEN coalesce(failed_at, clock_timestamp()) END,
+    work_at = least(work_at, clock_timestamp())
+WHERE external_id = $(external_id)p
+RETURNING failed_attempts, failed_at IS NOT NULL AS is_final;
+
+-- name: allow_retry
+UPDATE memory_stream
+SET failed_attempts = 0, failed_error = NULL, failed_at = NULL, work_at = least(work_at, clock_timestamp())
+WHERE external_id = $(external_id)p AND failed_at IS NOT NULL
+RETURNING external_id;
+
+-- name: list_due_streams
+-- As the scheduler, behind an external_id in order. What has only just become due is still being done by the call that
+-- made it so.
+SELECT external_id
+FROM memory_stream
+WHERE failed_at IS NULL AND external_id > $(after)p
+    AND (
+        work_at <= clock_timestamp() - make_interval(secs => $(grace_seconds)p::float8)
+        OR review_at <= clock_timestamp()
+    )
+ORDER BY external_id
+LIMIT $(limit)p;
+
+-- name: list_busy_streams
+-- As the worker: those of which a job waits or runs.
+SELECT DISTINCT args ->> 'external_id' AS external_id
+FROM reminiscence_jobs.procrastinate_jobs
+WHERE task_name = 'work_stream' AND status IN ('todo', 'doing');
+
+-- name: list_failing_streams
+-- As the scheduler.
+SELECT external_id, failed_attempts, failed_error, failed_at
+FROM memory_stream
+WHERE failed_attempts > 0
+ORDER BY external_id;
+
+-- name: list_all_work
+-- As the worker.
+SELECT j.args ->> 'external_id' AS external_id, j.id AS job_id,
+    CASE j.status WHEN 'todo' THEN 'waiting' ELSE 'running' END AS state, j.scheduled_at,
+    (SELECT min(e.at) FROM reminiscence_jobs.procrastinate_events AS e WHERE e.job_id = j.id AND e.type = 'deferred')
+        AS queued_at,
+    (SELECT max(e.at) FROM reminiscence_jobs.procrastinate_events AS e WHERE e.job_id = j.id AND e.type = 'started')
+        AS started_at
+FROM reminiscence_jobs.procrastinate_jobs AS j
+WHERE j.task_name = 'work_stream' AND j.status IN ('todo', 'doing')
+ORDER BY j.id;

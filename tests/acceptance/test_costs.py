@@ -1,0 +1,236 @@
+"""What an edit costs: how many texts are embedded and how many rows are written, counted and not estimated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.config.constants import WINDOW_AFTER, WINDOW_BEFORE
+from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
+from agent_reminiscence.domain.memory import WriteOutcome
+from agent_reminiscence.services.embedders import HashEmbedder
+from tests.acceptance.conftest import Server, dsn
+from tests.conftest import TEST_DIMENSION
+
+_TENANT = "agent-1"
+_DAY = datetime(2024, 3, 1, 12, tzinfo=UTC)
+_CHUNKS = 200
+_MIDDLE = _CHUNKS // 2
+# Of a chunk that changes: its own text, once; the look-back windows and the surrounding windows that it is in.
+_FORMS = 1 + (1 + WINDOW_BEFORE) + (1 + WINDOW_BEFORE + WINDOW_AFTER)
+
+# Every row that is inserted, deleted, or updated to other values ("=" where all but the revision stays the same).
+_COUNT_ROWS = """
+CREATE TABLE public.written_row (table_name text NOT NULL, operation text NOT NULL);
+CREATE FUNCTION public.note_row() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
+AS $function$
+BEGIN
+    INSERT INTO public.written_row VALUES (TG_ARGV[0], CASE
+        WHEN TG_OP <> 'UPDATE' THEN lower(TG_OP)
+        WHEN to_jsonb(OLD) - 'revision' = to_jsonb(NEW) - 'revision' THEN 'update='
+        ELSE 'update'
+    END);
+    RETURN NULL;
+END
+$function$;
+DO $triggers$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN
+        SELECT relname FROM pg_class
+        WHERE relnamespace = 'reminiscence'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
+    LOOP
+        EXECUTE format(
+            'CREATE TRIGGER note_row AFTER INSERT OR UPDATE OR DELETE ON reminiscence.%I'
+            ' FOR EACH ROW EXECUTE FUNCTION public.note_row(%L)', name, name);
+    END LOOP;
+END
+$triggers$
+"""
+
+
+class CountingEmbedder(HashEmbedder):
+    """Counts the texts that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__(TEST_DIMENSION)
+        self.texts: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Embed, and note what."""
+        self.texts += texts
+        return await super().embed(texts)
+
+
+@dataclass
+class Cost:
+    """What a block of calls has cost.
+
+    Attributes:
+        texts: Embedded texts.
+        rows: Written rows by table and operation.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+class Meter:
+    """Counts what calls of one memory cost."""
+
+    def __init__(self, embedder: CountingEmbedder, db: SqlExecutor) -> None:
+        self._embedder = embedder
+        self._db = db
+
+    @asynccontextmanager
+    async def counting(self) -> AsyncIterator[Cost]:
+        """Count from here to the end of the block; the result is filled in there."""
+        cost = Cost()
+        self._embedder.texts.clear()
+        await self._db.execute("DELETE FROM public.written_row")
+        yield cost
+        cost.texts = list(self._embedder.texts)
+        rows = await self._db.fetch_all("SELECT table_name, operation FROM public.written_row")
+        cost.rows = dict(sorted(Counter(f"{row['table_name']} {row['operation']}" for row in rows).items()))
+
+
+@pytest.fixture
+def embedder() -> CountingEmbedder:
+    """Of this test's own."""
+    return CountingEmbedder()
+
+
+@pytest.fixture
+async def memory(
+    config: Callable[..., Config], server: Server, own_database: str, embedder: CountingEmbedder
+) -> AsyncIterator[AgentMem]:
+    """A memory on a database whose every written row is noted."""
+    # Without promotions, whose costs are their own.
+    settings = config(postgres_dsn=dsn(server.login(own_database)), shortterm_promotion_threshold=1.0)
+    async with AgentMem(settings, embedder=embedder) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def meter(server: Server, own_database: str, embedder: CountingEmbedder) -> AsyncIterator[Meter]:
+    """Counts the rows written from now on, and the texts embedded."""
+    db = await open_connection(server.superuser(own_database))
+    await db.execute_script(_COUNT_ROWS)
+    yield Meter(embedder, db)
+    db.close()
+
+
+def _paragraph(number: int, wording: str = "as it was") -> str:
+    """A paragraph that fills most of a chunk, so that each is one."""
+    return (
+        f"Entry {number} of the harbour log, {wording}. The keeper writes down who came in on the evening tide, what"
+        f" they carried, where they were moored and what they paid for it, in the order in which they passed the light."
+        f" Berth {number} was swept before noon, its ropes were dried, and the lamp at its end was filled for the"
+        f" night. Whoever reads this later should know that the count began at {number * 7} and ended where it says."
+    )
+
+
+def _text(changes: dict[int, str] | None = None) -> str:
+    return "\n\n".join(_paragraph(number, (changes or {}).get(number, "as it was")) for number in range(_CHUNKS))
+
+
+async def _create(memory: AgentMem) -> UUID:
+    """A memory of 200 chunks with all its vectors, consolidated."""
+    made = await memory.create_active_memory(_TENANT, "Harbour log", _text(), occurred_at=_DAY)
+    assert made.write is not None
+    assert (made.write.chunks_added, made.write.vectors_missing) == (_CHUNKS, 0)
+    await memory.admin.run_due(_TENANT)
+    return made.id
+
+
+async def _update(memory: AgentMem, memory_id: UUID, changes: dict[int, str]) -> WriteOutcome:
+    # On the same day, which is a part of what is indexed.
+    made = await memory.update_active_memory(_TENANT, memory_id, content=_text(changes), occurred_at=_DAY)
+    assert made.write is not None
+    return made.write
+
+
+async def test_a_changed_paragraph_costs_itself_and_its_neighbours(memory: AgentMem, meter: Meter) -> None:
+    """Of 200 chunks one is new: its own text, three look-back windows, five surrounding ones, and the rows they are in.
+
+    In the middle that is 1 + 3 + 5. At an end there are fewer neighbours, and some of the forms are one text. However
+    long the memory, nothing else of it is embedded or written but its own row, with the whole text.
+    """
+    memory_id = await _create(memory)
+    changes: dict[int, str] = {}
+    costs: dict[int, Cost] = {}
+    for place in (_MIDDLE, 0, _CHUNKS - 1):
+        changes[place] = "corrected"
+        async with meter.counting() as costs[place]:
+            outcome = await _update(memory, memory_id, changes)
+        assert (outcome.chunks_added, outcome.chunks_kept, outcome.chunks_ended) == (1, _CHUNKS - 1, 1)
+        assert outcome.vectors_missing == 0
+
+    assert _FORMS == 1 + 3 + 5
+    texts = {place: len(cost.texts) for place, cost in costs.items()}
+    # The first chunk's look-back window is its own text, and what surrounds it is what the third looks back on. What
+    # surrounds the last is what it looks back on.
+    assert texts == {_MIDDLE: _FORMS, 0: 5, _CHUNKS - 1: 4}
+    for place, cost in costs.items():
+        assert len(set(cost.texts)) == len(cost.texts)
+        neighbours = WINDOW_BEFORE + WINDOW_AFTER if place == _MIDDLE else 2
+        assert cost.rows == {
+            "memory_event insert": 1,
+            # The head of the ledger; that there are vectors to make, and that they are made.
+            "memory_stream update": 2,
+            "active_memory update": 1,
+            "memory_chunk insert": 1,
+            # The chunk that ends, and the neighbours with their new windows.
+            "memory_chunk update": 1 + neighbours,
+            "chunk_vector_1 update": 1,
+            "chunk_vector_1 delete": neighbours,
+            "chunk_vector_1 insert": 1 + neighbours,
+            "embedding_cache insert": texts[place],
+        }
+
+
+async def test_a_consolidation_embeds_nothing_and_writes_what_it_rates_otherwise(
+    memory: AgentMem, meter: Meter
+) -> None:
+    """No text changes, so none is embedded; rows are those whose tier, importance or confidence is another one.
+
+    The first time that is every chunk. After five updates all that survived them has gained importance, which is no
+    part of a vector's row; after five more it has all that it can get, and the one new chunk is written.
+    """
+    made = await memory.create_active_memory(_TENANT, "Harbour log", _text(), occurred_at=_DAY)
+    memory_id, costs = made.id, [Cost(), Cost(), Cost()]
+    for number, _ in enumerate(costs):
+        async with meter.counting() as costs[number]:
+            report = await memory.admin.run_due(_TENANT)
+        assert report.consolidated == (memory_id,)
+        outcomes = [
+            await _update(memory, memory_id, {_MIDDLE: f"corrected for the {number * 5 + time}th time"})
+            for time in range(5)
+        ]
+        assert [outcome.consolidation_queued for outcome in outcomes] == [False] * 4 + [True]
+
+    assert [cost.texts for cost in costs] == [[], [], []]
+    first, second, third = (cost.rows for cost in costs)
+    common = {"memory_event insert": 1, "active_memory update": 1}
+    assert _without_stream(first) == common | {
+        "shortterm_memory insert": 1,
+        "memory_chunk update": _CHUNKS,
+        "chunk_vector_1 update": _CHUNKS,
+    }
+    common["shortterm_memory update"] = 1
+    assert _without_stream(second) == common | {"memory_chunk update": _CHUNKS, "chunk_vector_1 update": 1}
+    assert _without_stream(third) == common | {"memory_chunk update": 1, "chunk_vector_1 update": 1}
+
+
+def _without_stream(rows: dict[str, int]) -> dict[str, int]:
+    """What was written but for the stream's own row: the ledger's head, and that nothing is due any more."""
+    assert 0 < rows["memory_stream update"] <= 3
+    return {name: count for name, count in rows.items() if name != "memory_stream update"}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.config.constants import FORM_VERSION, Source
+from agent_reminiscence.config.constants import FORM_VERSION, Source, Tier
 
 RESERVED_PREFIX = "memory."
 
@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     ARCHIVED = "memory.archived"
     CONSOLIDATED = "memory.consolidated"
     PROMOTED = "memory.promoted"
+    ENDED = "memory.ended"
     ERASED = "memory.erased"
 
 
@@ -124,6 +125,15 @@ class Duplicate(_Frozen):
     duplicate_of: UUID
 
 
+class ModelUsage(_Frozen):
+    """What one model was asked for."""
+
+    model: str = Field(description="Its name, as the provider gives it.")
+    requests: int = Field(ge=0)
+    input_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0)
+
+
 class MemoryConsolidated(_Frozen):
     """Payload of `memory.consolidated`: the whole plan; its handler moves the memory's chunks to shortterm."""
 
@@ -135,6 +145,7 @@ class MemoryConsolidated(_Frozen):
     duplicates: tuple[Duplicate, ...] = ()
     reinforced: tuple[ChunkRating, ...] = Field(default=(), description="Older chunks that the new ones repeat.")
     embedding_generation: int = Field(description="The generation of vectors that near-duplicates were found with.")
+    usage: tuple[ModelUsage, ...] = Field(default=(), description="Models that were asked; none without a model.")
 
 
 class Promotion(_Frozen):
@@ -145,6 +156,7 @@ class Promotion(_Frozen):
     confidence: float = Field(ge=0, le=1)
     start_date: datetime
     end_date: datetime | None = None
+    uses: int = Field(default=0, ge=0, description="Recalls that its importance rests on, besides what was decided.")
 
 
 class MemoryPromoted(_Frozen):
@@ -155,10 +167,25 @@ class MemoryPromoted(_Frozen):
     chunks: tuple[Promotion, ...]
 
 
+class MemoryEnded(_Frozen):
+    """Payload of `memory.ended`: passages of a memory leave the searches of now; its text stays as it is."""
+
+    memory_id: UUID
+    reason: Literal["expired", "pruned"]
+    chunks: tuple[UUID, ...]
+    duplicates: tuple[Duplicate, ...] = Field(
+        default=(), description="Chunks that had ended because they repeat these; they do not come back."
+    )
+    tier: Tier | None = Field(default=None, description="Of those that expired.")
+    ttl_days: float | None = Field(default=None, description="How long they may live untouched in their tier.")
+    limit: int | None = Field(default=None, description="How many live chunks there may be, where they were pruned.")
+
+
 PAYLOADS: dict[EventKind, type[BaseModel]] = {
     EventKind.CREATED: MemoryCreated,
     EventKind.UPDATED: MemoryUpdated,
     EventKind.ARCHIVED: MemoryArchived,
     EventKind.CONSOLIDATED: MemoryConsolidated,
     EventKind.PROMOTED: MemoryPromoted,
+    EventKind.ENDED: MemoryEnded,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,7 +17,7 @@ class _Frozen(BaseModel):
 
 
 class Derivation(_Frozen):
-    """What a consolidation or a promotion made of a version."""
+    """What a consolidation, a promotion or the end of some passages made of a version."""
 
     kind: EventKind
     event_id: UUID
@@ -25,12 +25,14 @@ class Derivation(_Frozen):
     occurred_at: datetime
     recorded_at: datetime
     source: Source = Field(description="The least trusted of the labels it rests on.")
-    chunk_ids: tuple[UUID, ...] = Field(description="Chunks that it rated or promoted.")
+    chunk_ids: tuple[UUID, ...] = Field(description="Chunks that it rated, promoted or ended.")
     duplicates: dict[UUID, UUID] = Field(
         default_factory=dict,
-        description="Chunks that ended because an older one says the same: theirs → the older one's.",
+        description="Chunks that ended because an older one says the same: theirs → the older one's. Of an end: those"
+        " of other memories that had repeated its chunks and ended with them.",
     )
     summary: str | None = None
+    reason: Literal["expired", "pruned"] | None = Field(default=None, description="Why they ended, where they did.")
 
 
 class MemoryVersion(_Frozen):

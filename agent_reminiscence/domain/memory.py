@@ -24,7 +24,9 @@ class WriteOutcome(_Frozen):
     chunks_kept: int
     chunks_ended: int
     vectors_missing: int = Field(description="Chunks of this memory found by words only until their vectors are made.")
-    consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
+    consolidation_queued: bool = Field(
+        description="Whether this write queued a consolidation, which a worker does some time after it."
+    )
 
 
 class ActiveMemory(_Frozen):
@@ -76,7 +78,7 @@ class StoredMemory(_Frozen):
 
 
 class StoredChunk(_Frozen):
-    """A live chunk of one memory, in text order, with its text as it is indexed."""
+    """A chunk of one memory's text, with its text as it is indexed; most are live."""
 
     chunk_id: UUID
     content: str
@@ -88,6 +90,7 @@ class StoredChunk(_Frozen):
     memory_version: int
     start_date: datetime
     metadata: dict[str, Any] = Field(default_factory=dict)
+    has_ended: bool = Field(default=False, description="Whether it has ended for good, though the text has it still.")
 
 
 class ShorttermMemory(_Frozen):

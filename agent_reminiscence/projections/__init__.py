@@ -13,6 +13,7 @@ from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.projections.archived import apply_archived
 from agent_reminiscence.projections.consolidated import apply_consolidated
 from agent_reminiscence.projections.created import apply_created
+from agent_reminiscence.projections.ended import apply_ended
 from agent_reminiscence.projections.promoted import apply_promoted
 from agent_reminiscence.projections.tables import Tables
 from agent_reminiscence.projections.updated import apply_updated
@@ -26,6 +27,7 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.ARCHIVED: apply_archived,
     EventKind.CONSOLIDATED: apply_consolidated,
     EventKind.PROMOTED: apply_promoted,
+    EventKind.ENDED: apply_ended,
 }
 
 __all__ = ["HANDLERS", "Handler", "Tables"]

@@ -17,6 +17,7 @@ from uuid_utils.compat import uuid7
 from agent_reminiscence.config.constants import ERASER_ROLE
 from agent_reminiscence.database.places import scanned_places
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository, Selection
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.scratch import ScratchRepository
@@ -67,6 +68,7 @@ class ErasureService:
         scratch: ScratchRepository,
         erasure: ErasureRepository,
         replayer: Replayer,
+        uses: ChunkUseRepository,
         *,
         clock: Callable[[], datetime],
     ) -> None:
@@ -75,6 +77,7 @@ class ErasureService:
         self._scratch = scratch
         self._erasure = erasure
         self._replayer = replayer
+        self._uses = uses
         self._clock = clock
 
     async def preview(self, request: EraseRequest) -> ErasurePreview:
@@ -231,6 +234,7 @@ class ErasureService:
         emptied = await self._erasure.empty_events(db, tenant, selection)
         await self._scratch.swap(db, tenant)
         await self._scratch.drop_orphaned_cache(db, tenant)
+        await self._uses.forget_gone(db, tenant)
         await self._replayer.settle(db, replay)
         after = await self._erasure.count_rows(db, tenant)
         receipt = ErasureReceipt.seal(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import PostgresManager
@@ -17,6 +17,7 @@ from agent_reminiscence.domain.event import (
     EventKind,
     MemoryConsolidated,
     MemoryCreated,
+    MemoryEnded,
     MemoryPromoted,
     MemoryUpdated,
 )
@@ -150,6 +151,15 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
                 promoted = MemoryPromoted.model_validate(event.payload)
                 chunk_ids = tuple(promotion.id for promotion in promoted.chunks)
                 _derive(versions, versions[-1].version, _derivation(event, chunk_ids=chunk_ids))
+            case EventKind.ENDED:
+                ended = MemoryEnded.model_validate(event.payload)
+                derivation = _derivation(
+                    event,
+                    chunk_ids=ended.chunks,
+                    duplicates={pair.id: pair.duplicate_of for pair in ended.duplicates},
+                    reason=ended.reason,
+                )
+                _derive(versions, versions[-1].version, derivation)
             case EventKind.ARCHIVED:
                 archived_at = archived_at or event.recorded_at
     return MemoryHistory(
@@ -184,6 +194,7 @@ def _derivation(
     chunk_ids: tuple[UUID, ...],
     duplicates: dict[UUID, UUID] | None = None,
     summary: str | None = None,
+    reason: Literal["expired", "pruned"] | None = None,
 ) -> Derivation:
     return Derivation(
         kind=EventKind(event.kind),
@@ -195,6 +206,7 @@ def _derivation(
         chunk_ids=chunk_ids,
         duplicates=duplicates or {},
         summary=summary,
+        reason=reason,
     )
 
 

@@ -1,21 +1,34 @@
 """How much a chunk matters, from what can be seen without a model.
 
+Decided at a consolidation, and stored with the chunk:
+
     importance = 0.30 × trust + 0.25 × recurrence + 0.25 × specificity + 0.20 × stability
 
 trust:        how far the source's label is trusted, 1.0 for a user's own words down to 0.5 for a model's
 recurrence:   1 − 0.5ⁿ for n similar or repeated chunks in other memories
 specificity:  names, numbers and dates in the chunk, full at three
 stability:    updates of its memory that the chunk survived, full at five
+
+What has become of it since, by use and by age; nothing stores it but the event of a decision that rests on it:
+
+    effective = (importance + (1 − importance) × 0.6 × (1 − 0.5^(uses / 2))) × fade
+    fade      = 1 − 0.2 × (1 − 0.5^(idle days / 90))
+
+uses:         how often recall has returned the chunk since a consolidation or a promotion decided about it
+idle days:    since it came in, or was returned last, whichever is later
 """
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
+from math import exp2
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Source
 from agent_reminiscence.projections.forms import WORD
 
+_SECONDS_PER_DAY = 86_400
 _SENTENCE_END = re.compile(r"[.!?…:\n]\s*$")
 
 
@@ -37,6 +50,24 @@ def importance(*, source: Source, recurrences: int, details: int, updates_surviv
         + constants.IMPORTANCE_SPECIFICITY * specificity
         + constants.IMPORTANCE_STABILITY * stability,
         6,
+    )
+
+
+def effective_importance(importance: float, *, uses: int, touched_at: datetime, now: datetime) -> float:
+    """What an importance has become by use and by age, 0 to 1, rounded to six digits.
+
+    The statement `find_least_important` orders by the same formula.
+
+    Args:
+        importance: As it is stored.
+        uses: How often recall has returned the chunk since its importance was decided.
+        touched_at: When it came in, or was returned last, whichever is later.
+    """
+    used = 1 - exp2(-uses / constants.USE_HALF)
+    idle_days = max(0.0, (now - touched_at).total_seconds() / _SECONDS_PER_DAY)
+    faded = 1 - exp2(-idle_days / constants.IMPORTANCE_FADE_HALF_LIFE_DAYS)
+    return round(
+        (importance + (1 - importance) * constants.IMPORTANCE_USE * used) * (1 - constants.IMPORTANCE_FADE * faded), 6
     )
 
 

@@ -8,8 +8,11 @@ from uuid import UUID
 
 from agent_reminiscence.config.constants import least_trusted
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.domain.event import EventKind, MemoryPromoted
+from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
+from agent_reminiscence.database.repositories.shortterm_memory import Candidate
+from agent_reminiscence.domain.event import EventKind, MemoryPromoted, Promotion
 from agent_reminiscence.projections import Tables
+from agent_reminiscence.services.importance import effective_importance
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.requests import WriteRequest
 
@@ -18,28 +21,60 @@ class PromotionService:
     """Promotes chunks of one memory at a time."""
 
     def __init__(
-        self, projector: Projector, tables: Tables, *, clock: Callable[[], datetime], threshold: float
+        self,
+        projector: Projector,
+        tables: Tables,
+        uses: ChunkUseRepository,
+        *,
+        clock: Callable[[], datetime],
+        threshold: float,
     ) -> None:
         self._projector = projector
         self._tables = tables
+        self._uses = uses
         self._clock = clock
         self._threshold = threshold
 
     async def promote(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> int:
         """Make the memory's important shortterm chunks longterm; returns how many there were.
 
-        A promoted chunk is valid from when it came in until something ends it.
+        Important is what was rated so, and what has become so by being recalled. A promoted chunk is valid from when it
+        came in until something ends it. Its uses are counted anew from now on.
 
         Args:
             db: A transaction in which the stream is locked.
         """
-        found, sources = await self._tables.shortterm.find_promotable(
-            db, external_id, memory_id, threshold=self._threshold
-        )
-        if found:
-            request = WriteRequest(external_id=external_id, source=least_trusted(sources))
-            plan = MemoryPromoted(memory_id=memory_id, threshold=self._threshold, chunks=tuple(found))
-            await self._projector.record(
-                db, request.event(EventKind.PROMOTED, plan.model_dump(mode="json"), self._clock())
+        now = self._clock()
+        candidates = await self._tables.shortterm.find_promotable(db, external_id, memory_id, threshold=self._threshold)
+        chosen = [
+            (candidate, promotion)
+            for candidate in candidates
+            if (promotion := _promotion(candidate, now)).importance >= self._threshold
+        ]
+        if chosen:
+            request = WriteRequest(
+                external_id=external_id, source=least_trusted(candidate.source for candidate, _ in chosen)
             )
-        return len(found)
+            plan = MemoryPromoted(
+                memory_id=memory_id, threshold=self._threshold, chunks=tuple(promotion for _, promotion in chosen)
+            )
+            await self._projector.record(db, request.event(EventKind.PROMOTED, plan.model_dump(mode="json"), now))
+            await self._uses.reset(db, external_id, [promotion.id for promotion in plan.chunks])
+        return len(chosen)
+
+    def is_reached(self, importance: float, *, uses: int, touched_at: datetime) -> bool:
+        """Whether a chunk that was used would be promoted now."""
+        now = self._clock()
+        return effective_importance(importance, uses=uses, touched_at=touched_at, now=now) >= self._threshold
+
+
+def _promotion(candidate: Candidate, now: datetime) -> Promotion:
+    """The chunk as it would be promoted; what was rated important stays so however long ago that was."""
+    by_use = effective_importance(candidate.importance, uses=candidate.uses, touched_at=candidate.touched_at, now=now)
+    return Promotion(
+        id=candidate.chunk_id,
+        importance=max(candidate.importance, by_use),
+        confidence=candidate.confidence,
+        start_date=candidate.start_date,
+        uses=candidate.uses if by_use > candidate.importance else 0,
+    )

@@ -21,6 +21,7 @@ from agent_reminiscence.services.consolidation import first_sentence
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.tokens import TokenCounter, count_tokens
+from agent_reminiscence.services.use import UseRecorder
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
 
@@ -55,6 +56,7 @@ class RetrievalService:
         search: SearchRepository,
         embedding: EmbeddingService,
         history: HistoryRepository,
+        uses: UseRecorder,
         *,
         clock: Callable[[], datetime],
         token_counter: TokenCounter = count_tokens,
@@ -65,13 +67,14 @@ class RetrievalService:
         self._search = search
         self._embedding = embedding
         self._history = history
+        self._uses = uses
         self._clock = clock
         self._count_tokens = token_counter
         self._exact_search_max_chunks = exact_search_max_chunks
 
     async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:
         """The best chunks for the question, with a summary of them; the deterministic answer to every question."""
-        vector, omitted = await self._embed(request.query)
+        vector, omitted = await self._embed(request)
         now = self._clock()
         search = SearchRequest(
             external_id=request.external_id,
@@ -91,6 +94,9 @@ class RetrievalService:
         hits, over_budget = _within(hits, request.token_budget)
         if over_budget:
             omitted.append(Omission(reason="token_budget", count=over_budget))
+        # What was true once is asked about, not relied upon; and of a long list most is there by chance.
+        if request.as_of is None and request.known_at is None:
+            self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
         summary, citations = summarise(request.query, hits)
         return RetrievalResult(
             query=request.query,
@@ -119,12 +125,16 @@ class RetrievalService:
         for row in rows:
             row["title"] = titles.get(row["memory_id"], row["title"])
 
-    async def _embed(self, query: str) -> tuple[Sequence[float] | None, list[Omission]]:
+    async def _embed(self, request: RetrieveRequest) -> tuple[Sequence[float] | None, list[Omission]]:
         """The query's vector; without one the search goes by words and the result says so."""
         try:
-            return await self._embedding.get_embedding(query), []
+            return await self._embedding.get_embedding(request.query), []
         except EmbeddingError as error:
-            _logger.warning("the query has no vector; searching by words only: %s", error)
+            _logger.warning(
+                "the query has no vector; searching by words only: %s",
+                error,
+                extra={"external_id": request.external_id},
+            )
             return None, [Omission(reason="no_query_vector", count=1)]
 
     def _scan(self, vector: Sequence[float] | None, live_chunks: int) -> VectorScan:

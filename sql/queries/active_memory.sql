@@ -23,6 +23,11 @@ FROM active_memory
 WHERE external_id = $(external_id)p AND archived_at IS NULL
 ORDER BY created_at, memory_id;
 
+-- name: count_active_memories
+SELECT count(*) AS memories
+FROM active_memory
+WHERE external_id = $(external_id)p AND archived_at IS NULL;
+
 -- name: find_memory_ids
 SELECT memory_id
 FROM active_memory

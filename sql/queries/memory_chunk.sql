@@ -18,9 +18,9 @@ FROM unnest(
 );
 
 -- name: layout_chunks
--- The chunks that tile a memory's text, in text order; those ended as duplicates are part of it.
+-- The chunks that tile a memory's text, in text order; those that ended as duplicates, or for good, are part of it.
 SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.source, c.memory_version, c.start_date,
-    c.metadata::text AS metadata
+    c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended
 FROM active_memory AS m
 CROSS JOIN LATERAL unnest(m.chunk_ids) WITH ORDINALITY AS layout (chunk_id, place)
 JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = layout.chunk_id
@@ -151,7 +151,8 @@ WITH pair AS (
 SELECT count(*) AS chunks FROM ended;
 
 -- name: rate_chunks
--- Importance and confidence as a plan decided them; with a tier, the chunks move to it. Longterm chunks stay.
+-- Importance and confidence as a plan decided them; with a tier, the chunks move to it. Longterm chunks stay. A plan names
+-- every chunk of a text, and most of them are rated as before: a row that is written again is indexed again.
 WITH rating AS (
     SELECT *
     FROM unnest($(chunk_ids)p::uuid[], $(importances)p::float8[], $(confidences)p::float8[])
@@ -163,12 +164,17 @@ WITH rating AS (
         revision = c.revision + 1
     FROM rating
     WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
+        AND (
+            c.importance <> rating.importance OR c.confidence <> rating.confidence
+            OR c.tier <> 'longterm' AND c.tier <> coalesce($(tier)p::text, c.tier)
+        )
     RETURNING c.chunk_id, c.tier, c.confidence
 )
 UPDATE chunk_vector_{generation} AS v
 SET tier = rated.tier, confidence = rated.confidence
 FROM rated
-WHERE v.external_id = $(external_id)p AND v.chunk_id = rated.chunk_id;
+WHERE v.external_id = $(external_id)p AND v.chunk_id = rated.chunk_id
+    AND (v.tier <> rated.tier OR v.confidence <> rated.confidence);
 
 -- name: count_similar
 -- For some chunks of a memory: how many live consolidated chunks of other memories are close to each, at most `limit`,

@@ -11,9 +11,12 @@ FROM shortterm_memory
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 
 -- name: find_promotable
--- Live shortterm chunks of one memory that are important enough, in order of their ids.
-SELECT chunk_id, importance, confidence, start_date, source
-FROM memory_chunk
-WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND tier = 'shortterm' AND superseded_at IS NULL
-    AND importance >= $(threshold)p
-ORDER BY chunk_id;
+-- Live shortterm chunks of one memory that are important enough, or were used since that was decided, in order of their
+-- ids.
+SELECT c.chunk_id, c.importance, c.confidence, c.start_date, c.source, coalesce(u.uses, 0) AS uses,
+    greatest(c.recorded_at, u.last_used_at) AS touched_at
+FROM memory_chunk AS c
+LEFT JOIN chunk_use AS u ON u.external_id = $(external_id)p AND u.chunk_id = c.chunk_id
+WHERE c.external_id = $(external_id)p AND c.memory_id = $(memory_id)p AND c.tier = 'shortterm'
+    AND c.superseded_at IS NULL AND (c.importance >= $(threshold)p OR u.uses > 0)
+ORDER BY c.chunk_id;

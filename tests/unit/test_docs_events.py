@@ -22,7 +22,15 @@ from agent_reminiscence.domain.event import PAYLOADS, Event, EventKind
 _PAGE = Path(__file__).parents[2] / "docs" / "guide" / "events.md"
 _HEADING = re.compile(r"^#{2,3} (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
-_PARTS = (events.ChunkEntry, events.ChunkRating, events.Duplicate, events.Promotion, erasure.ErasedEvent, LedgerFault)
+_PARTS = (
+    events.ChunkEntry,
+    events.ChunkRating,
+    events.Duplicate,
+    events.Promotion,
+    events.ModelUsage,
+    erasure.ErasedEvent,
+    LedgerFault,
+)
 _NAMES: Mapping[Any, str] = {
     str: "str",
     int: "int",

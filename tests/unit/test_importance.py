@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_reminiscence.config.constants import SOURCES, Source
-from agent_reminiscence.services.importance import count_details, importance
+from agent_reminiscence.services.importance import count_details, effective_importance, importance
+
+_NOW = datetime(2026, 5, 1, tzinfo=UTC)
+_PAGE = Path(__file__).parents[2] / "docs" / "guide" / "tiers.md"
 
 
 @pytest.mark.parametrize(
@@ -74,3 +81,64 @@ def test_importance_is_a_share_and_never_falls_with_more_of_anything(
 def test_details_are_names_and_numbers_inside_sentences(text: str, details: int) -> None:
     """Each counts once; a word that begins a sentence is capitalised anyway."""
     assert count_details(text) == details
+
+
+def _effective(base: float, uses: int, idle_days: float) -> float:
+    return effective_importance(base, uses=uses, touched_at=_NOW - timedelta(days=idle_days), now=_NOW)
+
+
+@pytest.mark.parametrize(
+    ("base", "uses", "idle_days", "expected"),
+    [
+        (0.55, 0, 0, 0.55),
+        (0.55, 1, 0, 0.629081),
+        (0.55, 2, 0, 0.685),
+        (0.55, 3, 0, 0.724541),
+        (0.55, 0, 90, 0.495),
+        (0.55, 0, 36_500, 0.44),
+        (0.55, 2, 90, 0.6165),
+        (0.30, 8, 0, 0.69375),
+        (0.30, 9, 0, 0.701438),
+        (0.15, 10_000, 0, 0.66),
+        (1.0, 5, 0, 1.0),
+        (0.0, 0, 0, 0.0),
+    ],
+)
+def test_what_importance_becomes_is_the_documented_formula(
+    base: float, uses: int, idle_days: float, expected: float
+) -> None:
+    """Half of what is to be gained after two uses; a tenth lost after ninety idle days, a fifth in the end."""
+    assert _effective(base, uses, idle_days) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_specific_sentence_of_the_user_is_longterm_after_three_recalls() -> None:
+    """Also when the review comes three weeks later; after two it is not, and age alone never gets it there."""
+    specific = importance(source="user", recurrences=0, details=3, updates_survived=0)
+
+    assert _effective(specific, 3, 21) >= 0.7
+    assert _effective(specific, 2, 0) < 0.7
+    assert all(_effective(specific, 0, days) <= specific for days in range(0, 4_000, 10))
+
+
+@given(
+    base=st.floats(0, 1),
+    uses=st.integers(0, 2**31 - 1),
+    idle_days=st.floats(-10, 700_000),
+)
+def test_use_never_takes_away_and_age_never_adds(base: float, uses: int, idle_days: float) -> None:
+    """From 0 to 1, whatever the clocks say of each other."""
+    found = _effective(base, uses, idle_days)
+
+    assert 0 <= found <= 1
+    assert _effective(base, uses + 1, idle_days) >= found
+    assert _effective(base, uses, idle_days + 10) <= found
+    assert _effective(base, 0, idle_days) <= round(base, 6)
+
+
+def test_the_table_of_uses_and_age_on_the_page_is_what_the_formula_gives() -> None:
+    """The numbers of the guide are computed, not remembered."""
+    rows = re.findall(r"^\| ([\d.]+) \| (\d+) \| (\d+) \| ([\d.]+) \|", _PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert len(rows) >= 6
+    for base, uses, idle_days, expected in rows:
+        assert f"{_effective(float(base), int(uses), int(idle_days)):.2f}" == expected

@@ -39,6 +39,11 @@ class ActiveMemoryRepository:
             _memory(row) for row in await db.fetch_all(_SQL["get_all_active_memories"], {"external_id": external_id})
         ]
 
+    async def count_active(self, db: SqlExecutor, external_id: str) -> int:
+        """How many memories are not archived."""
+        row = await db.fetch_one(_SQL["count_active_memories"], {"external_id": external_id})
+        return 0 if row is None else int(row["memories"])
+
     async def find_ids(self, db: SqlExecutor, external_id: str) -> list[UUID]:
         """Ids of all memories, archived ones too, oldest first."""
         rows = await db.fetch_all(_SQL["find_memory_ids"], {"external_id": external_id})

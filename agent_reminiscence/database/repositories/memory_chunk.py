@@ -139,7 +139,7 @@ class MemoryChunkRepository:
     async def end(
         self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, recorded_at: datetime, ended_at: datetime
     ) -> int:
-        """End chunks that an update replaced, and let live again what repeated them.
+        """End chunks, and let live again what repeated them and is not among them.
 
         Returns:
             How many fewer chunks are live; negative when more are.

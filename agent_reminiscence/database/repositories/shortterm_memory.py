@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.event import Promotion
 from agent_reminiscence.domain.memory import ShorttermMemory
 
 _SQL = load_queries("sql", "shortterm_memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A live shortterm chunk that is important, or was used since its importance was decided.
+
+    Attributes:
+        touched_at: When it came in, or was used last, whichever is later.
+    """
+
+    chunk_id: UUID
+    importance: float
+    confidence: float
+    start_date: datetime
+    source: Source
+    uses: int
+    touched_at: datetime
 
 
 class ShorttermMemoryRepository:
@@ -27,13 +45,8 @@ class ShorttermMemoryRepository:
 
     async def find_promotable(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, threshold: float
-    ) -> tuple[list[Promotion], set[Source]]:
-        """Live chunks of one memory whose importance is at least `threshold`.
-
-        Returns:
-            The chunks as they would be promoted, in order of their ids, and the trust labels among them.
-        """
+    ) -> list[Candidate]:
+        """Live chunks of one memory whose importance is at least `threshold`, or that were used, by their ids."""
         params = {"external_id": external_id, "memory_id": memory_id, "threshold": threshold}
         rows = await db.fetch_all(_SQL["find_promotable"], params)
-        sources = {row.pop("source") for row in rows}
-        return [Promotion(id=UUID(row.pop("chunk_id")), **row) for row in rows], sources
+        return [Candidate(**row | {"chunk_id": UUID(row["chunk_id"])}) for row in rows]

@@ -1,0 +1,59 @@
+"""Counts what one tenant holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.domain.event import ModelUsage
+from agent_reminiscence.domain.usage import TierUsage
+
+_SQL = load_queries("sql", "usage")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCounts:
+    """How many memories there are."""
+
+    active_memories: int
+    archived_memories: int
+    shortterm_memories: int
+
+
+@dataclass(frozen=True, slots=True)
+class LiveText:
+    """The text of a live chunk."""
+
+    chunk_id: UUID
+    tier: Tier
+    content: str
+
+
+class UsageRepository:
+    """Counts over all tables of one tenant."""
+
+    async def count_chunks(self, db: SqlExecutor, external_id: str) -> dict[Tier, TierUsage]:
+        """Chunks and bytes by tier; the tokens are still to be counted."""
+        rows = await db.fetch_all(_SQL["count_chunks"], {"external_id": external_id})
+        return {row.pop("tier"): TierUsage.model_validate(row) for row in rows}
+
+    async def count_memories(self, db: SqlExecutor, external_id: str) -> MemoryCounts:
+        """Memories by their state."""
+        row = await db.fetch_one(_SQL["count_memories"], {"external_id": external_id})
+        return MemoryCounts(0, 0, 0) if row is None else MemoryCounts(**row)
+
+    async def read_live_texts(
+        self, db: SqlExecutor, external_id: str, *, after: UUID | None, limit: int
+    ) -> list[LiveText]:
+        """Live chunks, at most `limit` behind `after`, in order of their ids."""
+        params = {"external_id": external_id, "after": after, "limit": limit}
+        rows = await db.fetch_all(_SQL["read_live_texts"], params)
+        return [LiveText(**row | {"chunk_id": UUID(row["chunk_id"])}) for row in rows]
+
+    async def sum_model_usage(self, db: SqlExecutor, external_id: str) -> tuple[ModelUsage, ...]:
+        """What models were asked for, by model."""
+        rows = await db.fetch_all(_SQL["sum_model_usage"], {"external_id": external_id})
+        return tuple(ModelUsage.model_validate(row) for row in rows)

@@ -1,0 +1,16 @@
+"""What a review of a stream's chunks did."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class LifecycleReport(BaseModel):
+    """What `memory.admin.review` did for one `external_id`, in chunks."""
+
+    model_config = ConfigDict(frozen=True)
+
+    external_id: str
+    promoted: int = Field(description="Became longterm, because they were recalled often enough.")
+    expired: int = Field(description="Ended, because nothing had touched them for their tier's time to live.")
+    pruned: int = Field(description="Ended as the least important, because there were more than max_chunks.")

@@ -1,0 +1,24 @@
+"""`memory.ended`: passages of a memory end, because nothing touched them for long or because there are too many."""
+
+from __future__ import annotations
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.domain.event import Event, MemoryEnded
+from agent_reminiscence.projections.tables import Tables
+
+
+async def apply_ended(db: SqlExecutor, tables: Tables, event: Event) -> int:
+    """End the chunks, and with them those that repeat them; the memory and the layout of its text stay as they are.
+
+    A repetition ends for good here: until now its memory said it through the chunk that it repeats.
+    """
+    payload = MemoryEnded.model_validate(event.payload)
+    repetitions = [duplicate.id for duplicate in payload.duplicates]
+    ended = await tables.chunks.end(
+        db,
+        event.external_id,
+        [*payload.chunks, *repetitions],
+        recorded_at=event.recorded_at,
+        ended_at=event.occurred_at,
+    )
+    return -ended

@@ -1,0 +1,37 @@
+-- name: count_chunks
+-- By tier; ended chunks in the tier that they had last.
+SELECT tier, count(*) FILTER (WHERE superseded_at IS NULL) AS live_chunks,
+    count(*) FILTER (WHERE superseded_at IS NOT NULL) AS ended_chunks,
+    coalesce(sum(octet_length(content)) FILTER (WHERE superseded_at IS NULL), 0)::bigint AS text_bytes
+FROM memory_chunk
+WHERE external_id = $(external_id)p
+GROUP BY tier;
+
+-- name: count_memories
+SELECT count(*) FILTER (WHERE archived_at IS NULL) AS active_memories,
+    count(*) FILTER (WHERE archived_at IS NOT NULL) AS archived_memories,
+    (SELECT count(*) FROM shortterm_memory WHERE external_id = $(external_id)p) AS shortterm_memories
+FROM active_memory
+WHERE external_id = $(external_id)p;
+
+-- name: read_live_texts
+-- One page of live chunks behind a chunk id, in order.
+SELECT chunk_id, tier, content
+FROM memory_chunk
+WHERE external_id = $(external_id)p AND superseded_at IS NULL
+    AND ($(after)p::uuid IS NULL OR chunk_id > $(after)p::uuid)
+ORDER BY chunk_id
+LIMIT $(limit)p;
+
+-- name: sum_model_usage
+-- What models were asked for. Writes of callers ask none, and their payloads are the large ones.
+SELECT used.model, sum(used.requests)::bigint AS requests, sum(used.input_tokens)::bigint AS input_tokens,
+    sum(used.output_tokens)::bigint AS output_tokens
+FROM memory_event AS e
+CROSS JOIN LATERAL jsonb_to_recordset(
+    CASE jsonb_typeof(e.payload -> 'usage') WHEN 'array' THEN e.payload -> 'usage' ELSE '[]' END
+) AS used (model text, requests bigint, input_tokens bigint, output_tokens bigint)
+WHERE e.external_id = $(external_id)p AND starts_with(e.kind, 'memory.')
+    AND e.kind NOT IN ('memory.created', 'memory.updated')
+GROUP BY used.model
+ORDER BY used.model;

@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,15 +14,15 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, Place, Tenant
+from agent_reminiscence import AddedMemory, AgentMem, Config, ImportedMemory
+from agent_reminiscence.cli.parameters import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG, HERE, AsJson, Place, Tenant
 from agent_reminiscence.cli.terminal import complain, console, count, progress, say, write_json
-from agent_reminiscence.exceptions import IdempotencyConflictError, InvalidInputError
+from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.bulk import batches
 from agent_reminiscence.services.ingest import (
     STANDARD_INPUT,
     Format,
-    ImportedMemory,
     Refusal,
     SourceFile,
     find_sources,
@@ -46,17 +46,23 @@ def ingest(
 
     A document is one memory, a chat one per conversation. All files are checked before the first is written; one with
     a fault is left out as a whole and named at the end, and the exit code is 1. What was imported before is not
-    imported again, wherever it lies now.
+    imported again, wherever it lies now; so an ingest that was interrupted is continued by the same command.
     """
     tenant = validation.external_id(external_id)
-    config = place.config()
+    # What this makes due is left to a worker: it would take longer than the command itself.
+    config = place.config(worker=False)
     report = _IngestReport()
     with _sources(paths, file_format) as sources:
-        # Outside the event loop, which would take note of Ctrl-C only when it is over.
-        good = _check_sources(sources, report)
-        if good:
-            asyncio.run(_remember(config, tenant, good, report, as_json=as_json))
+        try:
+            # Outside the event loop, which would take note of Ctrl-C only when it is over.
+            good = _check_sources(sources, report)
+            if good:
+                asyncio.run(_remember(config, tenant, good, report, as_json=as_json))
+        except KeyboardInterrupt:
+            report.is_interrupted = True
     _report_ingest(report, tenant, as_json=as_json)
+    if report.is_interrupted:
+        return EXIT_INTERRUPTED
     return EXIT_WRONG if report.refusals else EXIT_OK
 
 
@@ -81,35 +87,60 @@ def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list
 class _IngestReport:
     """What became of the sources."""
 
+    found: int = 0
     added: int = 0
     unchanged: int = 0
     empty_files: int = 0
     silent_messages: int = 0
     refusals: list[Refusal] = field(default_factory=list)
+    is_interrupted: bool = False
 
     def refuse(self, name: str, error: InvalidInputError | OSError) -> None:
         reason = error.strerror if isinstance(error, OSError) else None
         self.refusals.append(Refusal(name, reason or str(error)))
 
+    def count(self, item: ImportedMemory, written: AddedMemory) -> None:
+        self.added += written.added
+        self.unchanged += not written.added
+        self.silent_messages += item.silent_messages
+
 
 def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestReport) -> dict[SourceFile, int]:
     """The sources without fault, in order, with the number of characters that they hold."""
     good: dict[SourceFile, int] = {}
-    with progress("Checking", len(sources)) as advance:
+    sizes = {source: _size(source) for source in sources if isinstance(source, SourceFile)}
+    with progress("Checking", sum(sizes.values())) as advance:
         for source in sources:
             if isinstance(source, Refusal):
                 report.refusals.append(source)
                 continue
             try:
-                characters = sum(len(item.content) for item in read_memories(source))
+                memories, characters = _measure(source, advance)
             except (InvalidInputError, OSError) as error:
                 report.refuse(source.name, error)
             else:
-                report.empty_files += characters == 0
-                if characters:
+                report.empty_files += memories == 0
+                report.found += memories
+                if memories:
                     good[source] = characters
-            advance(1)
     return good
+
+
+def _size(source: SourceFile) -> int:
+    try:
+        return source.path.stat().st_size
+    except OSError:
+        # Reading it will say why.
+        return 0
+
+
+def _measure(source: SourceFile, advance: Callable[[float], None]) -> tuple[int, int]:
+    """How many memories the source holds, and how many characters."""
+    memories = characters = 0
+    for item in read_memories(source, note=advance):
+        memories += 1
+        characters += len(item.content)
+    return memories, characters
 
 
 async def _remember(
@@ -117,50 +148,30 @@ async def _remember(
 ) -> None:
     with progress("Remembering", sum(sources.values())) as advance:
         async with AgentMem(config) as memory:
-            head = await memory.ledger.head(tenant)
             for source in sources:
+                found = batches(read_memories(source))
                 try:
-                    for item in read_memories(source):
-                        written = await _import(memory, tenant, item, head)
-                        report.added += written is not None
-                        report.unchanged += written is None
-                        report.silent_messages += item.silent_messages
-                        if as_json:
-                            write_json(_imported(source, item, written))
-                        advance(len(item.content))
+                    # In a thread: a long chat is read as a whole before the first of its conversations is complete.
+                    while batch := await asyncio.to_thread(next, found, None):
+                        written = await memory.admin.import_memories(tenant, batch)
+                        for item, one in zip(batch, written, strict=True):
+                            report.count(item, one)
+                            if as_json:
+                                write_json(_imported(source, item, one))
+                        advance(sum(len(item.content) for item in batch))
                 except (InvalidInputError, OSError) as error:
                     # The file was right a moment ago, so somebody has changed it since.
                     report.refuse(source.name, error)
 
 
-async def _import(memory: AgentMem, external_id: str, item: ImportedMemory, head: int) -> str | None:
-    """Remember `item`; returns the memory's id, or None where it had been imported before this run began."""
-    try:
-        written = await memory.create_active_memory(
-            external_id,
-            item.title,
-            item.content,
-            metadata=item.metadata,
-            occurred_at=item.occurred_at,
-            conversation_id=item.conversation_id,
-            source="import",
-            idempotency_key=item.idempotency_key,
-        )
-    except IdempotencyConflictError:
-        # The key is made of the words, so they are there; only the file's name or date was another.
-        return None
-    assert written.write is not None
-    return str(written.id) if written.write.position > head else None
-
-
-def _imported(source: SourceFile, item: ImportedMemory, memory_id: str | None) -> dict[str, Any]:
+def _imported(source: SourceFile, item: ImportedMemory, written: AddedMemory) -> dict[str, Any]:
     return {
         "file": source.name,
         "title": item.title,
         "conversation_id": item.conversation_id,
         "occurred_at": item.occurred_at,
-        "memory_id": memory_id,
-        "status": "unchanged" if memory_id is None else "added",
+        "memory_id": written.memory_id,
+        "status": "added" if written.added else "unchanged",
     }
 
 
@@ -176,6 +187,7 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
                 "empty_files": report.empty_files,
                 "messages_without_text": report.silent_messages,
                 "refused": len(refusals),
+                "interrupted": report.is_interrupted,
             }
         )
     else:
@@ -191,3 +203,6 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
         complain(f"{count(len(refusals), 'file was', 'files were')} not imported:")
         for refusal in refusals:
             complain(f"  {refusal.name}: {refusal.reason}")
+    if report.is_interrupted:
+        done = f"{report.added + report.unchanged:,} of {count(report.found, 'memory', 'memories')}"
+        complain(f"agent-reminiscence: interrupted after {done}; the same command goes on from there")

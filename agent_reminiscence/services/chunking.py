@@ -245,7 +245,9 @@ class _Chunker:
         self._max_tokens = max_tokens
         self._max_characters = CHARACTERS_PER_TOKEN_LIMIT * max_tokens
         self._token_counter = token_counter
-        self._splitter = TextSplitter.from_callback(self._count, max_tokens, trim=False)
+        # Not a method of this object: the two would keep each other, and the text, for ever, because the garbage
+        # collector does not see through the library's splitter.
+        self._splitter = TextSplitter.from_callback(lambda piece: token_counter(piece.strip()), max_tokens, trim=False)
 
     def utterances(self, speaker: str | None, turns: Sequence[Turn]) -> Iterator[_Beginning]:
         """The chunks of utterances whose places and speakers the caller knows."""
@@ -331,9 +333,6 @@ class _Chunker:
     def _fits(self, start: int, end: int) -> bool:
         words = self._text[start:end].strip()
         return len(words) <= self._max_characters and self._token_counter(words) <= self._max_tokens
-
-    def _count(self, text: str) -> int:
-        return self._token_counter(text.strip())
 
 
 def _find_blocks(text: str, start: int, end: int, fences: Sequence[_Fence], *, labels: bool) -> Iterator[_Block]:

@@ -1,8 +1,8 @@
-"""Files into memories: documents and chats as they are exported, read in bounded memory.
+"""Files and messages into memories: documents and chats as they are exported, read in bounded memory.
 
 Nothing here writes. `read_memories` gives what a file holds as arguments of `create_active_memory`, the same each time
 it is read: a file is read once to see whether all of it is right, and again to write it, so that a file with a fault in
-its last line leaves nothing behind.
+its last line leaves nothing behind. `Conversations` does the same for messages that come one by one.
 
 A document is one memory. A chat is one memory per conversation, with a turn per message in `metadata["turns"]`. What
 is longer than a memory may be becomes several, cut at paragraphs or between messages.
@@ -16,11 +16,12 @@ import math
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
+from uuid import UUID
 
 from agent_reminiscence.config.constants import (
     MAX_CONTENT_CHARACTERS,
@@ -28,7 +29,7 @@ from agent_reminiscence.config.constants import (
     MAX_METADATA_BYTES,
     MAX_TITLE_CHARACTERS,
 )
-from agent_reminiscence.domain.canonical import canonical_json, sha256
+from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 
@@ -92,32 +93,6 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedMemory:
-    """One memory that a file holds: arguments of `create_active_memory`.
-
-    Attributes:
-        silent_messages: Messages of a chat left out because they have no text, since the memory before it.
-    """
-
-    title: str
-    content: str
-    metadata: dict[str, Any]
-    occurred_at: datetime | None
-    conversation_id: str | None = None
-    silent_messages: int = 0
-
-    @property
-    def idempotency_key(self) -> str:
-        """Made of the words, who said them and when: the same wherever the file lies and whatever it is called."""
-        said = {
-            "content": self.content,
-            "turns": self.metadata.get("turns", []),
-            "conversation_id": self.conversation_id,
-        }
-        return f"import-{sha256(canonical_json(said).encode()).hex()}"
-
-
 def find_sources(paths: Iterable[Path], *, file_format: Format | None = None) -> Iterator[SourceFile | Refusal]:
     """The files that `paths` name, those of folders in order of their names.
 
@@ -172,14 +147,18 @@ def shown(path: Path) -> str:
     return os.fsencode(path).decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 
-def read_memories(source: SourceFile) -> Iterator[ImportedMemory]:
+def read_memories(source: SourceFile, *, note: Callable[[int], None] | None = None) -> Iterator[ImportedMemory]:
     """What `source` holds, in order; nothing for a file without words.
+
+    Args:
+        note: Called now and then with how many more bytes have been read.
 
     Raises:
         InvalidInputError: The file is not what its format says; the message names the line or the message.
         OSError: It cannot be read.
     """
-    with source.path.open("rb") as file:
+    with source.path.open("rb") as opened:
+        file = _NotedFile(opened, note or _no_note)
         match source.format:
             case "txt" | "md":
                 yield from _read_document(source, file)
@@ -189,10 +168,38 @@ def read_memories(source: SourceFile) -> Iterator[ImportedMemory]:
                 yield from _read_chat(source, _jsonl_messages(file))
 
 
+class _NotedFile:
+    """A file that tells how much of it has been read, a block at a time."""
+
+    def __init__(self, file: BinaryIO, note: Callable[[int], None]) -> None:
+        self._file = file
+        self._note = note
+        self._unsaid = 0
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes; none at the end."""
+        return self._noted(self._file.read(size))
+
+    def readline(self, size: int) -> bytes:
+        """A line with its end, or the first `size` bytes of it; none at the end."""
+        return self._noted(self._file.readline(size))
+
+    def _noted(self, data: bytes) -> bytes:
+        self._unsaid += len(data)
+        if self._unsaid >= _BLOCK_BYTES or not data:
+            self._note(self._unsaid)
+            self._unsaid = 0
+        return data
+
+
+def _no_note(size: int) -> None:
+    """Nobody wants to know."""
+
+
 # Documents ----------------------------------------------------------------------------------------
 
 
-def _read_document(source: SourceFile, file: BinaryIO) -> Iterator[ImportedMemory]:
+def _read_document(source: SourceFile, file: _NotedFile) -> Iterator[ImportedMemory]:
     title = ""
     number = 0
     for part in split_text(_decoded(file), MAX_CONTENT_CHARACTERS):
@@ -209,7 +216,7 @@ def _read_document(source: SourceFile, file: BinaryIO) -> Iterator[ImportedMemor
         )
 
 
-def _decoded(file: BinaryIO) -> Iterator[str]:
+def _decoded(file: _NotedFile) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8-sig")()
     line = 1
     while True:
@@ -336,20 +343,57 @@ def _turn_bytes(turn: Mapping[str, Any]) -> int:
     return len(json.dumps(turn, ensure_ascii=False).encode()) + 24
 
 
-class _Conversations:
-    """The conversations of one file that are being put together, the one that was silent longest first."""
+class Conversations:
+    """The conversations of a chat that are being put together, the one that was silent longest first.
 
-    def __init__(self, source: SourceFile) -> None:
-        self._source = source
+    Args:
+        title: Of messages without a conversation; with its id behind it, of a conversation that has no title.
+        metadata: What each memory keeps beside its turns.
+        occurred_at: Stands in for a time where no message of a memory has one; None is the moment of the import.
+        conversation_id: The conversation of messages that name none; None for none.
+
+    Attributes:
+        messages: How many messages were taken.
+        silent_messages: How many of them had no text and were left out.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        occurred_at: datetime | None = None,
+        conversation_id: str | None = None,
+    ) -> None:
+        self.messages = 0
+        self.silent_messages = 0
+        self._title = title
+        self._metadata = dict(metadata or {})
+        self._occurred_at = occurred_at
+        self._conversation_id = conversation_id
         self._open: OrderedDict[str | None, _OpenPart] = OrderedDict()
         self._finished_parts: dict[str | None, int] = {}
         self._size = 0
         self._silent = 0
 
+    def take(self, value: object, number: int) -> Iterator[ImportedMemory]:
+        """Take the `number`-th message, or a whole conversation, spelled as on a line of a .jsonl file.
+
+        Returns:
+            The memories that are thereby finished.
+
+        Raises:
+            InvalidInputError: It is none; the message names the number.
+        """
+        for message in _messages_of(value, f"message {number}", f"#{number}"):
+            yield from self.add(message)
+
     def add(self, message: _Message) -> Iterator[ImportedMemory]:
         """Take one message; gives the memories that are thereby finished."""
+        self.messages += 1
         if not message.text.strip():
             self._silent += 1
+            self.silent_messages += 1
             return
         label = f"{message.speaker}: "
         turn: dict[str, Any] = {"speaker": message.speaker}
@@ -362,7 +406,7 @@ class _Conversations:
                 continue
             part = self._part(message)
             if not part.takes(label + piece, turn):
-                yield self._finish(message.group)
+                yield self._finish(self._group(message))
                 part = self._part(message)
             before = part.size
             part.add(label + piece, turn, message.said_at)
@@ -375,12 +419,17 @@ class _Conversations:
         while self._open:
             yield self._finish(next(iter(self._open)))
 
+    def _group(self, message: _Message) -> str | None:
+        """Under what the message's conversation is kept; None for that of messages that name none."""
+        return None if message.group == self._conversation_id else message.group
+
     def _part(self, message: _Message) -> _OpenPart:
-        group = message.group
+        group = self._group(message)
         part = self._open.get(group)
         if part is None:
-            title = message.title or (self._source.title if group is None else f"{self._source.title} {group}")
-            part = _OpenPart(title, message.conversation, self._finished_parts.get(group, 0) + 1)
+            title = message.title or (self._title if group is None else f"{self._title} {group}")
+            conversation = message.conversation or self._conversation_id
+            part = _OpenPart(title, conversation, self._finished_parts.get(group, 0) + 1)
             self._open[group] = part
         self._open.move_to_end(group)
         return part
@@ -391,25 +440,24 @@ class _Conversations:
         self._finished_parts[group] = part.number
         silent, self._silent = self._silent, 0
         content = validation.content("".join(part.texts))
-        metadata = {**self._source.metadata, "turns": part.turns}
         return ImportedMemory(
             title=_part_title(part.title, part.number),
             content=content,
-            metadata=validation.memory_metadata(metadata, content),
-            occurred_at=part.occurred_at or self._source.modified_at,
+            metadata=validation.memory_metadata({**self._metadata, "turns": part.turns}, content),
+            occurred_at=part.occurred_at or self._occurred_at,
             conversation_id=part.conversation,
             silent_messages=silent,
         )
 
 
 def _read_chat(source: SourceFile, messages: Iterable[_Message]) -> Iterator[ImportedMemory]:
-    conversations = _Conversations(source)
+    conversations = Conversations(source.title, metadata=source.metadata, occurred_at=source.modified_at)
     for message in messages:
         yield from conversations.add(message)
     yield from conversations.finish()
 
 
-def _jsonl_messages(file: BinaryIO) -> Iterator[_Message]:
+def _jsonl_messages(file: _NotedFile) -> Iterator[_Message]:
     number = 0
     while line := file.readline(_MAX_JSON_BYTES + 1):
         number += 1
@@ -417,13 +465,10 @@ def _jsonl_messages(file: BinaryIO) -> Iterator[_Message]:
         if not line.strip():
             continue
         value = _parse_json(line.rstrip(b"\r\n"), where, first_line=number)
-        if isinstance(value, dict) and "messages" in value:
-            yield from _conversation(value, where, f"#{number}")
-        else:
-            yield _message(value, where)
+        yield from _messages_of(value, where, f"#{number}")
 
 
-def _json_messages(file: BinaryIO) -> Iterator[_Message]:
+def _json_messages(file: _NotedFile) -> Iterator[_Message]:
     data = file.read(_MAX_JSON_BYTES + 1)
     if not data.strip():
         return
@@ -462,6 +507,14 @@ def _parse_json(data: bytes, where: str, *, first_line: int = 1) -> Any:
         raise InvalidInputError(f"{where} cannot be read as JSON: {error}") from None
 
 
+def _messages_of(value: object, where: str, number: str) -> Iterator[_Message]:
+    """The message that `value` is, or those of the conversation that it is."""
+    if isinstance(value, Mapping) and "messages" in value:
+        yield from _conversation(value, where, number)
+    else:
+        yield _message(value, where)
+
+
 def _conversation(value: Mapping[str, Any], where: str, number: str | None) -> Iterator[_Message]:
     """The messages of an object with `messages`; without an id of its own it is told apart by its `number`."""
     messages = value.get("messages")
@@ -486,8 +539,8 @@ def _conversation(value: Mapping[str, Any], where: str, number: str | None) -> I
         )
 
 
-def _message(value: Any, where: str) -> _Message:
-    if not isinstance(value, dict):
+def _message(value: object, where: str) -> _Message:
+    if not isinstance(value, Mapping):
         raise InvalidInputError(f"{where}: a message must be an object with speaker (or role) and content (or text)")
     speaker = _first(value, _SPEAKER_KEYS)
     if not isinstance(speaker, str) or not speaker.strip():
@@ -516,8 +569,8 @@ def _words(value: Any, where: str) -> str:
         return ""
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        parts = [part.get("text") if isinstance(part, dict) else part for part in value]
+    if isinstance(value, list | tuple):
+        parts = [part.get("text") if isinstance(part, Mapping) else part for part in value]
         return "\n".join(part for part in parts if isinstance(part, str))
     raise InvalidInputError(f"{where}: the content is neither text nor a list of parts")
 
@@ -526,7 +579,7 @@ def _identity(value: Mapping[str, Any], keys: Iterable[str], where: str) -> str 
     found = _first(value, keys)
     if found is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, str | int):
+    if isinstance(found, bool) or not isinstance(found, str | int | UUID):
         raise InvalidInputError(f"{where}: an id must be text or a whole number")
     text = str(found).strip()
     try:
@@ -540,9 +593,12 @@ def _time(value: Mapping[str, Any], where: str) -> datetime | None:
     if found is None or found == "":
         return None
     try:
-        return parse_time(found)
+        moment = found if isinstance(found, datetime) else parse_time(found)
+        validation.moment("the time", moment)
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}: {error}") from None
+    # In its own zone, as it was said: that is part of the idempotency key, and of what a hit shows.
+    return moment
 
 
 def _first(value: Mapping[str, Any], keys: Iterable[str]) -> Any:

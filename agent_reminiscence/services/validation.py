@@ -206,6 +206,13 @@ def share(name: str, value: object) -> float:
     return float(value)
 
 
+def seconds(name: str, value: object) -> float:
+    """A time span in seconds, from 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise InvalidInputError(f"{name} must be a number of seconds from 0, not {_shown(value)}")
+    return float(value)
+
+
 def memory_id(value: object) -> UUID:
     """The id of a memory, as a UUID or its text."""
     if isinstance(value, UUID):

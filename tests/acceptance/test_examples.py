@@ -14,6 +14,7 @@ import pytest
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 _EXPECTED = {
     "forget_a_person.py": "left: ['Ms. Adair brings her own tea.']",
+    "import_chat.py": "Ines, 2026-03-05T06:50:00+01:00, in 'Harbour crew': Ines: I have it.",
     "quickstart.py": "answer: Version 2 ships on Monday",
     "multi_agent.py": "the kitchen on salaries: []",
     "time_travel.py": "in February: The team meets in room Aspen.",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -413,3 +416,19 @@ def test_emoji_families_and_accents_stay_whole() -> None:
 def test_a_large_text_is_chunked_whole(text: str) -> None:
     """Up to a megabyte, in seconds: what grew with the square of the text would keep this test busy for hours."""
     assert_tiles(text, chunk_text(text))
+
+
+def test_a_text_that_was_chunked_is_let_go() -> None:
+    """A process that writes for months does not keep what it has written."""
+    chunk_text("Warm up.")
+    tracemalloc.start()
+    try:
+        for number in range(5):
+            chunk_text(f"{number} " + "All is well. " * 4_000)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    # One such text takes 52 kB.
+    assert kept < 100_000

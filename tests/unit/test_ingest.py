@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS, MAX_METADATA_BYTES, MAX_TITLE_CHARACTERS
+from agent_reminiscence.config.constants import (
+    MAX_BATCH_CHARACTERS,
+    MAX_BATCH_MEMORIES,
+    MAX_CONTENT_CHARACTERS,
+    MAX_METADATA_BYTES,
+    MAX_TITLE_CHARACTERS,
+)
+from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services.bulk import batches
 from agent_reminiscence.services.ingest import (
-    ImportedMemory,
+    Conversations,
     Refusal,
     SourceFile,
     find_sources,
@@ -341,3 +350,89 @@ def test_what_is_no_time_is_refused(value: object) -> None:
     """Nothing is guessed."""
     with pytest.raises(InvalidInputError):
         parse_time(value)
+
+
+def _take(conversations: Conversations, messages: Iterable[object]) -> list[ImportedMemory]:
+    finished = [memory for n, message in enumerate(messages, 1) for memory in conversations.take(message, n)]
+    return finished + list(conversations.finish())
+
+
+_SPEAKERS = st.sampled_from(["Ana", "Ben"])
+_MESSAGES = st.fixed_dictionaries(
+    {"speaker": _SPEAKERS, "text": st.sampled_from(["Hello", "Good day", "", "One\ntwo"])},
+    optional={
+        "conversation_id": st.sampled_from(["a", "b"]),
+        "timestamp": st.sampled_from(["2025-03-01T09:00:00+01:00", 1_740_816_060]),
+        "id": st.integers(min_value=0, max_value=9),
+    },
+)
+_LINES = st.one_of(_MESSAGES, st.fixed_dictionaries({"messages": st.lists(_MESSAGES, max_size=3)}))
+
+
+@given(messages=st.lists(_LINES, max_size=12))
+def test_messages_one_by_one_are_what_a_file_of_them_is(messages: list[dict[str, Any]], tmp_path_factory: Any) -> None:
+    """The same memories in the same order with the same keys, however conversations alternate."""
+    path = tmp_path_factory.getbasetemp() / "chat.jsonl"
+    path.write_text(_lines(*messages))
+    read_back = list(read_memories(SourceFile(path, "chat.jsonl", "jsonl", "chat", None)))
+
+    taken = _take(Conversations("chat", metadata={"file": "chat.jsonl"}), messages)
+
+    assert taken == read_back
+    assert [one.idempotency_key for one in taken] == [one.idempotency_key for one in read_back]
+
+
+def test_conversations_count_what_they_were_given() -> None:
+    """All messages, and those of them that had nothing to say."""
+    conversations = Conversations("Chat")
+
+    _take(conversations, [{"role": "user", "content": "Hi"}, {"messages": [{"role": "tool", "content": None}] * 2}])
+
+    assert (conversations.messages, conversations.silent_messages) == (3, 2)
+
+
+def test_a_time_that_no_utc_time_is_is_refused_where_it_is_read(read: Reader) -> None:
+    """Not later, when part of the file may have been written."""
+    line = {"role": "user", "content": "The beginning", "time": "0001-01-01T00:00:00+14:00"}
+
+    with pytest.raises(InvalidInputError, match=r"line 1: .* outside the years 1 to 9999"):
+        read("chat.jsonl", _lines(line))
+
+
+@pytest.mark.parametrize("name", ["chat.jsonl", "chat.json", "note.txt"])
+def test_a_reader_says_how_much_it_has_read(name: str, tmp_path: Path) -> None:
+    """All bytes of the file, in several steps where it is long."""
+    message = {"role": "user", "content": "word " * 20}
+    path = tmp_path / name
+    path.write_text(json.dumps([message] * 3_000) if name.endswith(".json") else _lines(*[message] * 3_000))
+    steps: list[int] = []
+
+    assert list(read_memories(_source(path), note=steps.append))
+
+    assert sum(steps) == path.stat().st_size
+    assert len(steps) > 1 or name.endswith(".json")
+
+
+@given(sizes=st.lists(st.integers(min_value=1, max_value=2 * MAX_BATCH_CHARACTERS), max_size=12))
+def test_batches_hold_everything_in_order_and_no_more_than_they_may(sizes: list[int]) -> None:
+    """Only a text that is too long by itself exceeds the limit, and then it is alone."""
+    items = [ImportedMemory(str(n), "x" * size, {}, None) for n, size in enumerate(sizes)]
+
+    made = list(batches(items))
+
+    assert [item for batch in made for item in batch] == items
+    for batch in made:
+        assert len(batch) == 1 or sum(len(item.content) for item in batch) <= MAX_BATCH_CHARACTERS
+    # None could have taken the next one's first.
+    for batch, following in pairwise(made):
+        assert sum(len(item.content) for item in [*batch, following[0]]) > MAX_BATCH_CHARACTERS
+
+
+def test_a_batch_of_short_texts_ends_with_its_hundredth() -> None:
+    """Their number is limited as well, and nothing beyond the next one is asked for."""
+    items = (ImportedMemory(str(n), "x", {}, None) for n in count())
+
+    first = next(batches(items))
+
+    assert len(first) == MAX_BATCH_MEMORIES
+    assert next(items).title == str(MAX_BATCH_MEMORIES + 1)

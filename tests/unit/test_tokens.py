@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -121,3 +122,20 @@ def test_identifiers_are_not_underestimated() -> None:
     identifiers = "\n".join(str(uuid.UUID(int=number * 0x1234567890ABCDEF1234567)) for number in range(1, 101))
 
     assert estimate_tokens(identifiers) >= count_tokens(identifiers)
+
+
+def test_a_text_that_was_counted_is_not_kept() -> None:
+    """The tokenizer has a cache of its own, outside of Python, which would hold whole texts until the process ends."""
+    count_tokens("Warm up.")
+    before = _resident_bytes()
+
+    for number in range(5_000):
+        count_tokens(f"{number} lamps are lit in the hall. " * 5)
+
+    # With the cache: 30 MB.
+    assert _resident_bytes() - before < 10_000_000
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

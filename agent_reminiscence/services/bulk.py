@@ -1,0 +1,183 @@
+"""Many memories at once: one batch, one transaction and one round of vectors at a time, in bounded memory.
+
+What is imported has an idempotency key of its own words, so an import that was interrupted, or is made again, writes
+what is not there yet and nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent_reminiscence.config.constants import MAX_BATCH_CHARACTERS, MAX_BATCH_MEMORIES, Source
+from agent_reminiscence.domain.transfer import AddedMemory, ImportedMemory, MessageImportReport
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.ingest import Conversations
+from agent_reminiscence.services.memory_manager import MemoryManager
+from agent_reminiscence.services.requests import CreateRequest
+
+# So many messages of a plain iterable are taken before other tasks get their turn, about 5 ms.
+_MESSAGES_PER_TURN = 200
+
+
+class HasContent(Protocol):
+    """Something with a text to write."""
+
+    @property
+    def content(self) -> str:
+        """The text."""
+        ...
+
+
+def batches[T: HasContent](items: Iterable[T]) -> Iterator[list[T]]:
+    """What is to be written, in pieces that are small enough to hold a stream's lock for.
+
+    At most one item is read ahead: the one that did not fit.
+    """
+    batch: list[T] = []
+    for item in items:
+        if not _fits(batch, item):
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+def _fits(batch: Sequence[HasContent], item: HasContent) -> bool:
+    """Whether `batch` may grow by `item`; an empty one always may."""
+    characters = sum(len(one.content) for one in batch) + len(item.content)
+    return not batch or (len(batch) < MAX_BATCH_MEMORIES and characters <= MAX_BATCH_CHARACTERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportMessagesRequest:
+    """Whose messages are imported, and what all of them have in common."""
+
+    external_id: str
+    conversation_id: str | None
+    title: str
+    source: Source
+    actor: str | None
+
+
+class BulkService:
+    """Imports into one database."""
+
+    def __init__(self, manager: MemoryManager) -> None:
+        self._manager = manager
+
+    async def import_memories(
+        self, external_id: str, memories: Sequence[ImportedMemory], *, source: Source, actor: str | None
+    ) -> list[AddedMemory]:
+        """Write those that are not there yet; what became of each, in order.
+
+        Raises:
+            InvalidInputError: One is refused; nothing is written.
+            StoreError: The store is away; the batches before stay written.
+        """
+        requests = [_request(external_id, memory, source, actor) for memory in memories]
+        added: list[AddedMemory] = []
+        for batch in batches(requests):
+            written, _ = await self._manager.add_new(batch)
+            added += written
+        return added
+
+    async def import_messages(
+        self,
+        request: ImportMessagesRequest,
+        messages: Iterable[object] | AsyncIterable[object],
+        *,
+        note: Callable[[MessageImportReport], None],
+    ) -> MessageImportReport:
+        """Put messages together into memories and write those that are not there yet.
+
+        Raises:
+            InvalidInputError: A message is refused; the batches before it stay written, nothing else is.
+            StoreError: The store is away; the batches before stay written.
+        """
+        conversations = Conversations(request.title, conversation_id=request.conversation_id)
+        report = MessageImportReport(external_id=request.external_id)
+        batch: list[CreateRequest] = []
+        try:
+            async with aclosing(_memories(conversations, messages)) as memories:
+                async for memory in memories:
+                    creation = _request(request.external_id, memory, request.source, request.actor)
+                    if not _fits(batch, creation):
+                        report = await self._write(batch, report, conversations)
+                        note(report)
+                        batch = []
+                    batch.append(creation)
+        except InvalidInputError as error:
+            if not report.memories:
+                raise
+            raise InvalidInputError(
+                f"{error}; {report.memories:,} memories that were complete before it are written and stay, and a"
+                " repeated import leaves them as they are"
+            ) from None
+        report = await self._write(batch, report, conversations)
+        note(report)
+        return report
+
+    async def _write(
+        self, batch: Sequence[CreateRequest], report: MessageImportReport, conversations: Conversations
+    ) -> MessageImportReport:
+        """`report` with one more batch."""
+        written, missing = await self._manager.add_new(batch)
+        added = sum(one.added for one in written)
+        return report.model_copy(
+            update={
+                "messages": conversations.messages,
+                "messages_without_text": conversations.silent_messages,
+                "added": report.added + added,
+                "unchanged": report.unchanged + len(written) - added,
+                "chunks_added": report.chunks_added + sum(one.chunks_added for one in written),
+                "vectors_missing": report.vectors_missing + missing,
+            }
+        )
+
+
+def _request(external_id: str, memory: ImportedMemory, source: Source, actor: str | None) -> CreateRequest:
+    text = validation.content(memory.content)
+    return CreateRequest(
+        external_id=external_id,
+        title=validation.title(memory.title),
+        content=text,
+        description=None,
+        metadata=validation.memory_metadata(memory.metadata, text),
+        occurred_at=validation.optional_moment("occurred_at", memory.occurred_at),
+        actor=actor,
+        conversation_id=validation.optional_identifier("conversation_id", memory.conversation_id),
+        source=source,
+        idempotency_key=memory.idempotency_key,
+    )
+
+
+async def _memories(
+    conversations: Conversations, messages: Iterable[object] | AsyncIterable[object]
+) -> AsyncGenerator[ImportedMemory, None]:
+    """What the messages are put together to, in the order in which it is complete."""
+    number = 0
+    async with aclosing(_each(messages)) as each:
+        async for message in each:
+            number += 1
+            for memory in conversations.take(message, number):
+                yield memory
+    for memory in conversations.finish():
+        yield memory
+
+
+async def _each(messages: Iterable[object] | AsyncIterable[object]) -> AsyncGenerator[object, None]:
+    """The messages, one by one, however they come."""
+    if isinstance(messages, AsyncIterable):
+        async for message in messages:
+            yield message
+        return
+    for number, message in enumerate(messages, start=1):
+        yield message
+        if number % _MESSAGES_PER_TURN == 0:
+            await asyncio.sleep(0)

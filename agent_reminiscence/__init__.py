@@ -13,11 +13,20 @@ from agent_reminiscence.domain.erasure import (
     ErasurePreview,
     ErasureReceipt,
 )
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event import Event, ModelUsage
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
+from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
 from agent_reminiscence.domain.retrieval import Citation, Omission, RetrievalResult, SearchHit, Usage
-from agent_reminiscence.domain.transfer import ExportReport, ImportReport
+from agent_reminiscence.domain.transfer import (
+    AddedMemory,
+    ExportReport,
+    ImportedMemory,
+    ImportReport,
+    MessageImportReport,
+)
+from agent_reminiscence.domain.usage import MemoryUsage, TierUsage
+from agent_reminiscence.domain.work import Job, WorkReport
 from agent_reminiscence.exceptions import (
     AgentError,
     CommitUnknownError,
@@ -27,17 +36,20 @@ from agent_reminiscence.exceptions import (
     InvalidInputError,
     MemoryNotFoundError,
     NotInitializedError,
+    QuotaExceededError,
     ReminiscenceError,
     StoreError,
     StoreTimeoutError,
     StoreUnavailableError,
     UsageError,
     VersionConflictError,
+    WorkTimeoutError,
 )
 from agent_reminiscence.services.embedders import Embedder
 
 __all__ = [
     "ActiveMemory",
+    "AddedMemory",
     "AgentError",
     "AgentMem",
     "AuditReport",
@@ -60,14 +72,21 @@ __all__ = [
     "ExportReport",
     "IdempotencyConflictError",
     "ImportReport",
+    "ImportedMemory",
     "InvalidInputError",
+    "Job",
     "LedgerFault",
+    "LifecycleReport",
     "MemoryHistory",
     "MemoryNotFoundError",
+    "MemoryUsage",
     "MemoryVersion",
+    "MessageImportReport",
+    "ModelUsage",
     "NotInitializedError",
     "Omission",
     "Progress",
+    "QuotaExceededError",
     "ReminiscenceError",
     "RetrievalResult",
     "SearchHit",
@@ -75,9 +94,12 @@ __all__ = [
     "StoreTimeoutError",
     "StoreUnavailableError",
     "StreamReport",
+    "TierUsage",
     "Usage",
     "UsageError",
     "VersionConflictError",
+    "WorkReport",
+    "WorkTimeoutError",
     "WriteOutcome",
 ]
 

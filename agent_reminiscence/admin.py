@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, Literal, overload
 from uuid import UUID
 
+from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.domain.audit import AuditReport, Progress
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
 from agent_reminiscence.domain.history import MemoryHistory
+from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport
-from agent_reminiscence.domain.transfer import ExportReport, ImportReport
+from agent_reminiscence.domain.transfer import (
+    AddedMemory,
+    ExportReport,
+    ImportedMemory,
+    ImportReport,
+    MessageImportReport,
+)
+from agent_reminiscence.domain.usage import MemoryUsage
+from agent_reminiscence.domain.work import Job, WorkReport
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.bulk import BulkService, ImportMessagesRequest
 from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.erasure import EraseRequest, ErasureService
 from agent_reminiscence.services.history import HistoryService
+from agent_reminiscence.services.lifecycle import LifecycleService
 from agent_reminiscence.services.memory_manager import MemoryManager
 from agent_reminiscence.services.requests import UNSET, ArchiveRequest, Unset
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.transfer import TransferService
+from agent_reminiscence.services.usage import UsageService
 from agent_reminiscence.services.verification import VerificationService
+from agent_reminiscence.services.work import WorkService
+from agent_reminiscence.services.worker import Worker
 
 
 class MemoryAdmin:
@@ -42,6 +57,11 @@ class MemoryAdmin:
         verification: VerificationService,
         erasure: ErasureService,
         transfer: TransferService,
+        bulk: BulkService,
+        work: WorkService,
+        worker: Worker,
+        lifecycle: LifecycleService,
+        usage: UsageService,
     ) -> None:
         self._store = store
         self._tables = tables
@@ -51,6 +71,11 @@ class MemoryAdmin:
         self._verification = verification
         self._erasure = erasure
         self._transfer = transfer
+        self._bulk = bulk
+        self._work = work
+        self._worker = worker
+        self._lifecycle = lifecycle
+        self._usage = usage
 
     async def consolidate(
         self, external_id: str | int | UUID, memory_id: UUID | str | None = None
@@ -87,6 +112,108 @@ class MemoryAdmin:
             operation="consolidate",
             external_id=external_id,
             repeatable=True,
+        )
+
+    async def review(self, external_id: str | int | UUID) -> LifecycleReport:
+        """Do now what a worker does by itself: promote what was recalled often, end what is too old or too much.
+
+        What ends leaves the searches of now, by an event of its own; nothing is deleted, no text is changed, and a
+        search `as_of` an earlier time finds it. Without `max_chunks` and times to live, nothing ends.
+
+        Raises:
+            InvalidInputError: The id is refused.
+            StoreError: The store is away; what was done until then stays done, and a second call does the rest.
+        """
+        return await self._lifecycle.review(validation.external_id(external_id))
+
+    async def usage(self, external_id: str | int | UUID) -> MemoryUsage:
+        """What `external_id` holds, what waits to be done for it, and what models were asked for.
+
+        It reads every chunk, and counts tokens in a thread: some 75 ms for 1,000 chunks of 50 tokens.
+
+        Raises:
+            InvalidInputError: The id is refused.
+            StoreError: The store is away.
+        """
+        return await self._usage.usage(validation.external_id(external_id))
+
+    async def run_due(self, external_id: str | int | UUID) -> WorkReport:
+        """Do now, in this call, what a worker would do for `external_id`: consolidate, promote, fill in vectors.
+
+        For programs without a worker, and for tests. What is not due is left alone.
+
+        Returns:
+            What was done. What failed is in `error`; it is queued again, as if a worker had done it.
+
+        Raises:
+            InvalidInputError: The id is refused.
+            StoreError: The store is away; the work stays due.
+        """
+        return await self._work.run(validation.external_id(external_id))
+
+    async def run_worker(self, *, until_idle: bool = False) -> None:
+        """Do the work of all tenants in this call, beside any number of other workers.
+
+        Args:
+            until_idle: Whether to return once nothing is waiting, instead of working until the task is cancelled. What
+                waits for another attempt is left waiting.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is away; only with `until_idle`, for otherwise it waits for its return.
+        """
+        if validation.flag("until_idle", until_idle):
+            await self._worker.run_until_idle()
+        else:
+            await self._worker.run()
+
+    async def jobs(self, external_id: str | int | UUID | None = None) -> list[Job]:
+        """Work that waits, runs, or was given up after too many failures, with its error.
+
+        Args:
+            external_id: Whose; None is everybody's.
+
+        Raises:
+            InvalidInputError: The id is refused.
+            StoreError: The store is away.
+        """
+        return await self._work.jobs(None if external_id is None else validation.external_id(external_id))
+
+    async def retry_jobs(self, external_id: str | int | UUID | None = None) -> int:
+        """Queue work that was given up.
+
+        Args:
+            external_id: Whose; None is everybody's.
+
+        Returns:
+            Of how many streams there was any.
+
+        Raises:
+            InvalidInputError: The id is refused.
+            StoreError: The store is away.
+        """
+        return await self._work.retry(None if external_id is None else validation.external_id(external_id))
+
+    async def wait_until_idle(
+        self, external_id: str | int | UUID | None = None, timeout_seconds: float = 30.0
+    ) -> list[Job]:
+        """Wait until the work that follows writes is done; a worker must be running, here or elsewhere.
+
+        Args:
+            external_id: Whose; None is everybody's.
+            timeout_seconds: How long to wait at most.
+
+        Returns:
+            Work that was given up, with its error; an empty list is well.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            WorkTimeoutError: Something still waits or runs, which goes on.
+            StoreError: The store is away.
+        """
+        return await self._work.wait_until_idle(
+            None if external_id is None else validation.external_id(external_id),
+            timeout_seconds=validation.seconds("timeout_seconds", timeout_seconds),
         )
 
     async def archive(
@@ -353,6 +480,89 @@ class MemoryAdmin:
             note=progress or _no_note,
         )
 
+    async def import_messages(
+        self,
+        external_id: str | int | UUID,
+        messages: Iterable[Mapping[str, Any]] | AsyncIterable[Mapping[str, Any]],
+        *,
+        conversation_id: str | None = None,
+        title: str | None = None,
+        source: Source = "import",
+        actor: str | None = None,
+        progress: Callable[[MessageImportReport], None] | None = None,
+    ) -> MessageImportReport:
+        """Remember messages of chats: one memory per conversation, as the command `ingest` makes them of a file.
+
+        Messages are taken one by one and written in batches, so any number of them goes into little memory. Repeated
+        after an interruption, an error or at any other time, an import writes what is not there yet.
+
+        Args:
+            messages: Each is a mapping with a speaker (`speaker`, `name`, `role` or `author`) and a text (`content` or
+                `text`), and if you like a time (`timestamp`), a `conversation_id` and an `id`. Or it is a whole
+                conversation: a mapping with `messages`.
+            conversation_id: Of messages that name none; None is a conversation without an id.
+            title: Of that conversation; the others have their id behind it. None is "Conversation".
+            source: How far they are trusted.
+            actor: Who imports them.
+            progress: Called after each batch with what has become of the messages so far.
+
+        Returns:
+            What became of them. A memory that was there already stays as it is, also where title, source or actor were
+            others: its words, speakers, times and conversation decide.
+
+        Raises:
+            InvalidInputError: An argument is refused; or a message, whose number from 1 is named: memories that were
+                complete before it stay written. Repeat the import with the message mended.
+            QuotaExceededError: A batch would exceed a limit of `external_id`; those before it stay written.
+            StoreError: The store is away; what was written before stays.
+        """
+        if not isinstance(messages, Iterable | AsyncIterable) or isinstance(messages, str | bytes | Mapping):
+            raise InvalidInputError(
+                f"messages must be an iterable of mappings, one for each message, not {type(messages).__name__}"
+            )
+        request = ImportMessagesRequest(
+            external_id=validation.external_id(external_id),
+            conversation_id=validation.optional_identifier("conversation_id", conversation_id),
+            title="Conversation" if title is None else validation.title(title),
+            source=validation.source(source),
+            actor=validation.optional_identifier("actor", actor),
+        )
+        return await self._bulk.import_messages(request, messages, note=progress or _no_report)
+
+    async def import_memories(
+        self,
+        external_id: str | int | UUID,
+        memories: Sequence[ImportedMemory],
+        *,
+        source: Source = "import",
+        actor: str | None = None,
+    ) -> list[AddedMemory]:
+        """Remember many texts that are whole already, such as documents, in batches.
+
+        Args:
+            memories: Any number; with many, call this for some thousand at a time.
+            source: How far they are trusted.
+            actor: Who imports them.
+
+        Returns:
+            What became of each, in order. One whose words were there already stays as it is, as in `import_messages`.
+
+        Raises:
+            InvalidInputError: An argument or a memory is refused; nothing is written.
+            QuotaExceededError: A batch would exceed a limit of `external_id`; those before it stay written.
+            StoreError: The store is away; what was written before stays, and repeating writes the rest.
+        """
+        return await self._bulk.import_memories(
+            validation.external_id(external_id),
+            memories,
+            source=validation.source(source),
+            actor=validation.optional_identifier("actor", actor),
+        )
+
 
 def _no_note(done: int, total: int) -> None:
+    """Nobody wants to know."""
+
+
+def _no_report(report: MessageImportReport) -> None:
     """Nobody wants to know."""

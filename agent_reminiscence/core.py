@@ -12,33 +12,42 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import TracerProvider
+
 from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.config.constants import MAX_RESULTS, Source, Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.history import HistoryRepository
+from agent_reminiscence.database.repositories.lifecycle import LifecycleRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.scratch import ScratchRepository
 from agent_reminiscence.database.repositories.search import SearchRepository, Weights
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.database.repositories.usage import UsageRepository
+from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.database.schema import SchemaParameters, check_login, check_version, prepare_embedded
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.bulk import BulkService
 from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.embedders import Embedder, create_embedder
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.erasure import ErasureService
 from agent_reminiscence.services.history import HistoryService
 from agent_reminiscence.services.ledger import MemoryLedger
+from agent_reminiscence.services.lifecycle import LifecycleService
 from agent_reminiscence.services.memory_manager import MemoryManager
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.promotion import PromotionService
@@ -46,7 +55,12 @@ from agent_reminiscence.services.replay import Replayer
 from agent_reminiscence.services.requests import UNSET, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.retrieval import RetrievalService, RetrieveRequest
 from agent_reminiscence.services.transfer import TransferService
+from agent_reminiscence.services.usage import UsageService
+from agent_reminiscence.services.use import UseRecorder
 from agent_reminiscence.services.verification import VerificationService
+from agent_reminiscence.services.work import WorkService
+from agent_reminiscence.services.worker import Worker
+from agent_reminiscence.telemetry import Attribute, Telemetry
 
 
 def _utc_now() -> datetime:
@@ -62,8 +76,11 @@ class AgentMem:
     Args:
         config: Settings; None reads them from the environment and `.env`.
         embedder: Makes the vectors instead of the configured provider.
-        clock: Says what time it is, for `occurred_at` and for recency; the ledger's recording time is the server's.
+        clock: Says what time it is, for `occurred_at`, for recency and for how old a chunk is; the ledger's recording
+            time is the server's.
         weights: How retrieval weighs its lists; None is the measured default.
+        tracer_provider: Where OpenTelemetry spans go; None is the provider that the application sets for the process.
+        meter_provider: Where OpenTelemetry metrics go; None is as above.
 
     Raises:
         ConfigurationError: A setting is unknown or contradicts another.
@@ -76,17 +93,20 @@ class AgentMem:
         embedder: Embedder | None = None,
         clock: Callable[[], datetime] = _utc_now,
         weights: Weights | None = None,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
     ) -> None:
         self._config = config if config is not None else Config()
         self._embedder = embedder
         self._clock = lambda: validation.moment("clock", clock())
         self._weights = weights
+        self._telemetry = Telemetry(tracer_provider, meter_provider, with_content=self._config.telemetry_content)
         self._lifecycle = asyncio.Lock()
         self._parts: _Parts | None = None
         self._was_closed = False
 
     async def initialize(self) -> None:
-        """Start or reach the store and check that it fits; a second call does nothing.
+        """Start or reach the store, check that it fits, and start the worker; a second call does nothing.
 
         Raises:
             ConfigurationError: The schema, the login or the embedder does not fit; the message says what to do.
@@ -94,11 +114,17 @@ class AgentMem:
         """
         async with self._lifecycle:
             if self._parts is None:
-                self._parts = await _build(self._config, self._embedder, self._clock, self._weights)
+                self._parts = await _build(self._config, self._embedder, self._clock, self._weights, self._telemetry)
+                if self._config.worker:
+                    self._parts.worker.start()
                 self._was_closed = False
 
     async def close(self) -> None:
-        """Close the connections and leave the embedded server, which its last user stops; again does nothing."""
+        """End the worker, close the connections and leave the embedded server; again does nothing.
+
+        Work under way has ten seconds to finish; what has not stays due, and the next worker does it. The embedded
+        server is stopped by its last user.
+        """
         async with self._lifecycle:
             parts, self._parts = self._parts, None
             if parts is not None:
@@ -163,19 +189,21 @@ class AgentMem:
             idempotency_key: A second call with the same key and request returns the first one's result.
 
         Returns:
-            The memory at version 1, as this write left it, and in `write` what became of it. A text of more than 2,000
-            characters is consolidated at once, which a later read shows.
+            The memory at version 1, as this write left it, and in `write` what became of it. The consolidation of a
+            text of more than 2,000 characters is queued with it; a worker does it soon after.
 
         Raises:
             InvalidInputError: An argument is refused; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
             StoreError: The store is away or refused the write.
         """
-        parts = self._ready()
-        text = validation.content(content)
-        return await parts.manager.create(
-            CreateRequest(
-                external_id=validation.external_id(external_id),
+        with self._telemetry.operation("create_active_memory") as operation:
+            parts = self._ready()
+            tenant = validation.external_id(external_id)
+            operation.note(external_id=tenant)
+            text = validation.content(content)
+            request = CreateRequest(
+                external_id=tenant,
                 title=validation.title(title),
                 content=text,
                 description=validation.description(description),
@@ -186,7 +214,10 @@ class AgentMem:
                 source=validation.source(source),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
-        )
+            operation.quote(title=request.title, content=request.content, description=request.description)
+            memory = await parts.manager.create(request)
+            operation.note(**_written(memory))
+            return memory
 
     async def get_active_memories(self, external_id: str | int | UUID) -> list[ActiveMemory]:
         """All memories being worked on, oldest first; archived ones are left out, and an unknown id has none.
@@ -195,7 +226,13 @@ class AgentMem:
             InvalidInputError: The id is refused.
             StoreError: The store is away.
         """
-        return await self._ready().manager.get_all(validation.external_id(external_id))
+        with self._telemetry.operation("get_active_memories") as operation:
+            parts = self._ready()
+            tenant = validation.external_id(external_id)
+            operation.note(external_id=tenant)
+            memories = await parts.manager.get_all(tenant)
+            operation.note(memories=len(memories))
+            return memories
 
     async def update_active_memory(
         self,
@@ -225,8 +262,8 @@ class AgentMem:
             occurred_at: As in `create_active_memory`, and so the arguments not described here.
 
         Returns:
-            The memory at its new version, as this write left it; an update with the same values is one too. Every fifth
-            update (`active_memory_update_threshold`) consolidates it, which a later read shows.
+            The memory at its new version, as this write left it; an update with the same values is one too. With every
+            fifth update (`active_memory_update_threshold`) its consolidation is queued; a worker does it soon after.
 
         Raises:
             InvalidInputError: An argument is refused, nothing is to be changed, or the memory is archived.
@@ -235,21 +272,23 @@ class AgentMem:
             IdempotencyConflictError: The key was used for a different request.
             StoreError: The store is away or refused the write.
         """
-        parts = self._ready()
-        changes: dict[str, Any] = {}
-        if not isinstance(title, Unset):
-            changes["title"] = validation.title(title)
-        if not isinstance(content, Unset):
-            changes["content"] = validation.content(content)
-        if not isinstance(description, Unset):
-            changes["description"] = validation.description(description)
-        if not isinstance(metadata, Unset):
-            changes["metadata"] = validation.memory_metadata(metadata, changes.get("content"))
-        if not changes:
-            raise InvalidInputError("nothing to change; pass title, content, description or metadata")
-        return await parts.manager.update(
-            UpdateRequest(
-                external_id=validation.external_id(external_id),
+        with self._telemetry.operation("update_active_memory") as operation:
+            parts = self._ready()
+            tenant = validation.external_id(external_id)
+            operation.note(external_id=tenant)
+            changes: dict[str, Any] = {}
+            if not isinstance(title, Unset):
+                changes["title"] = validation.title(title)
+            if not isinstance(content, Unset):
+                changes["content"] = validation.content(content)
+            if not isinstance(description, Unset):
+                changes["description"] = validation.description(description)
+            if not isinstance(metadata, Unset):
+                changes["metadata"] = validation.memory_metadata(metadata, changes.get("content"))
+            if not changes:
+                raise InvalidInputError("nothing to change; pass title, content, description or metadata")
+            request = UpdateRequest(
+                external_id=tenant,
                 memory_id=validation.memory_id(memory_id),
                 changes=changes,
                 occurred_at=validation.optional_moment("occurred_at", occurred_at),
@@ -259,7 +298,11 @@ class AgentMem:
                 expected_version=_optional_number("expected_version", expected_version, maximum=2**31 - 1),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
-        )
+            operation.note(memory_id=str(request.memory_id))
+            operation.quote(**{name: changes.get(name) for name in ("title", "content", "description")})
+            memory = await parts.manager.update(request)
+            operation.note(**_written(memory))
+            return memory
 
     async def retrieve_memories(
         self,
@@ -293,12 +336,14 @@ class AgentMem:
             InvalidInputError: An argument is refused.
             StoreError: The store is away.
         """
-        parts = self._ready()
-        hits = _optional_number("limit", limit, maximum=MAX_RESULTS)
-        budget = _optional_number("token_budget", token_budget)
-        return await parts.retrieval.retrieve(
-            RetrieveRequest(
-                external_id=validation.external_id(external_id),
+        with self._telemetry.operation("retrieve_memories") as operation:
+            parts = self._ready()
+            tenant = validation.external_id(external_id)
+            operation.note(external_id=tenant)
+            hits = _optional_number("limit", limit, maximum=MAX_RESULTS)
+            budget = _optional_number("token_budget", token_budget)
+            request = RetrieveRequest(
+                external_id=tenant,
                 query=validation.query(query),
                 limit=hits if hits is not None else self._config.retrieval_limit,
                 tiers=validation.tiers(tiers),
@@ -307,7 +352,14 @@ class AgentMem:
                 as_of=validation.optional_moment("as_of", as_of),
                 known_at=validation.optional_moment("known_at", known_at),
             )
-        )
+            operation.note(limit=request.limit, tiers=tuple(request.tiers))
+            operation.quote(query=request.query)
+            result = await parts.retrieval.retrieve(request)
+            operation.note(hits=len(result.hits))
+            operation.quote(
+                hit_titles=[hit.title for hit in result.hits], hit_contents=[hit.content for hit in result.hits]
+            )
+            return result
 
     def _ready(self) -> _Parts:
         if self._parts is None:
@@ -322,6 +374,19 @@ def _optional_number(name: str, value: object, *, maximum: int | None = None) ->
     return None if value is None else validation.whole_number(name, value, minimum=1, maximum=maximum)
 
 
+def _written(memory: ActiveMemory) -> dict[str, Attribute]:
+    """What a write's span says of its result."""
+    assert memory.write is not None
+    return {
+        "memory_id": str(memory.id),
+        "version": memory.version,
+        "chunks_added": memory.write.chunks_added,
+        "chunks_kept": memory.write.chunks_kept,
+        "chunks_ended": memory.write.chunks_ended,
+        "consolidation_queued": memory.write.consolidation_queued,
+    }
+
+
 class _Parts:
     """Everything below the facade, once it is built."""
 
@@ -333,22 +398,34 @@ class _Parts:
         retrieval: RetrievalService,
         ledger: MemoryLedger,
         admin: MemoryAdmin,
+        worker: Worker,
+        uses: UseRecorder,
     ) -> None:
         self.server = server
         self.store = store
+        self.worker = worker
+        self.uses = uses
         self.manager = manager
         self.retrieval = retrieval
         self.ledger = ledger
         self.admin = admin
 
     async def close(self) -> None:
-        await self.store.close()
-        if self.server is not None:
-            await self.server.stop()
+        try:
+            await self.worker.stop()
+            await self.uses.close()
+        finally:
+            await self.store.close()
+            if self.server is not None:
+                await self.server.stop()
 
 
 async def _build(
-    config: Config, embedder: Embedder | None, clock: Callable[[], datetime], weights: Weights | None
+    config: Config,
+    embedder: Embedder | None,
+    clock: Callable[[], datetime],
+    weights: Weights | None,
+    telemetry: Telemetry,
 ) -> _Parts:
     """The one place that constructs managers, repositories and services."""
     if embedder is None:
@@ -359,6 +436,7 @@ async def _build(
         pool_size=config.postgres_pool_size,
         pool_timeout_seconds=config.pool_timeout_seconds,
         statement_timeout_seconds=config.statement_timeout_seconds,
+        telemetry=telemetry,
         revive=None if server is None else partial(_restart, server, settings),
     )
     try:
@@ -379,8 +457,18 @@ async def _build(
     )
     projector = Projector(event_ledger, tables)
     vectors = ChunkVectorRepository(generation, embedder.model_name)
-    embedding = EmbeddingService(store, event_ledger, vectors, embedder)
-    promotion = PromotionService(projector, tables, clock=clock, threshold=config.shortterm_promotion_threshold)
+    queue = WorkQueue()
+    embedding = EmbeddingService(
+        store,
+        event_ledger,
+        queue,
+        vectors,
+        embedder,
+        review_within_seconds=min((days * 86_400 for days in config.ttl_days.values()), default=None),
+    )
+    uses = ChunkUseRepository()
+    recorder = UseRecorder(store, uses, clock=clock)
+    promotion = PromotionService(projector, tables, uses, clock=clock, threshold=config.shortterm_promotion_threshold)
     consolidation = ConsolidationService(
         store, event_ledger, projector, tables, embedding, promotion, clock=clock, generation=generation
     )
@@ -390,19 +478,47 @@ async def _build(
         projector,
         tables,
         embedding,
-        consolidation,
+        queue,
+        uses,
         clock=clock,
         update_threshold=config.active_memory_update_threshold,
+        chunks_expire=bool(config.ttl_days),
+        max_chunks=config.max_chunks,
+        max_active_memories=config.max_active_memories,
+    )
+    lifecycle = LifecycleService(
+        store,
+        event_ledger,
+        projector,
+        promotion,
+        uses,
+        LifecycleRepository(),
+        clock=clock,
+        max_chunks=config.max_chunks,
+        ttl_days=config.ttl_days,
     )
     history = HistoryRepository()
     scratch = ScratchRepository(generation, embedder.model_name)
     replayer = Replayer(event_ledger, tables)
+    work = WorkService(
+        store,
+        event_ledger,
+        queue,
+        embedding,
+        consolidation,
+        lifecycle,
+        max_attempts=config.job_max_attempts,
+        retry_seconds=config.job_retry_seconds,
+    )
+    worker = Worker(
+        store, work, telemetry, concurrency=config.worker_concurrency, heartbeat_seconds=config.job_heartbeat_seconds
+    )
     return _Parts(
         server=server,
         store=store,
         manager=manager,
         retrieval=RetrievalService(
-            store, event_ledger, SearchRepository(generation, weights), embedding, history, clock=clock
+            store, event_ledger, SearchRepository(generation, weights), embedding, history, recorder, clock=clock
         ),
         ledger=MemoryLedger(store, event_ledger, projector, clock=clock),
         admin=MemoryAdmin(
@@ -412,9 +528,16 @@ async def _build(
             consolidation,
             HistoryService(store, event_ledger, history, updates_left=manager.updates_left),
             VerificationService(store, event_ledger, scratch, replayer, embedding, clock=clock),
-            ErasureService(store, event_ledger, scratch, ErasureRepository(generation), replayer, clock=clock),
+            ErasureService(store, event_ledger, scratch, ErasureRepository(generation), replayer, uses, clock=clock),
             TransferService(store, event_ledger, replayer, embedding, clock=clock),
+            BulkService(manager),
+            work,
+            worker,
+            lifecycle,
+            UsageService(store, event_ledger, embedding, queue, UsageRepository()),
         ),
+        worker=worker,
+        uses=recorder,
     )
 
 

@@ -16,7 +16,7 @@ from typing import IO
 
 from cyclopts import App, CycloptsError
 
-from agent_reminiscence.cli import demo, erasure, ingest, recall, servers, transfer, upkeep
+from agent_reminiscence.cli import demo, erasure, ingest, recall, servers, transfer, upkeep, work
 from agent_reminiscence.cli.parameters import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, EXIT_WRONG
 from agent_reminiscence.cli.servers import ADMIN_DSN_VARIABLE
 from agent_reminiscence.cli.terminal import complain
@@ -49,8 +49,10 @@ for _command in (
     recall.memories,
     recall.history,
     recall.archive,
+    recall.usage,
     upkeep.verify,
     upkeep.rebuild,
+    work.worker,
     erasure.erase,
     erasure.verify_erased,
     transfer.export,
@@ -59,6 +61,7 @@ for _command in (
 ):
     _app.command(_command)
 _app.command(transfer.import_, name="import")
+_app.command(work.jobs_app)
 
 
 def run(tokens: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""`search`, `memories`, `history` and `archive`."""
+"""`search`, `memories`, `history`, `archive` and `usage`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from rich.console import Console
 
-from agent_reminiscence import ActiveMemory, RetrievalResult, SearchHit
+from agent_reminiscence import ActiveMemory, MemoryUsage, RetrievalResult, SearchHit, TierUsage
 from agent_reminiscence.cli.parameters import (
     EXIT_OK,
     HERE,
@@ -23,6 +23,7 @@ from agent_reminiscence.cli.parameters import (
     opened,
 )
 from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
+from agent_reminiscence.config.constants import TIERS
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 
 
@@ -163,8 +164,14 @@ def _show_version(out: Console, version: MemoryVersion) -> None:
 
 def _derivation_line(derivation: Derivation) -> str:
     chunks = count(len(derivation.chunk_ids), "chunk", "chunks")
-    repeated = f", {len(derivation.duplicates)} of them ended as duplicates" if derivation.duplicates else ""
-    deed = derivation.kind.removeprefix("memory.")
+    repetitions = len(derivation.duplicates)
+    repeated = ""
+    if repetitions and derivation.reason:
+        repeated = f", and {count(repetitions, 'repetition', 'repetitions')} elsewhere"
+    elif repetitions:
+        repeated = f", {repetitions} of them ended as duplicates"
+    why = f" ({derivation.reason})" if derivation.reason else ""
+    deed = derivation.kind.removeprefix("memory.") + why
     return f"{deed} {_time(derivation.recorded_at)} at position {derivation.position}: {chunks}{repeated}"
 
 
@@ -199,4 +206,46 @@ def archive(
         return EXIT_OK
     fate = "ended" if end_chunks else "stay searchable"
     say(console(), f"{one_line(archived.title)!r} is archived at version {archived.version}; its chunks {fate}.")
+    return EXIT_OK
+
+
+def usage(external_id: Tenant, *, as_json: AsJson = False, place: Place = HERE) -> int:
+    """Show what somebody's memory holds, what waits to be done for it, and what models were asked for."""
+
+    async def read() -> MemoryUsage:
+        async with opened(place) as memory:
+            return await memory.admin.usage(external_id)
+
+    found = asyncio.run(read())
+    if as_json:
+        write_json(found.model_dump(mode="json"))
+        return EXIT_OK
+    out = console()
+    for tier in TIERS:
+        held: TierUsage = getattr(found, tier)
+        chunks = count(held.live_chunks, "chunk", "chunks")
+        say(out, tier, style="bold")
+        say(out, f"{chunks}, {held.text_bytes:,} bytes, {held.tokens:,} tokens; {held.ended_chunks:,} ended", indent=4)
+    say(out, "memories", style="bold")
+    say(
+        out,
+        f"{found.active_memories:,} active, {found.archived_memories:,} archived, {found.shortterm_memories:,}"
+        f" consolidated; {count(found.events, 'event', 'events')}",
+        indent=4,
+    )
+    say(out, "work", style="bold")
+    say(
+        out,
+        f"{found.work_waiting:,} waiting, {found.work_running:,} running, {found.work_failed:,} failed;"
+        f" {count(found.vectors_missing, 'chunk lacks vectors', 'chunks lack vectors')}",
+        indent=4,
+    )
+    for model in found.models:
+        say(out, one_line(model.model), style="bold")
+        say(
+            out,
+            f"{count(model.requests, 'request', 'requests')}, {model.input_tokens:,} tokens in,"
+            f" {model.output_tokens:,} tokens out",
+            indent=4,
+        )
     return EXIT_OK

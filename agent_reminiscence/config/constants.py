@@ -53,6 +53,11 @@ MAX_RESULTS: Final = 200
 MIN_ERASED_TEXT_CHARACTERS: Final = 3
 MAX_LEDGER_PAGE: Final = 1_000
 
+# What one transaction writes at most, for other writers of the same tenant wait for it: so many memories, and so many
+# characters of text together. A longer text is written by itself.
+MAX_BATCH_MEMORIES: Final = 100
+MAX_BATCH_CHARACTERS: Final = 50_000
+
 # Chunks and their indexed forms -------------------------------------------------------------------
 
 MAX_CHUNK_TOKENS: Final = 120
@@ -83,10 +88,12 @@ IMPORTANCE_WEIGHT: Final = 0.02
 CONFIDENCE_WEIGHT: Final = 0.02
 # Above this many live chunks of one stream the vector lists come from HNSW instead of an exact scan.
 EXACT_SEARCH_MAX_CHUNKS: Final = 10_000
-HNSW_EF_SEARCH: Final = 100
+# With a million chunks in the database and 20,000 or 70,000 in a tenant, the lists have 96 and 89 % of what an exact
+# scan finds; with the usual 100, 78 and 73 % (`make bench-scale`).
+HNSW_EF_SEARCH: Final = 400
 # How many rows an iterative scan looks at before it gives up finding enough that pass the filters.
 HNSW_MAX_SCAN_TUPLES: Final = 200_000
-# Hits that the extractive summary takes a sentence from.
+# Hits that the extractive summary takes a sentence from, and that count as used.
 SUMMARY_HITS: Final = 3
 
 # Consolidation and promotion ----------------------------------------------------------------------
@@ -113,11 +120,34 @@ STABLE_AFTER_UPDATES: Final = 5
 SPECIFIC_AFTER_DETAILS: Final = 3
 SUMMARY_SENTENCES: Final = 3
 
+# Use and the end of chunks ------------------------------------------------------------------------
+
+# What being recalled adds, as a share of what an importance lacks, and after how many uses half of that is there.
+# A user's own specific sentence (0.55) reaches 0.7 at its third recall, a vague one (0.30) at its ninth, and a model's
+# vague guess (0.15) never; docs/guide/tiers.md
+IMPORTANCE_USE: Final = 0.6
+USE_HALF: Final = 2.0
+# What a chunk that nobody touches loses at most, as a share, and in how many days half of that.
+IMPORTANCE_FADE: Final = 0.2
+IMPORTANCE_FADE_HALF_LIFE_DAYS: Final = 90.0
+# How long counted uses wait until they are written, together; and how many chunks are counted meanwhile at most.
+USE_WRITE_SECONDS: Final = 5.0
+USE_MAX_PENDING_CHUNKS: Final = 50_000
+# Closing waits so long for the last of them.
+USE_CLOSE_SECONDS: Final = 2.0
+# How long after a use its stream is looked at again: uses of an hour are judged together.
+USE_REVIEW_SECONDS: Final = 3_600.0
+# How many chunks one transaction of a review ends at most, for writers of the same tenant wait for it, and how many are
+# chosen by one reading of all.
+REVIEW_BATCH_CHUNKS: Final = 50
+REVIEW_PASS_CHUNKS: Final = 10_000
+
 # Embedding ----------------------------------------------------------------------------------------
 
 EMBEDDING_BATCH_TEXTS: Final = 256
-# How many chunks without vectors one round of the backfill takes on.
-BACKFILL_CHUNKS: Final = 500
+# How many chunks without vectors one round of the backfill takes on: their texts, three each, are one call of the
+# embedder. The write at its end holds the stream's lock, and nearly all of its time goes into the HNSW indexes.
+BACKFILL_CHUNKS: Final = EMBEDDING_BATCH_TEXTS // 3
 # pgvector indexes at most 4,000 halfvec dimensions.
 MAX_EMBEDDING_DIMENSION: Final = 4_000
 
@@ -138,7 +168,30 @@ RETRY_ATTEMPTS: Final = 5
 RETRY_FIRST_WAIT_SECONDS: Final = 0.2
 # No attempt begins later than this after the first.
 RETRY_TOTAL_SECONDS: Final = 4.0
+# Work that follows writes: how often a run looks again for what was written meanwhile, before others have their turn.
+WORK_ROUNDS: Final = 5
+# Each pause before another attempt is so many times as long as the one before it, up to an hour.
+RETRY_PAUSE_FACTOR: Final = 4.0
+MAX_RETRY_PAUSE_SECONDS: Final = 3_600.0
+JOB_QUEUE: Final = "reminiscence"
+# How often workers look for work that has no job, which only a crash leaves behind, and how old it is by then at least:
+# what is younger is most likely still being done by the call that made it.
+SWEEP_SECONDS: Final = 30
+SWEEP_GRACE_SECONDS: Final = 60.0
+SWEEP_STREAMS: Final = 1_000
+# A worker that has missed so many heartbeats counts as dead, and others do its work.
+MISSED_HEARTBEATS: Final = 3
+# What is under way when a worker ends has so long to finish.
+WORKER_GRACE_SECONDS: Final = 10.0
+# And its own farewell to the server so long.
+WORKER_FAREWELL_SECONDS: Final = 5.0
+# How often it looks for work itself: news of it is lost while it is not yet listening.
+WORKER_POLL_SECONDS: Final = 1.0
+WORKER_RESTART_SECONDS: Final = 1.0
+WORKER_MAX_RESTART_SECONDS: Final = 30.0
 SCHEMA_NAME: Final = "reminiscence"
+# Procrastinate's tables, beside ours.
+JOBS_SCHEMA_NAME: Final = "reminiscence_jobs"
 OWNER_ROLE: Final = "reminiscence_owner"
 APP_ROLE: Final = "reminiscence_app"
 SCHEDULER_ROLE: Final = "reminiscence_scheduler"

@@ -10,7 +10,7 @@ from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, MAX_RESULTS
+from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, MAX_RESULTS, Tier
 from agent_reminiscence.exceptions import ConfigurationError
 
 _PREFIX = "REMINISCENCE_"
@@ -63,11 +63,50 @@ class Config(BaseSettings):
     shortterm_promotion_threshold: float = Field(
         default=0.7, ge=0.0, le=1.0, description="Importance from which a shortterm chunk becomes longterm."
     )
+    max_chunks: int | None = Field(
+        default=None, ge=1, description="Live chunks of one external_id; beyond, the least important end; unset: any."
+    )
+    max_active_memories: int | None = Field(
+        default=None, ge=1, description="Active memories of one external_id; one more is refused; unset: any."
+    )
+    active_ttl_days: float | None = Field(
+        default=None, gt=0, le=36_500, description="Days without a touch until an active chunk ends; unset: never."
+    )
+    shortterm_ttl_days: float | None = Field(
+        default=None, gt=0, le=36_500, description="Days without a touch until a shortterm chunk ends; unset: never."
+    )
+    longterm_ttl_days: float | None = Field(
+        default=None, gt=0, le=36_500, description="Days without a touch until a longterm chunk ends; unset: never."
+    )
+    worker: bool = Field(
+        default=True, description="Whether work that follows writes is done in this process, beside your own code."
+    )
+    worker_concurrency: int = Field(
+        default=2, ge=1, le=100, description="Streams whose work a worker of this process does at a time."
+    )
+    job_max_attempts: int = Field(
+        default=8, ge=1, le=100, description="Failures in a row after which work is given up until it is asked for."
+    )
+    job_retry_seconds: float = Field(
+        default=5.0,
+        gt=0,
+        le=3600,
+        description="Pause after one failure, in seconds; each further one is 4 times it.",
+    )
+    job_heartbeat_seconds: float = Field(
+        default=10.0,
+        ge=0.5,
+        le=600,
+        description="How often a worker says that it lives, in seconds; after three times as long others take over.",
+    )
     retrieval_limit: int = Field(
         default=10, ge=1, le=MAX_RESULTS, description="Hits returned when a call names no limit."
     )
     token_budget: int | None = Field(
         default=None, ge=1, description="Tokens of returned text when a call names no budget; unset is no budget."
+    )
+    telemetry_content: bool = Field(
+        default=False, description="Whether spans carry memory text: titles, contents and queries."
     )
 
     def __init__(self, **values: Any) -> None:
@@ -82,6 +121,16 @@ class Config(BaseSettings):
         except ValidationError as error:
             # From None: the validator's own message would repeat the values, and one of them may be a password.
             raise ConfigurationError("; ".join(_describe(problem) for problem in error.errors())) from None
+
+    @property
+    def ttl_days(self) -> dict[Tier, float]:
+        """How long a chunk of each tier may live untouched; tiers without a limit are left out."""
+        days: dict[Tier, float | None] = {
+            "active": self.active_ttl_days,
+            "shortterm": self.shortterm_ttl_days,
+            "longterm": self.longterm_ttl_days,
+        }
+        return {tier: ttl for tier, ttl in days.items() if ttl is not None}
 
     @classmethod
     def _init_names(cls) -> set[str]:

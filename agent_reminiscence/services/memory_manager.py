@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,9 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config.constants import LONG_TEXT_CHARACTERS, MAX_CHUNK_TOKENS
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.event import (
     ChunkEntry,
     Event,
@@ -25,10 +27,15 @@ from agent_reminiscence.domain.event import (
     MemoryUpdated,
 )
 from agent_reminiscence.domain.memory import ActiveMemory, StoredChunk, StoredMemory, WriteOutcome
-from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, StoreError, VersionConflictError
+from agent_reminiscence.domain.transfer import AddedMemory
+from agent_reminiscence.exceptions import (
+    InvalidInputError,
+    QuotaExceededError,
+    StoreError,
+    VersionConflictError,
+)
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.chunking import TextSpan, Turn, chunk_text
-from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.requests import ArchiveRequest, CreateRequest, UpdateRequest
@@ -52,19 +59,27 @@ class MemoryManager:
         projector: Projector,
         tables: Tables,
         embedding: EmbeddingService,
-        consolidation: ConsolidationService,
+        queue: WorkQueue,
+        uses: ChunkUseRepository,
         *,
         clock: Clock,
         update_threshold: int,
+        chunks_expire: bool = False,
+        max_chunks: int | None = None,
+        max_active_memories: int | None = None,
     ) -> None:
         self._store = store
         self._ledger = ledger
         self._projector = projector
         self._tables = tables
         self._embedding = embedding
-        self._consolidation = consolidation
+        self._queue = queue
+        self._uses = uses
         self._clock = clock
         self._update_threshold = update_threshold
+        self._chunks_expire = chunks_expire
+        self._max_chunks = max_chunks
+        self._max_active_memories = max_active_memories
 
     async def create(self, request: CreateRequest) -> ActiveMemory:
         """Append `memory.created` and store the memory with its chunks."""
@@ -76,27 +91,90 @@ class MemoryManager:
         )
 
     async def _create(self, request: CreateRequest) -> ActiveMemory:
-        spans = await _chunk(request.content, request.metadata)
+        (payload,) = await _plan_creations([request])
         async with self._store.transaction(request.external_id) as db:
             retried = await self._projector.begin(db, request)
             if retried is not None:
                 return await self._first_result(db, retried)
-            payload = MemoryCreated(
-                memory_id=uuid7(),
-                title=request.title,
-                content=request.content,
-                description=request.description,
-                metadata=request.metadata,
-                chunks=_new_entries(spans, request.metadata),
-                consolidation_due=len(request.content) > LONG_TEXT_CHARACTERS,
-            )
-            event = await self._projector.record(
-                db, request.event(EventKind.CREATED, payload.model_dump(mode="json"), self._clock())
-            )
-            if payload.consolidation_due:
-                await self._ledger.mark_due(db, request.external_id)
+            active = await self._count_active(db, request.external_id)
+            event = await self._record_creation(db, request, payload, active=active, makes_work=True)
+            await self._queue_work(db, request.external_id, is_due=payload.consolidation_due)
             memory = await self._tables.active.get_by_id(db, request.external_id, payload.memory_id)
-        return await self._finish(memory, _outcome(event, payload.chunks, 0, due=payload.consolidation_due))
+        return await self._finish(memory, _outcome(event, payload.chunks, 0, due=payload.consolidation_due), event)
+
+    async def add_new(self, requests: Sequence[CreateRequest]) -> tuple[list[AddedMemory], int]:
+        """Create those whose idempotency key is not known yet, in one transaction; the others stay as they are.
+
+        Args:
+            requests: Of one `external_id`, each with a key, and no more than a batch of `services.bulk`: other writers
+                of the stream wait. What a known key was used for is not looked at.
+
+        Returns:
+            What became of each, in order, and how many of all their chunks lack vectors.
+        """
+        if not requests:
+            return [], 0
+        external_id = requests[0].external_id
+        payloads = await _plan_creations(requests)
+        added, written_at = await repeated(
+            lambda: self._add_new(requests, payloads), operation="add_new", external_id=external_id, repeatable=True
+        )
+        # Also of those that were there: an import that was interrupted may have left them without.
+        memory_ids = list(dict.fromkeys(one.memory_id for one in added if one.memory_id is not None))
+        try:
+            _, missing = await repeated(
+                lambda: self._embedding.fill_missing(external_id, memory_ids, written_at=written_at),
+                operation="fill_missing",
+                external_id=external_id,
+                repeatable=True,
+            )
+        except StoreError as error:
+            # Without a traceback: the driver's error in it may quote a row.
+            _logger.warning(
+                "the writes are stored, but their vectors are not made yet and stay due: %s",
+                error,
+                extra={"external_id": external_id},
+            )
+            missing = sum(one.chunks_added for one in added)
+        return added, missing
+
+    async def _add_new(
+        self, requests: Sequence[CreateRequest], payloads: Sequence[MemoryCreated]
+    ) -> tuple[list[AddedMemory], datetime | None]:
+        """What became of each, and when the first new one was recorded; None where all were known."""
+        external_id = requests[0].external_id
+        added: list[AddedMemory] = []
+        written_at: datetime | None = None
+        is_due = False
+        async with self._store.transaction(external_id) as db:
+            known = await self._projector.begin_many(db, external_id, requests)
+            active = await self._count_active(db, external_id)
+            for request, payload in zip(requests, payloads, strict=True):
+                assert request.idempotency_key is not None, "without a key it cannot be known"
+                if request.idempotency_key in known:
+                    memory_id = known[request.idempotency_key]
+                    # The key is known and yet ours where an earlier attempt has written it.
+                    is_ours = memory_id == payload.memory_id
+                    chunks = len(payload.chunks) if is_ours else 0
+                    added.append(AddedMemory(memory_id=memory_id, added=is_ours, chunks_added=chunks))
+                    continue
+                # The first stands for all: the work of a batch is settled at once, too.
+                event = await self._record_creation(db, request, payload, active=active, makes_work=written_at is None)
+                written_at = written_at or event.recorded_at
+                active += 1
+                is_due |= payload.consolidation_due
+                known[request.idempotency_key] = payload.memory_id
+                added.append(AddedMemory(memory_id=payload.memory_id, added=True, chunks_added=len(payload.chunks)))
+            await self._queue_work(db, external_id, is_due=is_due)
+        return added, written_at
+
+    async def _record_creation(
+        self, db: SqlExecutor, request: CreateRequest, payload: MemoryCreated, *, active: int, makes_work: bool
+    ) -> Event:
+        self._check_room(request.external_id, active)
+        self._check_length(request.external_id, payload.chunks)
+        event = request.event(EventKind.CREATED, payload.model_dump(mode="json"), self._clock())
+        return await self._projector.record(db, event, makes_work=makes_work)
 
     async def update(self, request: UpdateRequest) -> ActiveMemory:
         """Append `memory.updated` and store the next version.
@@ -123,14 +201,20 @@ class MemoryManager:
             # Said without a time it holds from now on, but never from before what it replaces: clocks differ.
             occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
             payload = await self._plan_update(db, before, request.changes, occurred_at=occurred_at)
+            if "content" in payload.changes:
+                self._check_length(request.external_id, payload.chunks)
+            kept = {chunk.id for chunk in payload.chunks}
+            dropped = [chunk_id for chunk_id in before.chunk_ids if chunk_id not in kept]
+            await self._touch_repetitions(db, request.external_id, dropped)
             event = await self._projector.record(
-                db, request.event(EventKind.UPDATED, payload.model_dump(mode="json"), occurred_at)
+                db,
+                request.event(EventKind.UPDATED, payload.model_dump(mode="json"), occurred_at),
+                makes_work=_makes_work(payload),
             )
-            if payload.consolidation_due:
-                await self._ledger.mark_due(db, request.external_id)
+            await self._queue_work(db, request.external_id, is_due=payload.consolidation_due)
             memory = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
         outcome = _outcome(event, payload.chunks, len(before.chunk_ids), due=payload.consolidation_due)
-        return await self._finish(memory, outcome)
+        return await self._finish(memory, outcome, event)
 
     async def get_all(self, external_id: str) -> list[ActiveMemory]:
         """All memories that are not archived, oldest first."""
@@ -164,6 +248,8 @@ class MemoryManager:
                     memory_id=request.memory_id, version=memory.version, end_chunks=request.end_chunks
                 )
                 moment = max(self._clock(), memory.occurred_at)
+                if request.end_chunks:
+                    await self._touch_repetitions(db, request.external_id, memory.chunk_ids)
                 await self._projector.record(
                     db, request.event(EventKind.ARCHIVED, payload.model_dump(mode="json"), moment)
                 )
@@ -208,46 +294,86 @@ class MemoryManager:
             or self.updates_left(memory.version + 1, memory.consolidated_version) == 0,
         )
 
-    async def _finish(self, memory: StoredMemory, outcome: WriteOutcome) -> ActiveMemory:
-        """What follows a write once it is safe: its vectors, and the consolidation that it made due.
+    async def _touch_repetitions(self, db: SqlExecutor, external_id: str, ending: Sequence[UUID]) -> None:
+        """What repeats chunks that end lives again in their place, and its time to live begins anew.
 
-        The write stands whatever becomes of these; what fails here stays due and is done by a later call.
+        Not a handler's business: a replay leaves soft state alone.
+        """
+        if self._chunks_expire and ending:
+            await self._uses.touch_repetitions(db, external_id, ending, moment=self._clock())
+
+    async def _count_active(self, db: SqlExecutor, external_id: str) -> int:
+        """Active memories, where it matters how many. Under the stream's lock: nobody else adds one."""
+        return 0 if self._max_active_memories is None else await self._tables.active.count_active(db, external_id)
+
+    def _check_room(self, external_id: str, active: int) -> None:
+        """Refuse one active memory more than there may be."""
+        if self._max_active_memories is not None and active >= self._max_active_memories:
+            raise QuotaExceededError(
+                external_id,
+                "max_active_memories",
+                self._max_active_memories,
+                active + 1,
+                "archive what is finished (memory.admin.archive), or raise the limit",
+            )
+
+    def _check_length(self, external_id: str, chunks: Sequence[ChunkEntry]) -> None:
+        """Refuse a text that alone has more chunks than there may be: a part of it would end at once."""
+        if self._max_chunks is not None and len(chunks) > self._max_chunks:
+            raise QuotaExceededError(
+                external_id,
+                "max_chunks",
+                self._max_chunks,
+                len(chunks),
+                "divide the text, leave a part of it out, or raise the limit",
+            )
+
+    async def _queue_work(self, db: SqlExecutor, external_id: str, *, is_due: bool) -> None:
+        """Have a worker do what this transaction makes due: with its commit it is queued, with a rollback it is not.
+
+        Args:
+            is_due: Whether a consolidation is. Chunks beyond their limit are work, too.
+        """
+        if is_due:
+            await self._ledger.mark_due(db, external_id)
+        if is_due or await self._is_too_full(db, external_id):
+            await self._queue.enqueue(db)
+
+    async def _is_too_full(self, db: SqlExecutor, external_id: str) -> bool:
+        return self._max_chunks is not None and await self._ledger.live_chunks(db, external_id) > self._max_chunks
+
+    async def _finish(self, memory: StoredMemory, outcome: WriteOutcome, event: Event) -> ActiveMemory:
+        """What follows a write once it is safe: its vectors, so that the next search finds it by meaning too.
+
+        The write stands whatever becomes of them; what fails here stays due, and a worker does it.
         """
         written = self._active(memory)
         missing = outcome.chunks_added
         try:
-            # Both look first at what is still to be done, so making them again does nothing twice.
+            # It looks first at what is still to be done, so making it again does nothing twice.
             _, missing = await repeated(
-                lambda: self._embedding.fill_missing(memory.external_id, memory.memory_id),
+                lambda: self._embedding.fill_missing(
+                    memory.external_id, [memory.memory_id], written_at=event.recorded_at
+                ),
                 operation="fill_missing",
                 external_id=memory.external_id,
                 repeatable=True,
             )
-            if outcome.consolidation_due:
-                await repeated(
-                    lambda: self._consolidation.consolidate(memory.external_id, memory.memory_id),
-                    operation="consolidate",
-                    external_id=memory.external_id,
-                    repeatable=True,
-                )
-        except MemoryNotFoundError:
-            # Erased since it was written: nothing is left to follow.
-            missing = 0
         except StoreError as error:
             # Without a traceback: the driver's error in it may quote a row.
             _logger.warning(
-                "the write is stored, but what follows it failed and stays due: %s",
+                "the write is stored, but its vectors are not made yet and stay due: %s",
                 error,
                 extra={"external_id": memory.external_id, "memory_id": str(memory.memory_id)},
             )
         return written.model_copy(update={"write": outcome.model_copy(update={"vectors_missing": missing})})
 
     async def _first_result(self, db: SqlExecutor, event: Event) -> ActiveMemory:
-        """What the first call with the same idempotency key returned, from the ledger."""
+        """What the first call with the same idempotency key returned, from the ledger; missing vectors as of now."""
         memory_id = UUID(event.payload["memory_id"])
         events = await self._ledger.read_memory(db, event.external_id, memory_id, position=event.position)
         memory = fold(events, self.updates_left)
-        missing = await self._embedding.count_missing(db, event.external_id, memory_id)
+        missing = await self._embedding.count_missing(db, event.external_id, [memory_id])
         assert memory.write is not None
         return memory.model_copy(update={"write": memory.write.model_copy(update={"vectors_missing": missing})})
 
@@ -324,8 +450,13 @@ def _outcome(event: Event, chunks: Sequence[ChunkEntry], before: int, *, due: bo
         chunks_kept=kept,
         chunks_ended=before - kept,
         vectors_missing=0,
-        consolidation_due=due,
+        consolidation_queued=due,
     )
+
+
+def _makes_work(payload: MemoryUpdated) -> bool:
+    """Whether chunks lack vectors after this update: those that came in, and those whose indexed forms changed."""
+    return not payload.changes.keys().isdisjoint({"title", "content"}) or any(chunk.new for chunk in payload.chunks)
 
 
 def _check_writable(memory: StoredMemory, expected_version: int | None) -> None:
@@ -338,18 +469,42 @@ def _check_writable(memory: StoredMemory, expected_version: int | None) -> None:
         )
 
 
+async def _plan_creations(requests: Sequence[CreateRequest]) -> list[MemoryCreated]:
+    """The payload of each, with its chunks: all that does not depend on what is stored."""
+    if sum(len(request.content) for request in requests) > _THREAD_FROM_CHARACTERS:
+        return await asyncio.to_thread(lambda: [_plan_creation(request) for request in requests])
+    return [_plan_creation(request) for request in requests]
+
+
+def _plan_creation(request: CreateRequest) -> MemoryCreated:
+    return MemoryCreated(
+        memory_id=uuid7(),
+        title=request.title,
+        content=request.content,
+        description=request.description,
+        metadata=request.metadata,
+        chunks=_new_entries(_spans(request.content, request.metadata), request.metadata),
+        consolidation_due=len(request.content) > LONG_TEXT_CHARACTERS,
+    )
+
+
 async def _chunk(content: str, metadata: Mapping[str, Any]) -> list[TextSpan]:
+    """As `_spans`, for a long text in a thread."""
+    if len(content) > _THREAD_FROM_CHARACTERS:
+        return await asyncio.to_thread(_spans, content, metadata)
+    return _spans(content, metadata)
+
+
+def _spans(content: str, metadata: Mapping[str, Any]) -> list[TextSpan]:
     """Cut `content` into spans that tile it, by the speakers that `metadata` names where it names any."""
     turns = [Turn(start=turn["start"], speaker=turn.get("speaker")) for turn in metadata.get("turns") or ()]
     speaker = metadata.get("speaker")
-    arguments: dict[str, Any] = {
-        "speaker": speaker if isinstance(speaker, str) and speaker.strip() else None,
-        "turns": turns or None,
-        "max_tokens": MAX_CHUNK_TOKENS,
-    }
-    if len(content) > _THREAD_FROM_CHARACTERS:
-        return await asyncio.to_thread(chunk_text, content, **arguments)
-    return chunk_text(content, **arguments)
+    return chunk_text(
+        content,
+        speaker=speaker if isinstance(speaker, str) and speaker.strip() else None,
+        turns=turns or None,
+        max_tokens=MAX_CHUNK_TOKENS,
+    )
 
 
 def _new_entries(spans: Sequence[TextSpan], metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
@@ -369,14 +524,21 @@ def _new_entries(spans: Sequence[TextSpan], metadata: Mapping[str, Any]) -> tupl
 def _match(content: str, entries: Sequence[ChunkEntry], layout: Sequence[StoredChunk]) -> tuple[ChunkEntry, ...]:
     """Give an entry the id of an old chunk with the same text and speaker, each at most once, in text order.
 
-    White space around it does not count: what is appended behind a chunk puts a line break at its end.
+    White space around it does not count: what is appended behind a chunk puts a line break at its end. Where fewer of
+    several equal ones are left, those that have ended go first: what the text still says is found.
     """
+    words = [(content[entry.start : entry.end].strip(), entry.speaker) for entry in entries]
+    left = Counter(words)
     old: defaultdict[tuple[str, str | None], deque[StoredChunk]] = defaultdict(deque)
     for chunk in layout:
         old[chunk.content.strip(), chunk.speaker].append(chunk)
+    for key, chunks in old.items():
+        surplus = max(0, len(chunks) - left[key])
+        for ended in [chunk for chunk in chunks if chunk.has_ended][:surplus]:
+            chunks.remove(ended)
     matched = []
-    for entry in entries:
-        same = old.get((content[entry.start : entry.end].strip(), entry.speaker))
+    for key, entry in zip(words, entries, strict=True):
+        same = old.get(key)
         if same:
             chunk = same.popleft()
             matched.append(entry.model_copy(update={"id": chunk.chunk_id, "new": False}))

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
+from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import SCHEMA_NAME
 from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import NewEvent
 
 if TYPE_CHECKING:
-    from agent_reminiscence import AgentMem
     from tests.conftest import TestServer
 
 LONG_AGO = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -28,6 +28,7 @@ _MOVES = (
     "Ana lives in the flat above the bakery.",
     "Ana lives on a houseboat in the harbour.",
 )
+_FORGOTTEN = "The bicycle pump is in the second drawer of the workbench."
 _PARTY = "The summer party is in the garden behind the mill, and everybody brings a chair."
 SECRET = "The safe in the cellar opens with the number 8163."
 _CHORES = ("I water the plants.", "I feed the cat.", "I sweep the stairs.", "I fix the gate.", "I wash the car.")
@@ -71,6 +72,7 @@ class Tenant:
 
 async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     """Give `external_id` all that a tenant can have: every tier, every kind of event, and every kind of end."""
+    await _let_a_memory_expire(memory, external_id)
     texts = [f"{_TRIP}\n\n{_TWIN}\n\nRobin: {chore}" for chore in _CHORES]
     first = await memory.create_active_memory(external_id, "House", texts[0], occurred_at=LONG_AGO)
     await memory.admin.consolidate(external_id, first.id)
@@ -114,6 +116,21 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     )
 
 
+async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:
+    """Store a memory whose chunk has ended because nobody touched it for a day."""
+    forgotten = await memory.create_active_memory(external_id, "House", _FORGOTTEN, occurred_at=LONG_AGO)
+    settings = memory._config.model_copy(update={"active_ttl_days": 1.0, "worker": False})
+    tomorrow = datetime.now(UTC) + timedelta(days=2)
+    async with AgentMem(settings, embedder=memory._embedder, clock=lambda: tomorrow) as later:
+        await later.admin.review(external_id)
+    await memory.admin.archive(external_id, forgotten.id)
+
+
+# What is told of work, and how often chunks were recalled.
+_SOFT_COLUMNS = "{work_at,review_at,failed_attempts,failed_error,failed_at}"
+_SOFT_TABLES = {"chunk_use"}
+
+
 @asynccontextmanager
 async def superuser(server: TestServer, database: str) -> AsyncIterator[SqlExecutor]:
     """A connection on `database` that no policy holds, with the schema in its search path."""
@@ -133,7 +150,7 @@ async def stored_rows(
     Args:
         external_id: Only the rows of this tenant.
         with_place: Whether each stands with its place (`partition`, `ctid`), so that a row that was written again with
-            the same values differs.
+            the same values differs. Without it, soft state is left out too: it follows from no event.
     """
     tables = await db.fetch_all(
         "SELECT c.relname::text AS name FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid"
@@ -141,9 +158,13 @@ async def stored_rows(
         " AND a.attname = 'external_id' ORDER BY 1",
         {"schema": SCHEMA_NAME},
     )
-    row = "t.tableoid::regclass::text || t.ctid::text || t::text" if with_place else "t::text"
+    row = (
+        "t.tableoid::regclass::text || t.ctid::text || t::text"
+        if with_place
+        else f"(to_jsonb(t) - '{_SOFT_COLUMNS}'::text[])::text"
+    )
     rows: dict[str, list[str]] = {}
-    for name in (table["name"] for table in tables):
+    for name in (table["name"] for table in tables if with_place or table["name"] not in _SOFT_TABLES):
         found = await db.fetch_all(
             # Qualified, because a temporary table may bear the same name.
             f"SELECT {row} AS row FROM {SCHEMA_NAME}.{name} AS t"  # noqa: S608

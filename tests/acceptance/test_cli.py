@@ -334,7 +334,7 @@ def test_help_names_every_command() -> None:
     finished = program("--help")
 
     assert (finished.returncode, finished.stderr) == (0, b"")
-    commands = "archive demo doctor erase export history import ingest memories migrate rebuild search verify"
+    commands = "archive demo doctor erase export history import ingest memories migrate rebuild search usage verify"
     for command in (*commands.split(), "verify-erased"):
         assert f" {command} " in finished.stdout.decode()
     assert program("--version").returncode == 0

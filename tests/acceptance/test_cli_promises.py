@@ -95,6 +95,19 @@ def test_history_shows_every_version_with_both_times_and_what_became_of_it(
     assert [version["content"] for version in document["versions"]] == ["The boat is blue.", "The boat is green."]
 
 
+def test_usage_shows_what_is_held(cli: CommandLine, stored: tuple[ActiveMemory, ActiveMemory]) -> None:
+    """By tier, as text for reading, and whole as JSON; the tenant may stand with or without its option."""
+    output = cli("usage", "crew")
+
+    assert cli.code == 0
+    assert "active\n    1 chunk, 22 bytes, " in output
+    assert "shortterm\n    1 chunk, 18 bytes, " in output
+    assert "2 active, 0 archived, 1 consolidated; 5 events" in output
+    assert "0 running, 0 failed; 0 chunks lack vectors" in output
+    document = cli.json("usage", *_TENANT)
+    assert (document["external_id"], document["shortterm"]["text_bytes"], document["models"]) == ("crew", 18, [])
+
+
 def test_history_of_an_unknown_memory_is_a_wrong_call(
     cli: CommandLine, stored: tuple[ActiveMemory, ActiveMemory]
 ) -> None:

@@ -88,6 +88,7 @@ async def test_fifty_tasks_on_fifty_tenants_do_not_meet(memory: AgentMem) -> Non
         for version in range(2, 7):
             await memory.update_active_memory(tenant, note.id, content=f"Version {version} of {number}.")
             await memory.retrieve_memories(tenant, "version")
+        await memory.admin.run_due(tenant)
 
     async with asyncio.timeout(60):
         await asyncio.gather(*(work(number) for number in range(50)))

@@ -34,13 +34,16 @@ async def test_the_fifth_update_consolidates(memory: AgentMem) -> None:
     for number in range(2, 6):
         note = await memory.update_active_memory("agent-1", note.id, content=f"Ship version {number}.")
         assert note.write is not None
-        assert not note.write.consolidation_due
+        assert not note.write.consolidation_queued
     assert {hit.tier for hit in (await _hits(memory, "version")).values()} == {"active"}
 
     fifth = await memory.update_active_memory("agent-1", note.id, content="Ship version 6.")
 
     assert fifth.write is not None
-    assert fifth.write.consolidation_due
+    assert fifth.write.consolidation_queued
+    assert await _kinds(memory) == ["created", *["updated"] * 5], "an agent does not wait for it"
+    report = await memory.admin.run_due("agent-1")
+    assert report.consolidated == (note.id,)
     assert await _kinds(memory) == ["created", *["updated"] * 5, "consolidated"]
     assert (await only_memory(memory, "agent-1")).consolidated_version == 6
     assert {text: hit.tier for text, hit in (await _hits(memory, "version")).items()} == {
@@ -55,6 +58,7 @@ async def test_the_threshold_is_configured(config: Callable[..., Config]) -> Non
         note = await memory.create_active_memory("agent-1", "Plan", "Ship version 1.")
         for number in range(2, 7):
             await memory.update_active_memory("agent-1", note.id, content=f"Ship version {number}.")
+            await memory.admin.run_due("agent-1")
 
         assert await _kinds(memory) == [
             "created", "updated", "updated", "consolidated", "updated", "updated", "consolidated", "updated",
@@ -63,14 +67,15 @@ async def test_the_threshold_is_configured(config: Callable[..., Config]) -> Non
 
 @BOTH_SERVERS
 @pytest.mark.parametrize(("length", "tier"), [(2_000, "active"), (2_001, "shortterm")])
-async def test_a_long_text_is_consolidated_when_it_is_created(memory: AgentMem, length: int, tier: str) -> None:
+async def test_the_consolidation_of_a_long_text_is_queued_with_it(memory: AgentMem, length: int, tier: str) -> None:
     """More than 2,000 characters need no further editing to be worth it."""
     text = ("The harbour is open. " * 100)[: length - 1] + "."
 
     note = await memory.create_active_memory("agent-1", "Harbour", text)
 
     assert note.write is not None
-    assert note.write.consolidation_due == (tier == "shortterm")
+    assert note.write.consolidation_queued == (tier == "shortterm")
+    await memory.admin.run_due("agent-1")
     assert {hit.tier for hit in (await _hits(memory, "harbour")).values()} == {tier}
 
 
@@ -247,6 +252,7 @@ async def test_what_proved_important_becomes_longterm(config: Callable[..., Conf
         note = await memory.create_active_memory("agent-1", "Accounts", lines([FACT, "rain 0"]))
         for number in range(1, 6):
             await memory.update_active_memory("agent-1", note.id, content=lines([FACT, f"rain {number}"]))
+        await memory.admin.run_due("agent-1")
 
         hits = await _hits(memory, "who owes whom")
 
@@ -280,6 +286,7 @@ async def test_derived_events_carry_the_least_trusted_label(memory: AgentMem) ->
     await memory.admin.consolidate("agent-1")
     for number in range(5):
         await memory.update_active_memory("agent-1", note.id, title=f"Accounts {number}", source="tool")
+    await memory.admin.run_due("agent-1")
 
     derived = await memory.ledger.read("agent-1", kinds=["memory.consolidated", "memory.promoted"])
     assert [(event.kind, event.source) for event in derived] == [
@@ -296,26 +303,33 @@ NO_CONSOLIDATION = "kind <> 'memory.consolidated'"
 async def test_the_write_stands_when_its_consolidation_fails(
     config: Callable[..., Config], server: Server, database: str
 ) -> None:
-    """What follows a write cannot undo it; it stays due, and the next update does it."""
+    """What follows a write cannot undo it; it stays due, and after the next update it is done."""
     async with AgentMem(config(active_memory_update_threshold=1)) as memory:
         note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
         async with refusing(server.superuser(database), "memory_event", NO_CONSOLIDATION):
             updated = await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
+            report = await memory.admin.run_due("agent-1")
         assert (updated.version, updated.content) == (2, "Ship on Monday.")
+        assert (report.consolidated, report.error_type) == ((), "StoreError")
         assert await _kinds(memory) == ["created", "updated"]
 
         await memory.update_active_memory("agent-1", note.id, content="Ship on Tuesday.")
+        await memory.admin.run_due("agent-1")
         assert await _kinds(memory) == ["created", "updated", "updated", "consolidated"]
 
 
 async def test_a_long_text_stays_due_when_its_consolidation_fails(
     memory: AgentMem, server: Server, database: str
 ) -> None:
-    """What was due at the creation is done at the next update, though no five updates have passed."""
+    """What was due at the creation is due at the next update too, though no five updates have passed."""
     async with refusing(server.superuser(database), "memory_event", NO_CONSOLIDATION):
         note = await memory.create_active_memory("agent-1", "Harbour", "The harbour is open. " * 120)
+        await memory.admin.run_due("agent-1")
     assert await _kinds(memory) == ["created"]
 
-    await memory.update_active_memory("agent-1", note.id, title="The harbour")
+    updated = await memory.update_active_memory("agent-1", note.id, title="The harbour")
+    assert updated.write is not None
+    assert updated.write.consolidation_queued
+    await memory.admin.run_due("agent-1")
 
     assert await _kinds(memory) == ["created", "updated", "consolidated"]

@@ -51,7 +51,7 @@ async def test_a_write_says_what_became_of_it(memory: AgentMem) -> None:
     assert note.write is not None
     assert (note.write.event_id, note.write.position) == (event.event_id, 1)
     assert (note.write.chunks_added, note.write.chunks_kept, note.write.chunks_ended) == (2, 0, 0)
-    assert (note.write.vectors_missing, note.write.consolidation_due) == (0, False)
+    assert (note.write.vectors_missing, note.write.consolidation_queued) == (0, False)
 
 
 @BOTH_SERVERS

@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from agent_reminiscence import AgentMem
+from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.demo import Stage, play
 
 _PREFIX = "REMINISCENCE_"
@@ -69,13 +69,14 @@ def test_the_demo_as_json_is_one_document_with_every_claim(temporary_folder: Pat
     assert folder.is_dir()
 
 
-async def test_the_demo_notices_when_a_claim_does_not_hold(memory: AgentMem) -> None:
+async def test_the_demo_notices_when_a_claim_does_not_hold(config: Callable[..., Config]) -> None:
     """Its checks can fail: a write that is not in the story is found out."""
     stage = Stage()
-    note = await memory.create_active_memory("lighthouse-keeper", "Old", "Not the demo's own.")
-    await memory.admin.archive("lighthouse-keeper", note.id)
+    async with AgentMem(config(worker=True)) as memory:
+        note = await memory.create_active_memory("lighthouse-keeper", "Old", "Not the demo's own.")
+        await memory.admin.archive("lighthouse-keeper", note.id)
 
-    await play(memory, stage)
+        await play(memory, stage)
 
     wrong = [claim.text for claim in stage.claims if not claim.holds]
     assert "the positions have no gap, and time never runs against them" not in wrong

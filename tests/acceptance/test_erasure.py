@@ -918,6 +918,6 @@ async def test_a_write_returns_although_its_memory_is_erased_before_it_ends(
         written = await writing
 
         assert written.write is not None
-        assert written.write.consolidation_due
+        assert written.write.consolidation_queued
         assert await memory.get_active_memories("agent-1") == []
         assert (await memory.admin.verify("agent-1")).ok

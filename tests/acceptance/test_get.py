@@ -40,6 +40,7 @@ async def test_memories_count_down_to_their_consolidation(memory: AgentMem) -> N
     seen = []
     for number in range(2, 9):
         await memory.update_active_memory("agent-1", note.id, content=f"Version {number}")
+        await memory.admin.run_due("agent-1")
         (found,) = await memory.get_active_memories("agent-1")
         seen.append((found.updates_until_consolidation, found.consolidated_version))
 

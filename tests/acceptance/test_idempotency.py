@@ -92,7 +92,7 @@ async def test_a_retried_write_that_consolidated_returns_the_first_result(memory
     long: dict[str, Any] = {"external_id": "agent-1", "title": "Accounts", "content": text, "idempotency_key": "long-1"}
     created = await memory.create_active_memory(**long)
     assert created.write is not None
-    assert created.write.consolidation_due
+    assert created.write.consolidation_queued
 
     fifth: dict[str, Any] = {}
     for number in range(5):
@@ -104,7 +104,7 @@ async def test_a_retried_write_that_consolidated_returns_the_first_result(memory
         }
         updated = await memory.update_active_memory(**fifth)
     assert updated.write is not None
-    assert updated.write.consolidation_due
+    assert updated.write.consolidation_queued
 
     assert await memory.create_active_memory(**long) == created
     assert await memory.update_active_memory(**fifth) == updated

@@ -109,8 +109,13 @@ async def test_no_log_record_of_a_failing_store_quotes_the_row(
         note = await memory.create_active_memory("agent-1", SECRETS["title"], f"The {SECRETS['text']} plays.")
         async with refusing(server.superuser(database), "memory_event", "kind <> 'memory.consolidated'"):
             await memory.update_active_memory("agent-1", note.id, content=f"The {SECRETS['text']} stops.")
+            report = await memory.admin.run_due("agent-1")
+        (job,) = await memory.admin.jobs("agent-1")
 
-    assert any("stays due" in record.getMessage() for record in everything_logged.records)
+    assert any("tried again" in record.getMessage() for record in everything_logged.records)
+    for said in (report.error, job.error):
+        assert said is not None
+        assert not any(secret in said for secret in SECRETS.values())
     _check(everything_logged.records, SECRETS)
 
 

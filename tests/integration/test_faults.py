@@ -221,21 +221,21 @@ async def test_a_fault_after_the_write_leaves_the_write(
     table: str,
     fault: str,
 ) -> None:
-    """The vectors are missing wholly, are counted, and are made by the next consolidation."""
+    """The vectors are missing wholly, are counted, stay due, and are made by the next run of its work."""
     await faulty(table, 1_000, fault)
 
     note = await memory.create_active_memory("agent-1", "House", _TEXT)
 
     assert note.write is not None
     assert note.write.vectors_missing == 3
-    assert "what follows it failed" in caplog.text
+    assert "its vectors are not made yet and stay due" in caplog.text
     assert "diary" not in caplog.text
     async with superuser(test_server, database) as db:
         rows = await stored_rows(db)
         assert (len(rows["memory_chunk"]), rows["chunk_vector_1"], rows["embedding_cache"]) == (3, [], [])
         await db.execute_script("ALTER SEQUENCE public.fault_calls RESTART 10000")
-    (report,) = await memory.admin.consolidate("agent-1")
-    assert (report.vectors_filled, report.vectors_missing) == (3, 0)
+    report = await memory.admin.run_due("agent-1")
+    assert (report.vectors_filled, report.error) == (3, None)
 
 
 async def test_the_time_of_a_write_made_again_is_that_of_the_attempt_that_went_through(

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -17,18 +17,20 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, MemoryNotFoundError
-from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, TIERS
+from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, TIERS, WORKER_ROLE
 from agent_reminiscence.database.places import scanned_places
 from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor
 from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.lifecycle import LifecycleRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.scratch import ScratchRepository
 from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS, SearchRepository, SearchRequest
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.embedders import HashEmbedder
@@ -96,12 +98,16 @@ async def _make_world(test_server: TestServer) -> _World:
         "postgres_dsn": dsn(test_server.login(database)),
         "embedding_provider": "hash",
         "embedding_dimension": TEST_DIMENSION,
+        "worker": False,
     }
     async with AgentMem(Config(**settings)) as memory:
         victim = await fill_tenant(memory, "victim")
         intruder = await fill_tenant(memory, neighbour)
     async with superuser(test_server, database) as db:
-        await db.execute_script("UPDATE memory_stream SET due_at = now()")
+        await db.execute_script(
+            "UPDATE memory_stream SET due_at = now(), work_at = now(),"
+            " failed_attempts = 3, failed_error = 'StoreError', failed_at = now()"
+        )
         await db.execute(
             "UPDATE active_memory SET due_version = 1 WHERE memory_id = ANY($(drafts)p)",
             {"drafts": [victim.draft_memory_id, intruder.draft_memory_id]},
@@ -132,6 +138,15 @@ async def _make_world(test_server: TestServer) -> _World:
         )
         assert uncached is not None
         assert observed is not None
+        await db.execute_script(
+            "INSERT INTO chunk_use SELECT external_id, chunk_id, 3, now() FROM memory_chunk"
+            " WHERE external_id = 'victim' AND superseded_at IS NULL;"
+            # Of a chunk that is gone.
+            "INSERT INTO chunk_use VALUES ('victim', gen_random_uuid(), 1, now());"
+            """UPDATE memory_event SET payload = payload || '{"usage": ['
+                '{"model": "small", "requests": 1, "input_tokens": 20, "output_tokens": 3}]}'
+            WHERE external_id = 'victim' AND kind = 'memory.consolidated'"""
+        )
     [vector] = await HashEmbedder(TEST_DIMENSION).embed(["spare key"])
     return _World(
         database,
@@ -237,6 +252,7 @@ def _event(w: _World) -> dict[str, Any]:
         "payload": "{}",
         "salt": b"salt",
         "digest": b"digest",
+        "makes_work": True,
     }
 
 
@@ -277,24 +293,38 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "create_active_memory": lambda w: _active_memory(w) | {"memory_id": uuid4()},
         "get_active_memory": _memory,
         "get_all_active_memories": _stream,
+        "count_active_memories": _stream,
         "find_memory_ids": _stream,
         "update_active_memory": lambda w: _active_memory(w) | {"expected_version": 6},
         "archive_active_memory": lambda w: _memory(w) | {"archived_at": LONG_AGO},
         "mark_consolidated": lambda w: _memory(w) | {"version": 5},
     },
+    "chunk_use": {
+        "schedule_review": lambda w: _stream(w) | {"delay_seconds": 60.0},
+        "add_uses": lambda w: (
+            _stream(w)
+            | {"chunk_ids": list(w.chunk_ids)}
+            | {"uses": [7] * len(w.chunk_ids), "last_used_at": [_LATER] * len(w.chunk_ids)}
+        ),
+        "reset_uses": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
+        "touch_repetitions": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids), "moment": datetime.now(UTC)},
+        "delete_uses_of_gone_chunks": _stream,
+        "find_used": lambda w: _stream(w) | {"after": None, "limit": 100},
+    },
     "chunk_vector": {
-        "find_missing": lambda w: _vectors(w) | {"memory_id": None, "after": None, "limit": 100},
+        "find_missing": lambda w: _vectors(w) | {"memory_ids": None, "after": None, "limit": 100},
         "add_cached_vectors": lambda w: (
             _vectors(w) | {"chunk_ids": list(w.chunk_ids), "hashes": [w.uncached_hash], "vectors": [str(w.vector)]}
         ),
         "fill_vectors": lambda w: _vectors(w) | {"chunk_ids": [w.chunk_without_vectors]},
-        "count_missing": lambda w: _stream(w) | {"memory_id": None},
+        "count_missing": lambda w: _stream(w) | {"memory_ids": None},
     },
     "event_ledger": {
         "lock_stream": _stream,
         "create_stream": lambda w: {"external_id": "nobody yet"},
         "append_event": _event,
         "find_event_by_idempotency_key": lambda w: _stream(w) | {"idempotency_key": w.victim.idempotency_key},
+        "find_idempotency_keys": lambda w: _stream(w) | {"idempotency_keys": [w.victim.idempotency_key]},
         "read_events": lambda w: (
             _stream(w) | {"after": 0, "kinds": None, "actor": None, "limit": 100, "max_bytes": None}
         ),
@@ -328,6 +358,19 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_titles": lambda w: (
             _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "as_of": _LATER, "known_at": _LATER}
         ),
+    },
+    "lifecycle": {
+        "find_untouched": lambda w: (
+            _stream(w) | {"tier": "shortterm", "moment": datetime.max.replace(tzinfo=UTC), "after": None, "limit": 100}
+        ),
+        "find_first_touched": lambda w: _stream(w) | {"tiers": list(TIERS)},
+        "find_least_important": lambda w: (
+            _stream(w)
+            | {"now": _LATER, "limit": 100}
+            | {"use_share": 0.5, "use_half": 2.0, "fade_share": 0.2, "fade_half_life_days": 90.0}
+        ),
+        "read_live": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
+        "find_repetitions": lambda w: _stream(w) | {"chunk_ids": [w.original_id]},
     },
     "longterm_memory": {
         "promote_chunks": lambda w: (
@@ -381,21 +424,47 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "get_shortterm_memory": _memory,
         "find_promotable": lambda w: _memory(w) | {"threshold": 0.0},
     },
+    "usage": {
+        "count_chunks": _stream,
+        "count_memories": _stream,
+        "read_live_texts": lambda w: _stream(w) | {"after": None, "limit": 100},
+        "sum_model_usage": _stream,
+    },
+    "work_queue": {
+        "read_work": _stream,
+        "find_due_memories": _stream,
+        "finish_work": lambda w: _stream(w) | {"review_at": None},
+        "settle_write": lambda w: _stream(w) | {"recorded_at": _LATER, "review_within_seconds": None},
+        "fail_work": lambda w: _stream(w) | {"error": "StoreError", "max_attempts": 1},
+        "allow_retry": _stream,
+    },
 }
 # What is not tried above, each with a test of its own below.
 _ELSEWHERE = {
     # Pieces that only SearchRepository puts together.
     "search": {"search", "visible", "vector_distances_exact", "vector_distances_hnsw", "vector_distances_none"},
+    # Pieces that LifecycleRepository puts into the others.
+    "lifecycle": {"live_chunks", "touched_at"},
     # About temporary tables alone, which only their own session sees.
     "scratch": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
     # Across tenants on purpose.
     "event_ledger": {"list_streams"},
+    # About the transaction's own tenant, whom they do not name, and across tenants on purpose.
+    "work_queue": {
+        *("enqueue_work", "enqueue_idle_work", "list_work"),
+        *("list_due_streams", "list_failing_streams", "list_all_work", "list_busy_streams"),
+    },
 }
 _SEARCHES = ("exact", "hnsw", "none")
 # A statement that says of each thing it was asked for whether it is there.
 _ANSWERS_FOR_EACH = {("erasure", "find_not_empty")}
 # What makes a statement do something within its own tenant where it would not by itself.
-_PREPARATIONS = {("event_ledger", "clear_due"): "UPDATE active_memory SET due_version = 0"}
+_PREPARATIONS = {
+    ("event_ledger", "clear_due"): "UPDATE active_memory SET due_version = 0",
+    ("work_queue", "settle_write"): (
+        f"UPDATE memory_stream SET due_at = NULL, failed_attempts = 0, work_at = '{_LATER.isoformat()}'"  # noqa: S608
+    ),
+}
 _CHANGED_SCRATCH = """
 UPDATE pg_temp.active_memory SET title = 'Changed' WHERE archived_at IS NOT NULL;
 UPDATE pg_temp.memory_chunk SET confidence = 0.125;
@@ -408,6 +477,8 @@ SELECT external_id, gen_random_uuid(), version, title, summary, last_updated FRO
 def _statement(file: str, name: str) -> str:
     if file == "search":
         return SearchRepository(_GENERATION)._sql[name]  # type: ignore[index]
+    if file == "lifecycle":
+        return LifecycleRepository()._sql[name]
     table = "shortterm_memory" if name == "insert_missing" else "active_memory"
     statement = load_queries("sql", file)[name].replace("{generation}", str(_GENERATION))
     return statement.replace("{table}", table).replace("{key}", "memory_id")
@@ -672,6 +743,54 @@ async def test_only_the_scheduler_sees_all_streams(store: PostgresManager, world
         APP_ROLE: [world.intruder.external_id],
         ERASER_ROLE: [world.intruder.external_id],
     }
+
+
+async def test_only_the_scheduler_sees_all_work_that_is_due_or_fails(store: PostgresManager, world: _World) -> None:
+    """Whoever looks after all streams reads ids and errors; everybody else is told of his own."""
+    queue = WorkQueue()
+    intruder = world.intruder.external_id
+    # What has failed too often is not due by itself any more.
+    async with store.transaction(intruder) as db:
+        await db.execute("UPDATE memory_stream SET work_at = now(), failed_attempts = 1, failed_at = NULL")
+    lists: dict[str, tuple[list[str], set[str]]] = {}
+    for role in (SCHEDULER_ROLE, APP_ROLE, ERASER_ROLE):
+        async with store.transaction(intruder, role=role) as db:
+            due = await queue.list_due_streams(db, grace_seconds=0, after="", limit=100)
+            lists[role] = due, set(await queue.list_failing(db))
+
+    assert lists == {
+        SCHEDULER_ROLE: ([intruder], {intruder, "victim"}),
+        APP_ROLE: ([intruder], {intruder}),
+        ERASER_ROLE: ([intruder], {intruder}),
+    }
+    async with store.transaction("victim") as db:
+        assert await queue.list_due_streams(db, grace_seconds=0, after="", limit=100) == []
+
+
+async def test_work_is_queued_and_listed_for_the_transactions_own_tenant(store: PostgresManager, world: _World) -> None:
+    """These statements name nobody, so that nobody else's work can be meant; the worker sees the ids of all."""
+    queue = WorkQueue()
+    intruder = world.intruder.external_id
+    async with store.transaction("victim") as db:
+        assert await queue.enqueue(db, delay_seconds=3600)
+        [theirs] = await db.fetch_all(load_queries("sql", "work_queue")["list_work"])
+
+    async with store.transaction(intruder) as db:
+        assert await db.fetch_all(load_queries("sql", "work_queue")["list_work"]) == []
+        assert await queue.enqueue_idle(db)
+        assert not await queue.enqueue(db)
+        [ours] = await db.fetch_all(load_queries("sql", "work_queue")["list_work"])
+
+    assert ours["job_id"] != theirs["job_id"]
+    async with store.transaction("victim") as db:
+        assert await db.fetch_all(load_queries("sql", "work_queue")["list_work"]) == [theirs]
+    async with store.transaction("", role=WORKER_ROLE) as db:
+        jobs = await queue.list_all(db, {})
+    assert [(job.external_id, job.job_id) for job in jobs] == [(intruder, ours["job_id"]), ("victim", theirs["job_id"])]
+    for role in (APP_ROLE, SCHEDULER_ROLE, ERASER_ROLE):
+        with pytest.raises(StoreError, match="permission denied for schema reminiscence_jobs"):
+            async with store.transaction(intruder, role=role) as db:
+                await queue.list_all(db, {})
 
 
 async def test_through_the_four_methods_another_tenants_memory_does_not_exist(memory: AgentMem) -> None:

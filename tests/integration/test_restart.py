@@ -83,6 +83,7 @@ async def test_words_are_found_after_vacuum(memory: AgentMem, test_server: TestS
     numbers = range(60)
     text = "\n\n".join(f"The lighthouse keeper counted beacon{number} on his round." for number in numbers)
     await memory.create_active_memory("agent-1", "Round", text)
+    await memory.admin.consolidate("agent-1")
     administrator = await open_connection(test_server.administrator(database))
     try:
         await administrator.execute_script("SET search_path = reminiscence, public")

@@ -37,6 +37,7 @@ def config(test_server: TestServer, database: str) -> Config:
         "postgres_dsn": dsn(test_server.login(database)),
         "embedding_provider": "hash",
         "embedding_dimension": TEST_DIMENSION,
+        "worker": False,
     }
     return Config(**settings)
 
@@ -90,7 +91,7 @@ async def test_a_tenant_with_all_that_a_tenant_can_have_verifies(
     [stream] = report.streams
     assert report.ok
     assert (stream.faults, stream.drift, stream.missing_vectors, stream.repaired) == ((), (), 0, False)
-    assert (stream.head, stream.events, stream.erased_events) == (21, 21, 1)
+    assert (stream.head, stream.events, stream.erased_events) == (24, 24, 1)
     stored = await stored_rows(administrator, tenant.external_id)
     assert stream.rows == {table: len(stored[table]) for table in stream.rows}
     assert set(stream.rows) == {"active_memory", "shortterm_memory", "memory_chunk"}
@@ -121,7 +122,7 @@ async def test_a_tenant_of_which_everything_was_erased_verifies(
     report = await _verify(memory, tenant.external_id)
 
     assert report.ok
-    assert (report.events, report.erased_events, set(report.rows.values())) == (22, 20, {0})
+    assert (report.events, report.erased_events, set(report.rows.values())) == (25, 23, {0})
 
 
 @pytest.mark.parametrize("method", ["verify", "repair", "rebuild"])

@@ -35,6 +35,8 @@ def _range(name: str, field: FieldInfo) -> str:
     """A setting's range as the page spells it."""
     if name in _FREE_FORMS:
         return _FREE_FORMS[name]
+    if field.annotation is bool:
+        return "True, False"
     if get_origin(field.annotation) is Literal:
         return ", ".join(f"`{choice}`" for choice in get_args(field.annotation))
     lowest = highest = above = None

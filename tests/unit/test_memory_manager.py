@@ -102,7 +102,7 @@ def test_each_event_changes_what_it_says_and_nothing_else() -> None:
     assert (updated.actor, updated.source) == (None, "model")
     assert updated.write is not None
     assert (updated.write.chunks_added, updated.write.chunks_kept, updated.write.chunks_ended) == (1, 1, 1)
-    assert updated.write.consolidation_due
+    assert updated.write.consolidation_queued
 
     consolidated = fold([CREATED, UPDATED, CONSOLIDATED], _left)
     assert consolidated == updated.model_copy(update={"consolidated_version": 2, "updates_until_consolidation": 202})

@@ -37,6 +37,10 @@ test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings.
 chaos: $(TEST) ## Run tests/chaos with full counts: kills, tampering, erasure, random histories. Takes some 20 minutes.
 	@$(RUN) pytest -n auto --dist loadfile --full-chaos --durations=20 tests/chaos $(PYTEST_ARGS)
 
+.PHONY: chaos-jobs
+chaos-jobs: $(TEST) ## Kill workers and the server for two minutes while memories change; is all work done, and once?
+	@$(RUN) pytest -s --full-chaos tests/chaos/test_jobs.py $(PYTEST_ARGS)
+
 .PHONY: check
 check: check-format check-lint check-types check-imports check-project docs ## Check all that needs no test run.
 
@@ -98,6 +102,18 @@ bench-latency: $(BENCH) ## Measure the four methods beside their bare statements
 .PHONY: bench-ledger
 bench-ledger: $(BENCH) ## Measure replay, verify, rebuild, erasure and the chain's share of a write.
 	@$(BIN)/python benchmarks/ledger.py $(BENCH_ARGS)
+
+.PHONY: bench-scale
+bench-scale: $(BENCH) ## Measure a million chunks of 2,000 tenants: load, disk, recall, readers. Takes about an hour.
+	@$(RUN) benchmarks.scale $(BENCH_ARGS)
+
+.PHONY: bench-jobs
+bench-jobs: $(BENCH) ## Measure how soon work begins, what it takes from calls, and what a worker does.
+	@$(RUN) benchmarks.jobs $(BENCH_ARGS)
+
+.PHONY: bench-ingest
+bench-ingest: $(BENCH) ## Measure imports: one by one, in batches, repeated, and their memory. Takes some 15 minutes.
+	@$(RUN) benchmarks.ingest $(BENCH_ARGS)
 
 # mem0 has an environment of its own: its dependencies are none of ours.
 MEM0 := build/mem0-venv

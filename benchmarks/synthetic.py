@@ -102,6 +102,10 @@ class WordModel:
         self._random = random.Random(seed)
         self._topics = [self._random.sample(self._words, _WORDS_PER_TOPIC) for _ in range(_TOPICS)]
 
+    def reseed(self, seed: int) -> None:
+        """Go on with other sentences and questions about the same topics."""
+        self._random.seed(seed)
+
     def topic(self) -> Sequence[str]:
         """The words of some topic."""
         return self._random.choice(self._topics)

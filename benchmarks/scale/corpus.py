@@ -1,0 +1,318 @@
+"""Tenants of uneven size, and their rows as files that COPY reads.
+
+Through the four methods a million chunks would take many hours. Here each memory is one event, digested and chained as
+the ledger does it, and the package's own handler makes the rows of it, which are written down instead of sent. So
+`verify` finds nothing that was not as the package would have made it. The vectors are those of the bundled embedder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, cast
+from uuid import UUID
+
+import numpy as np
+import numpy.typing as npt
+from uuid_utils.compat import uuid7
+
+from agent_reminiscence.config.constants import Source
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.event_ledger import event_digest, next_chain
+from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
+from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository, NewChunk
+from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
+from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.projections import HANDLERS, Tables
+from benchmarks.scale.vectors import FormVectors
+from benchmarks.synthetic import CHUNKS_PER_MEMORY, WordModel
+
+SEED = 20_240_101
+_CHUNKS_PER_TENANT = 500
+_FEWEST_TENANTS = 20
+_CHUNKS_PER_BATCH = 4_000
+_SPEAKERS = ("Anna", "Boris")
+_FIRST_DAY = datetime(2024, 1, 1, 9, tzinfo=UTC)
+# The largest tenant's conversations then reach over nineteen months.
+_BETWEEN_MEMORIES = timedelta(hours=4)
+_POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+_VECTOR_COLUMNS = (
+    "external_id", "chunk_id", "tier", "confidence", "start_date", "recorded_at", "text_vector", "before_vector",
+    "around_vector",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """Somebody with so many chunks."""
+
+    external_id: str
+    chunks: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFile:
+    """Rows of one table, in the format of COPY."""
+
+    table: str
+    columns: Sequence[str]
+    path: Path
+    is_binary: bool = False
+
+    def statement(self) -> str:
+        """The statement that reads the file where the server runs."""
+        options = " WITH (FORMAT binary)" if self.is_binary else ""
+        return f"COPY {self.table} ({', '.join(self.columns)}) FROM '{self.path}'{options}"
+
+
+def tenants_of(chunks: int) -> list[Tenant]:
+    """Tenants who share `chunks`, largest first: one for each 500, the n-th with a share of 1/(n + 1)."""
+    count = max(_FEWEST_TENANTS, chunks // _CHUNKS_PER_TENANT)
+    shares = [1 / (rank + 1) for rank in range(1, count + 1)]
+    memories = chunks // CHUNKS_PER_MEMORY
+    sizes = [max(1, round(memories * share / sum(shares))) for share in shares]
+    sizes[0] += memories - sum(sizes)
+    return [Tenant(f"tenant-{number}", size * CHUNKS_PER_MEMORY) for number, size in enumerate(sizes, start=1)]
+
+
+def in_batches(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
+    """Whole tenants, as many together as make some four thousand chunks; a large one alone."""
+    batches: list[list[Tenant]] = [[]]
+    for tenant in tenants:
+        if sum(other.chunks for other in batches[-1]) >= _CHUNKS_PER_BATCH:
+            batches.append([])
+        batches[-1].append(tenant)
+    return batches
+
+
+def write_batch(number: int, tenants: Sequence[Tenant], folder: Path) -> list[CopyFile]:
+    """Make everything that the database is to hold of `tenants`; runs in a process of its own.
+
+    Args:
+        number: Tells the batch's files and its texts from those of others.
+        folder: Where the server can read files.
+    """
+    return asyncio.run(_write_batch(number, tenants, folder))
+
+
+async def _write_batch(number: int, tenants: Sequence[Tenant], folder: Path) -> list[CopyFile]:
+    words = WordModel(SEED)
+    words.reseed(SEED + number)
+    vectors = FormVectors()
+    rows = _Rows()
+    last: Sequence[Mapping[str, Any]] = []
+    for tenant in tenants:
+        last = await _fill(rows, tenant, words, vectors)
+    await vectors.check(last)
+    return rows.write(folder, number)
+
+
+class _Rows:
+    """Rows of several tables."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[str]] = {}
+        self._columns: dict[str, Sequence[str]] = {}
+        self._vectors: list[bytes] = []
+
+    def add(self, table: str, row: Mapping[str, Any]) -> None:
+        """A row; the first of a table says which columns all others have."""
+        columns = self._columns.setdefault(table, tuple(row))
+        assert columns == tuple(row), table
+        self._rows.setdefault(table, []).append("\t".join(map(_copy_text, row.values())) + "\n")
+
+    def add_vectors(self, chunk: Mapping[str, Any], vectors: npt.NDArray[np.float16]) -> None:
+        """The row of `chunk_vector_1` for a row of `memory_chunk`.
+
+        Args:
+            vectors: Shape (3, dimension).
+        """
+        self._vectors.append(_vector_row(chunk, vectors))
+
+    def write(self, folder: Path, number: int) -> list[CopyFile]:
+        """Write a file per table."""
+        files = [CopyFile(table, self._columns[table], folder / f"{number}-{table}.txt") for table in self._rows]
+        for file in files:
+            with file.path.open("w", encoding="utf-8", newline="\n") as out:
+                out.writelines(self._rows[file.table])
+        vectors = CopyFile("chunk_vector_1", _VECTOR_COLUMNS, folder / f"{number}-vectors.bin", is_binary=True)
+        with vectors.path.open("wb") as out:
+            out.write(b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0))
+            out.writelines(self._vectors)
+            out.write(struct.pack(">h", -1))
+        return [*files, vectors]
+
+
+class _WrittenDownMemories(ActiveMemoryRepository):
+    """Takes down what a handler would store."""
+
+    def __init__(self, rows: _Rows) -> None:
+        self._rows = rows
+
+    async def create(self, db: SqlExecutor, memory: StoredMemory) -> None:
+        """Take the row down."""
+        self._rows.add("active_memory", memory.model_dump())
+
+
+class _WrittenDownChunks(MemoryChunkRepository):
+    """Takes down what a handler would store."""
+
+    def __init__(self, rows: _Rows) -> None:
+        super().__init__(generation=1)
+        self._rows = rows
+        self.added: list[dict[str, Any]] = []
+
+    async def add(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        memory_id: UUID,
+        chunks: Sequence[NewChunk],
+        *,
+        memory_version: int,
+        source: Source,
+        start_date: datetime,
+        recorded_at: datetime,
+    ) -> None:
+        """Take the rows down."""
+        self.added = [
+            {
+                "external_id": external_id,
+                "chunk_id": chunk.chunk_id,
+                "memory_id": memory_id,
+                "memory_version": memory_version,
+                "chunk_order": chunk.order,
+                "span_start": chunk.span_start,
+                "span_end": chunk.span_end,
+                "tier": "active",
+                "content": chunk.content,
+                "folded_hash": chunk.folded_hash,
+                "speaker": chunk.speaker,
+                "speaker_key": chunk.speaker_key,
+                "metadata": chunk.metadata,
+                "indexed_text": chunk.forms.text,
+                "indexed_before": chunk.forms.before,
+                "indexed_around": chunk.forms.around,
+                "source": source,
+                "importance": chunk.importance,
+                "confidence": chunk.confidence,
+                "start_date": start_date,
+                "recorded_at": recorded_at,
+            }
+            for chunk in chunks
+        ]
+        for row in self.added:
+            self._rows.add("memory_chunk", row)
+
+
+async def _fill(rows: _Rows, tenant: Tenant, words: WordModel, vectors: FormVectors) -> Sequence[Mapping[str, Any]]:
+    """All events of one tenant, what follows from them, and the stream's own row; returns the last memory's chunks."""
+    chunks = _WrittenDownChunks(rows)
+    tables = Tables(
+        active=_WrittenDownMemories(rows),
+        shortterm=ShorttermMemoryRepository(),
+        longterm=LongtermMemoryRepository(generation=1),
+        chunks=chunks,
+    )
+    # Nothing is sent anywhere.
+    nowhere = cast(SqlExecutor, None)
+    link, live_chunks, moment, head = b"", 0, _FIRST_DAY, tenant.chunks // CHUNKS_PER_MEMORY
+    for position in range(1, head + 1):
+        new = _conversation(tenant, position, moment, words)
+        salt = secrets.token_bytes(16)
+        digest = event_digest(new, salt)
+        link = next_chain(link, digest, position, moment)
+        event = Event(**dict(new), position=position, recorded_at=moment, salt=salt, digest=digest, chain=link)
+        rows.add("memory_event", event.model_dump())
+        live_chunks += await HANDLERS[EventKind.CREATED](nowhere, tables, event)
+        for row, three in zip(chunks.added, vectors.of(chunks.added), strict=True):
+            rows.add_vectors(row, three)
+        last_recorded_at, moment = moment, moment + _BETWEEN_MEMORIES
+    rows.add(
+        "memory_stream",
+        {
+            "external_id": tenant.external_id,
+            "head": head,
+            "chain": link,
+            "last_recorded_at": last_recorded_at,
+            "live_chunks": live_chunks,
+        },
+    )
+    return chunks.added
+
+
+def _conversation(tenant: Tenant, number: int, moment: datetime, words: WordModel) -> NewEvent:
+    """Twenty utterances of two people about one topic."""
+    topic = words.topic()
+    speakers = [_SPEAKERS[place % 2] for place in range(CHUNKS_PER_MEMORY)]
+    lines = [f"{speaker}: {words.sentence(topic)}\n" for speaker in speakers]
+    ends = list(accumulate(map(len, lines)))
+    payload = MemoryCreated(
+        memory_id=uuid7(),
+        title=f"Conversation {number}",
+        content="".join(lines),
+        description=None,
+        metadata={},
+        chunks=tuple(
+            ChunkEntry(id=uuid7(), start=end - len(line), end=end, speaker=speaker, new=True)
+            for line, end, speaker in zip(lines, ends, speakers, strict=True)
+        ),
+        consolidation_due=False,
+    )
+    return NewEvent(
+        external_id=tenant.external_id,
+        event_id=uuid7(),
+        kind=EventKind.CREATED,
+        payload=payload.model_dump(mode="json"),
+        occurred_at=moment,
+    )
+
+
+def _copy_text(value: Any) -> str:
+    """A value in COPY's text format."""
+    if value is None:
+        return r"\N"
+    if isinstance(value, str):
+        return value.replace("\\", r"\\").replace("\n", r"\n").replace("\t", r"\t")
+    if isinstance(value, bytes):
+        return r"\\x" + value.hex()
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return _copy_text(json.dumps(value, ensure_ascii=False))
+    if isinstance(value, (list, tuple)):
+        return "{" + ",".join(map(str, value)) + "}"
+    return str(value)
+
+
+def _vector_row(chunk: Mapping[str, Any], vectors: npt.NDArray[np.float16]) -> bytes:
+    """A row in COPY's binary format: as text its three vectors would be five times as long."""
+
+    def field(value: bytes) -> bytes:
+        return struct.pack(">i", len(value)) + value
+
+    def moment(value: datetime) -> bytes:
+        return struct.pack(">q", (value - _POSTGRES_EPOCH) // timedelta(microseconds=1))
+
+    return b"".join(
+        [
+            struct.pack(">h", len(_VECTOR_COLUMNS)),
+            field(chunk["external_id"].encode()),
+            field(chunk["chunk_id"].bytes),
+            field(chunk["tier"].encode()),
+            field(struct.pack(">d", chunk["confidence"])),
+            field(moment(chunk["start_date"])),
+            field(moment(chunk["recorded_at"])),
+            # pgvector's own form: the dimension, two zero bytes, then the numbers.
+            *(field(struct.pack(">HH", len(vector), 0) + vector.astype(">f2").tobytes()) for vector in vectors),
+        ]
+    )

@@ -1,0 +1,199 @@
+"""Fills a database of its own: rows by COPY, then what the embedder's cache holds, then the search indexes."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.config.constants import EMBEDDED_DATABASE
+from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, Row, SqlExecutor, open_connection
+from benchmarks.scale.corpus import Tenant, in_batches, write_batch
+
+# Connections, and processes that make rows. More than the machine has cores gain nothing.
+_WORKERS = 2
+# For the load only; what is measured afterwards is a server with the settings that the package gives it.
+_LOAD_SETTINGS = {
+    "autovacuum": "off",
+    "checkpoint_timeout": "1h",
+    "fsync": "off",
+    "full_page_writes": "off",
+    # An HNSW graph that does not fit is built many times slower. A partition of 100,000 chunks takes some 150 MB.
+    "maintenance_work_mem": "1GB",
+    "max_wal_size": "8GB",
+    "shared_buffers": "2GB",
+    "synchronous_commit": "off",
+    "work_mem": "256MB",
+}
+_SEARCH_PATH = "SET search_path = reminiscence, public; SET jit = off"
+_SEARCH_INDEXES = """
+SELECT c.relname AS name, p.relname AS parent, m.amname AS method, pg_get_indexdef(i.indexrelid) AS definition
+FROM pg_index AS i
+JOIN pg_class AS c ON c.oid = i.indexrelid
+JOIN pg_am AS m ON m.oid = c.relam
+LEFT JOIN pg_inherits AS h ON h.inhrelid = c.oid
+LEFT JOIN pg_class AS p ON p.oid = h.inhparent
+WHERE c.relnamespace = 'reminiscence'::regnamespace AND m.amname IN ('bm25', 'hnsw')
+ORDER BY 1
+"""
+_PARTITIONS = """
+SELECT c.relname AS chunks, replace(c.relname, 'memory_chunk', 'chunk_vector_1') AS vectors
+FROM pg_inherits AS h
+JOIN pg_class AS c ON c.oid = h.inhrelid
+WHERE h.inhparent = 'memory_chunk'::regclass
+ORDER BY c.relname
+"""
+_FILL_CACHE = """
+INSERT INTO embedding_cache (external_id, model_name, text_hash, vector)
+SELECT c.external_id, g.model_name, sha256(convert_to(f.text, 'UTF8')), f.vector
+FROM {chunks} AS c
+JOIN {vectors} AS v USING (external_id, chunk_id)
+JOIN embedding_generation AS g ON g.is_current
+CROSS JOIN LATERAL (VALUES
+    (c.indexed_text, v.text_vector), (c.indexed_before, v.before_vector), (c.indexed_around, v.around_vector)
+) AS f (text, vector)
+ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What took how long, and how busy the machine was before and after (load average over a minute)."""
+
+    name: str
+    seconds: float
+    load_before: float
+    load_after: float
+
+
+@dataclass(slots=True)
+class Phases:
+    """Takes times and shows what is going on."""
+
+    done: list[Phase] = field(default_factory=list)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measure a block."""
+        before, started = os.getloadavg()[0], time.perf_counter()
+        yield
+        self.done.append(Phase(name, round(time.perf_counter() - started, 2), before, os.getloadavg()[0]))
+        say(f"  {name}: {self.done[-1].seconds:,.1f} s (load {before:.1f} to {self.done[-1].load_after:.1f})")
+
+    def seconds(self, name: str) -> float:
+        """How long something took."""
+        return sum(phase.seconds for phase in self.done if phase.name == name)
+
+
+def say(line: str) -> None:
+    """Tell who waits; the tables alone go to standard output."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def administrator(address: ServerAddress) -> ConnectionSettings:
+    """The server's superuser, whom no policy keeps from any row."""
+    return ConnectionSettings(host=address.host, port=address.port, user=address.superuser, database=EMBEDDED_DATABASE)
+
+
+@asynccontextmanager
+async def administration(address: ServerAddress) -> AsyncIterator[SqlExecutor]:
+    """A connection as superuser."""
+    admin = await open_connection(administrator(address))
+    try:
+        await admin.execute_script(_SEARCH_PATH)
+        yield admin
+    finally:
+        admin.close()
+
+
+async def fill(data_folder: Path, files: Path, tenants: Sequence[Tenant], phases: Phases) -> None:
+    """Make a database and fill it; its server is stopped afterwards.
+
+    Args:
+        files: A folder that the server can read from.
+    """
+    server = EmbeddedPostgres(data_folder, settings=_LOAD_SETTINGS)
+    address = await server.start()
+    try:
+        async with AgentMem(Config(data_dir=data_folder, worker=False)):
+            pass  # the schema is there now
+        async with administration(address) as admin:
+            indexes = await admin.fetch_all(_SEARCH_INDEXES)
+            partitions = await admin.fetch_all(_PARTITIONS)
+            for index in indexes:
+                if index["parent"] is None:
+                    await admin.execute_script(f"DROP INDEX {index['name']}")
+            with phases.phase("rows made, embedded and copied"):
+                await _copy(admin, files, tenants)
+            with phases.phase("embedding cache"):
+                await _run_all(address, [_FILL_CACHE.format(**partition) for partition in partitions])
+            with phases.phase("vacuum and analyse"):
+                await admin.execute_script("VACUUM (ANALYZE)")
+            for method, name in (("bm25", "text indexes"), ("hnsw", "vector indexes")):
+                with phases.phase(name):
+                    await _build(admin, address, [index for index in indexes if index["method"] == method])
+        with phases.phase("server stopped"):
+            await server.stop()
+    finally:
+        await server.stop()
+
+
+async def _copy(admin: SqlExecutor, files: Path, tenants: Sequence[Tenant]) -> None:
+    """Make rows in other processes and copy what is ready."""
+    loop = asyncio.get_running_loop()
+    copying, in_flight = asyncio.Lock(), asyncio.Semaphore(_WORKERS + 1)
+    total, copied = sum(tenant.chunks for tenant in tenants), 0
+    # Not forked: a copy of this process would own its connections, too.
+    context = multiprocessing.get_context("spawn")
+
+    async def one(number: int, batch: Sequence[Tenant]) -> None:
+        nonlocal copied
+        async with in_flight:
+            made = await loop.run_in_executor(pool, write_batch, number, batch, files)
+            async with copying:
+                for file in made:
+                    await admin.execute_script(file.statement())
+                    file.path.unlink()
+                before, copied = copied, copied + sum(tenant.chunks for tenant in batch)
+                if before * 10 // total < copied * 10 // total:
+                    say(f"    {copied:,} of {total:,} chunks")
+
+    with ProcessPoolExecutor(_WORKERS, mp_context=context) as pool:
+        async with asyncio.TaskGroup() as group:
+            for number, batch in enumerate(in_batches(tenants), start=1):
+                group.create_task(one(number, batch))
+
+
+async def _build(admin: SqlExecutor, address: ServerAddress, indexes: Sequence[Row]) -> None:
+    """Build indexes partition by partition, several at once."""
+    for index in indexes:
+        if index["parent"] is None:
+            # For the parent alone, so it becomes valid with the last partition's.
+            await admin.execute_script(index["definition"])
+    parts = [index for index in indexes if index["parent"] is not None]
+    await _run_all(address, [index["definition"] for index in parts])
+    for index in parts:
+        await admin.execute_script(f"ALTER INDEX {index['parent']} ATTACH PARTITION {index['name']}")
+
+
+async def _run_all(address: ServerAddress, statements: Sequence[str]) -> None:
+    """Run statements on several connections, in any order."""
+    left = list(reversed(statements))
+
+    async def work() -> None:
+        async with administration(address) as admin:
+            while left:
+                await admin.execute_script(left.pop())
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_WORKERS):
+            group.create_task(work())

@@ -86,23 +86,25 @@ class WorkService:
             StoreError: Not even the failure could be noted; the work stays due.
         """
         run = _Run(external_id)
+        await self._work_off(run)
+        if run.error is not None and not run.is_stores_fault:
+            await self.fail(external_id, run.error)
+        elif not run.is_settled:
+            # The server was away, and is there again if this can be noted; or work grows as fast as it is done, and
+            # others may have their turn.
+            await self.enqueue(external_id, delay_seconds=self._retry_seconds)
+        return run.report()
+
+    async def _work_off(self, run: _Run) -> None:
+        """Round after round, until nothing is left or something fails."""
         for number in range(WORK_ROUNDS):
             # A memory that changes faster than its plans are made is consolidated in the end while its writers wait.
             is_last = number == WORK_ROUNDS - 1
             await run.attempt("its work", self._do_what_is_due(run, locked=is_last))
             if run.error is None:
                 await run.attempt("its end", self._settle(run))
-            if run.is_stores_fault:
-                # No failure of this work: the server was away, and is there again if this can be noted.
-                await self.enqueue(external_id, delay_seconds=self._retry_seconds)
-            elif run.error is not None:
-                await self.fail(external_id, run.error)
             if run.error is not None or run.is_settled:
-                break
-        else:
-            # It grows as fast as it is done. Others may have their turn.
-            await self.enqueue(external_id, delay_seconds=self._retry_seconds)
-        return run.report()
+                return
 
     async def _do_what_is_due(self, run: _Run, *, locked: bool) -> None:
         for memory_id in await self._find_due(run):

@@ -59,7 +59,7 @@ from agent_reminiscence.services.usage import UsageService
 from agent_reminiscence.services.use import UseRecorder
 from agent_reminiscence.services.verification import VerificationService
 from agent_reminiscence.services.work import WorkService
-from agent_reminiscence.services.worker import Worker
+from agent_reminiscence.services.worker import Worker, WorkerSetup
 from agent_reminiscence.telemetry import Attribute, Telemetry
 
 
@@ -511,7 +511,13 @@ async def _build(
         retry_seconds=config.job_retry_seconds,
     )
     worker = Worker(
-        store, work, telemetry, concurrency=config.worker_concurrency, heartbeat_seconds=config.job_heartbeat_seconds
+        WorkerSetup(
+            store=store,
+            work=work,
+            telemetry=telemetry,
+            concurrency=config.worker_concurrency,
+            heartbeat_seconds=config.job_heartbeat_seconds,
+        )
     )
     return _Parts(
         server=server,

@@ -34,40 +34,27 @@ from agent_reminiscence.config.constants import (
     WORKER_ROLE,
 )
 from agent_reminiscence.exceptions import StoreError
-from agent_reminiscence.services.work import WorkService, describe_error
-from agent_reminiscence.telemetry import Telemetry
+from agent_reminiscence.services.work import describe_error
+from agent_reminiscence.services.worker import WorkerSetup
 
 if TYPE_CHECKING:
     from procrastinate.connector import BaseConnector
     from procrastinate.job_context import JobContext
 
-    from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
+    from agent_reminiscence.database.postgres_manager import ConnectionSettings
 
 _logger = logging.getLogger("agent_reminiscence.jobs")
 
 
 class JobQueue:
-    """Procrastinate's side of a worker.
+    """Procrastinate's side of a worker."""
 
-    Args:
-        concurrency: Jobs done at a time.
-        heartbeat_seconds: How often the worker says that it lives.
-    """
-
-    def __init__(
-        self,
-        store: PostgresManager,
-        work: WorkService,
-        telemetry: Telemetry,
-        *,
-        concurrency: int,
-        heartbeat_seconds: float,
-    ) -> None:
-        self._store = store
-        self._work = work
-        self._telemetry = telemetry
-        self._concurrency = concurrency
-        self._heartbeat_seconds = heartbeat_seconds
+    def __init__(self, setup: WorkerSetup) -> None:
+        self._store = setup.store
+        self._work = setup.work
+        self._telemetry = setup.telemetry
+        self._concurrency = setup.concurrency
+        self._heartbeat_seconds = setup.heartbeat_seconds
 
     async def serve(self, *, until_idle: bool) -> None:
         """Take jobs until the connection is lost, or with `until_idle` until none waits.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -24,28 +25,27 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("agent_reminiscence.jobs")
 
 
-class Worker:
-    """Does streams' work, in a task beside the caller's own or in the caller's.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSetup:
+    """What a worker works with.
 
-    Args:
+    Attributes:
         concurrency: Streams whose work it does at a time.
         heartbeat_seconds: How often it says that it lives.
     """
 
-    def __init__(
-        self,
-        store: PostgresManager,
-        work: WorkService,
-        telemetry: Telemetry,
-        *,
-        concurrency: int,
-        heartbeat_seconds: float,
-    ) -> None:
-        self._store = store
-        self._work = work
-        self._telemetry = telemetry
-        self._concurrency = concurrency
-        self._heartbeat_seconds = heartbeat_seconds
+    store: PostgresManager
+    work: WorkService
+    telemetry: Telemetry
+    concurrency: int
+    heartbeat_seconds: float
+
+
+class Worker:
+    """Does streams' work, in a task beside the caller's own or in the caller's."""
+
+    def __init__(self, setup: WorkerSetup) -> None:
+        self._setup = setup
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -76,7 +76,7 @@ class Worker:
             started = asyncio.get_running_loop().time()
             try:
                 # Has an embedded server started again that was killed, and tells where it is then.
-                await self._store.ping()
+                await self._setup.store.ping()
                 await self._serve(until_idle=False)
             except Exception as error:  # noqa: BLE001 - whatever it is, work must not stay undone without a word
                 level = logging.WARNING if isinstance(error, ReminiscenceError) else logging.ERROR
@@ -98,17 +98,11 @@ class Worker:
         Raises:
             StoreError: The server is away.
         """
-        await self._work.enqueue_due(grace_seconds=0)
+        await self._setup.work.enqueue_due(grace_seconds=0)
         await self._serve(until_idle=True)
 
     async def _serve(self, *, until_idle: bool) -> None:
         # Only who works needs Procrastinate and its driver; importing them takes a fifth of a second, so in a thread.
         jobs = await asyncio.to_thread(import_module, "agent_reminiscence.services.jobs")
-        queue: JobQueue = jobs.JobQueue(
-            self._store,
-            self._work,
-            self._telemetry,
-            concurrency=self._concurrency,
-            heartbeat_seconds=self._heartbeat_seconds,
-        )
+        queue: JobQueue = jobs.JobQueue(self._setup)
         await queue.serve(until_idle=until_idle)

@@ -121,22 +121,8 @@ class MemoryManager:
         )
         # Also of those that were there: an import that was interrupted may have left them without.
         memory_ids = list(dict.fromkeys(one.memory_id for one in added if one.memory_id is not None))
-        try:
-            _, missing = await repeated(
-                lambda: self._embedding.fill_missing(external_id, memory_ids, written_at=written_at),
-                operation="fill_missing",
-                external_id=external_id,
-                repeatable=True,
-            )
-        except StoreError as error:
-            # Without a traceback: the driver's error in it may quote a row.
-            _logger.warning(
-                "the writes are stored, but their vectors are not made yet and stay due: %s",
-                error,
-                extra={"external_id": external_id},
-            )
-            missing = sum(one.chunks_added for one in added)
-        return added, missing
+        lacking = sum(one.chunks_added for one in added)
+        return added, await self._fill_vectors(external_id, memory_ids, written_at, lacking=lacking)
 
     async def _add_new(
         self, requests: Sequence[CreateRequest], payloads: Sequence[MemoryCreated]
@@ -342,21 +328,21 @@ class MemoryManager:
     async def _is_too_full(self, db: SqlExecutor, external_id: str) -> bool:
         return self._max_chunks is not None and await self._ledger.live_chunks(db, external_id) > self._max_chunks
 
-    async def _finish(self, memory: StoredMemory, outcome: WriteOutcome, event: Event) -> ActiveMemory:
-        """What follows a write once it is safe: its vectors, so that the next search finds it by meaning too.
+    async def _fill_vectors(
+        self, external_id: str, memory_ids: Sequence[UUID], written_at: datetime | None, *, lacking: int
+    ) -> int:
+        """Make the vectors of memories that are written; how many of their chunks lack them then.
 
-        The write stands whatever becomes of them; what fails here stays due, and a worker does it.
+        Args:
+            written_at: When the first of the writes was recorded; None where nothing new was written.
+            lacking: How many chunks lack vectors as far as is known, for when that cannot be asked.
         """
-        written = self._active(memory)
-        missing = outcome.chunks_added
         try:
             # It looks first at what is still to be done, so making it again does nothing twice.
             _, missing = await repeated(
-                lambda: self._embedding.fill_missing(
-                    memory.external_id, [memory.memory_id], written_at=event.recorded_at
-                ),
+                lambda: self._embedding.fill_missing(external_id, memory_ids, written_at=written_at),
                 operation="fill_missing",
-                external_id=memory.external_id,
+                external_id=external_id,
                 repeatable=True,
             )
         except StoreError as error:
@@ -364,8 +350,20 @@ class MemoryManager:
             _logger.warning(
                 "the write is stored, but its vectors are not made yet and stay due: %s",
                 error,
-                extra={"external_id": memory.external_id, "memory_id": str(memory.memory_id)},
+                extra={"external_id": external_id, "memory_id": ", ".join(map(str, memory_ids))},
             )
+            return lacking
+        return missing
+
+    async def _finish(self, memory: StoredMemory, outcome: WriteOutcome, event: Event) -> ActiveMemory:
+        """What follows a write once it is safe: its vectors, so that the next search finds it by meaning too.
+
+        The write stands whatever becomes of them; what fails here stays due, and a worker does it.
+        """
+        written = self._active(memory)
+        missing = await self._fill_vectors(
+            memory.external_id, [memory.memory_id], event.recorded_at, lacking=outcome.chunks_added
+        )
         return written.model_copy(update={"write": outcome.model_copy(update={"vectors_missing": missing})})
 
     async def _first_result(self, db: SqlExecutor, event: Event) -> ActiveMemory:

@@ -74,7 +74,10 @@ class EmbeddingService:
                 check_vectors(
                     made, count=len(batch), dimension=self._embedder.dimension, model_name=self._embedder.model_name
                 )
-            except (TypeError, ValueError, AttributeError) as error:
+            except EmbeddingError:
+                raise
+            except Exception as error:
+                # What it returns may be anything, too.
                 raise EmbeddingError(
                     f"embedder {self._embedder.model_name!r} returned no vectors: {type(error).__name__}"
                 ) from error

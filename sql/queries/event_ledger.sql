@@ -126,7 +126,7 @@ SELECT EXISTS (
 -- What of a stream's own row follows from its events. A worker looks at the stream soon: what is due may have changed.
 UPDATE memory_stream
 SET live_chunks = $(live_chunks)p, due_at = CASE WHEN $(is_due)p THEN coalesce(due_at, clock_timestamp()) END,
-    work_at = coalesce(least(work_at, clock_timestamp()) - interval '1 microsecond', clock_timestamp())
+    work_at = least(work_at, clock_timestamp()) - interval '1 microsecond'
 WHERE external_id = $(external_id)p;
 
 -- name: list_streams

@@ -16,7 +16,18 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = "agent-reminiscence"
 
-ACCEPTED = {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "PSF-2.0", "Zlib"}
+ACCEPTED = {
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "CC0-1.0",
+    "ISC",
+    "MIT",
+    "PSF-2.0",
+    "Python-2.0",
+    "Zlib",
+}
 # Accepted for one distribution each, with the reason.
 EXCEPTIONS = {
     "certifi": ("MPL-2.0", "copyleft per file; a list of certificates, used unchanged"),

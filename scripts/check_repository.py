@@ -25,7 +25,8 @@ REFUSED = {
         | --(?:extra-)?index-url | --find[-]links | https?://[^/\s]*(?:artifactory|jfrog|nexus|devpi)""",
         re.VERBOSE | re.IGNORECASE | re.MULTILINE,
     ),
-    "a path of one machine": re.compile(r"(?<![\w.$}~-])/(?:root|work|home/\w+|Users/\w+)/[\w.]"),
+    # The home of the user postgres is a folder of its container's, in docker-compose.yml.
+    "a path of one machine": re.compile(r"(?<![\w.$}~-])/(?:root|work|home/(?!postgres/)\w+|Users/\w+)/[\w.]"),
     "a private key": re.compile(r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----"),
 }
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)|<img[^>]+src=\"(?P<image>[^\"]+)\"")

@@ -9,11 +9,28 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
+from pydantic import BaseModel
+
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import SCHEMA_NAME
 from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
 from agent_reminiscence.domain.erasure import ErasureReceipt
-from agent_reminiscence.domain.event import NewEvent
+from agent_reminiscence.domain.event import (
+    ChunkRating,
+    EntitiesMerged,
+    EntitiesUnmerged,
+    EntityEntry,
+    Event,
+    EventKind,
+    GraphChanges,
+    GraphErased,
+    MemoryConsolidated,
+    NewEvent,
+    RelationshipEnded,
+    RelationshipEntry,
+)
+from agent_reminiscence.services.projector import Projector
+from agent_reminiscence.services.requests import WriteRequest
 
 if TYPE_CHECKING:
     from tests.conftest import TestServer
@@ -57,6 +74,11 @@ class Tenant:
         draft_memory_id: A memory in the active tier only, which repeats the same chunk.
         corrected_memory_id: A memory of which was learned late that an end had come earlier.
         archived_memory_id: An archived memory whose chunks have ended.
+        archived_chunk_id: The one chunk of it, which names the entities below.
+        merged_entity_id: An entity for which `survivor_id` speaks.
+        parted_entity_id: One that was merged into it too, and stands for itself again.
+        relationship_id: A relationship between the first two that was said to have ended.
+        parted_relationship_id: One between `survivor_id` and `parted_entity_id`.
         receipt: Of the erasure of one more memory.
     """
 
@@ -66,6 +88,12 @@ class Tenant:
     draft_memory_id: UUID
     corrected_memory_id: UUID
     archived_memory_id: UUID
+    archived_chunk_id: UUID
+    survivor_id: UUID
+    merged_entity_id: UUID
+    parted_entity_id: UUID
+    relationship_id: UUID
+    parted_relationship_id: UUID
     receipt: ErasureReceipt
     idempotency_key: str
 
@@ -103,6 +131,7 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
         external_id, "House", _PARTY, occurred_at=LONG_AGO, conversation_id="party", metadata={"guests": 12}
     )
     await memory.admin.consolidate(external_id, archived.id)
+    chunk_id, entities, relationships = await _fill_graph(memory, external_id, archived.id)
     await memory.admin.archive(external_id, archived.id, end_chunks=True, occurred_at=LONG_AGO + timedelta(days=9))
     return Tenant(
         external_id=external_id,
@@ -111,9 +140,73 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
         draft_memory_id=draft.id,
         corrected_memory_id=corrected.id,
         archived_memory_id=archived.id,
+        archived_chunk_id=chunk_id,
+        survivor_id=entities[0],
+        merged_entity_id=entities[1],
+        parted_entity_id=entities[2],
+        relationship_id=relationships[0],
+        parted_relationship_id=relationships[1],
         receipt=receipt,
         idempotency_key=f"key of {texts[-1][-12:]}",
     )
+
+
+async def _fill_graph(memory: AgentMem, external_id: str, memory_id: UUID) -> tuple[UUID, list[UUID], list[UUID]]:
+    """Every kind of event of the graph, over the one chunk of a memory; returns its id and those of what it says."""
+    (created,) = [
+        event
+        for event in await memory.ledger.read(external_id, kinds=[EventKind.CREATED])
+        if event.payload.get("memory_id") == str(memory_id)
+    ]
+    chunk_id = UUID(created.payload["chunks"][0]["id"])
+    party, garden, mill, takes_place, is_near = (uuid4() for _ in range(5))
+    entities = [
+        EntityEntry(
+            id=entity_id,
+            name=name,
+            type="celebration" if entity_id == party else "place",
+            description="of the summer party",
+            confidence=0.75,
+            importance=0.5,
+            aliases=(f"{name} of the mill",),
+            metadata={"summer party": True},
+            chunks=(0,),
+        )
+        for entity_id, name in ((party, "the summer party"), (garden, "the garden"), (mill, "the mill"))
+    ]
+    relationships = [
+        RelationshipEntry(
+            id=relationship_id,
+            from_id=party,
+            to_id=to_id,
+            type="takes place in",
+            description="where the summer party is",
+            confidence=0.75,
+            importance=0.5,
+            metadata={"summer party": True},
+            chunks=(0,),
+        )
+        for relationship_id, to_id in ((takes_place, garden), (is_near, mill))
+    ]
+    plan = MemoryConsolidated(
+        memory_id=memory_id,
+        version=1,
+        title="House",
+        summary=_PARTY,
+        chunks=(ChunkRating(id=chunk_id, importance=0.5, confidence=1),),
+        embedding_generation=1,
+        graph=GraphChanges(entities=tuple(entities), relationships=tuple(relationships)),
+    )
+    for kind, payload in (
+        (EventKind.CONSOLIDATED, plan),
+        (EventKind.ENTITIES_MERGED, EntitiesMerged(survivor_id=party, merged_id=garden, reason="asked")),
+        (EventKind.ENTITIES_MERGED, EntitiesMerged(survivor_id=party, merged_id=mill, reason="alike", score=0.9)),
+        (EventKind.ENTITIES_UNMERGED, EntitiesUnmerged(entity_id=mill)),
+        (EventKind.RELATIONSHIP_ENDED, RelationshipEnded(relationship_id=takes_place, end_date=LONG_AGO)),
+        (EventKind.GRAPH_ERASED, GraphErased(receipt_id=uuid4(), store="a store", erased_at=LONG_AGO)),
+    ):
+        await record_event(memory, external_id, kind, payload)
+    return chunk_id, [party, garden, mill], [takes_place, is_near]
 
 
 async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:
@@ -126,8 +219,29 @@ async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:
     await memory.admin.archive(external_id, forgotten.id)
 
 
-# What is told of work, and how often chunks were recalled.
-_SOFT_COLUMNS = "{work_at,review_at,failed_attempts,failed_error,failed_at}"
+async def record_event(
+    memory: AgentMem,
+    external_id: str,
+    kind: EventKind,
+    payload: BaseModel,
+    *,
+    occurred_at: datetime = LONG_AGO,
+    conversation_id: str | None = None,
+    projector: Projector | None = None,
+    makes_work: bool = False,
+) -> Event:
+    """Record an event of one of our kinds as a service does, with a payload of a test's own."""
+    parts = memory._ready()
+    projector = projector or parts.manager._projector
+    request = WriteRequest(external_id=external_id, occurred_at=occurred_at, conversation_id=conversation_id)
+    async with parts.store.transaction(external_id) as db:
+        await projector.begin(db, request)
+        event = request.event(kind, payload.model_dump(mode="json"), occurred_at)
+        return await projector.record(db, event, makes_work=makes_work)
+
+
+# What is told of work and of a store that follows, and how often chunks were recalled.
+_SOFT_COLUMNS = "{work_at,review_at,failed_attempts,failed_error,failed_at,graph_head,graph_position,graph_store}"
 _SOFT_TABLES = {"chunk_use"}
 
 

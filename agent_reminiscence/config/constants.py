@@ -34,6 +34,42 @@ RELATIONSHIP_TYPES: Final = (
     "happened_before", "related_to",
 )  # fmt: skip
 
+# Names, entities and relationships ----------------------------------------------------------------
+
+# What a name or a type may be long. A key of an index is a folded name of so many characters at most, and a hash where
+# it was cut: folding can make 18 characters of one, and a btree of PostgreSQL refuses 2.7 kB, one of Neo4j some 8 kB.
+MAX_ENTITY_NAME_CHARACTERS: Final = 500
+MAX_GRAPH_TYPE_CHARACTERS: Final = 100
+NAME_KEY_CHARACTERS: Final = 200
+# Observations at which a relationship has half of its strength.
+STRENGTH_HALF: Final = 3.0
+# How many of the chunks behind an entity or a relationship are named with it, newest first; the tables hold all.
+GRAPH_EVIDENCE_CHUNKS: Final = 20
+MAX_GRAPH_HOPS: Final = 6
+# Limits of one reading of the graph, and how many of an entity's relationships it follows, the strongest first.
+MAX_GRAPH_ENTITIES: Final = 500
+MAX_GRAPH_RELATIONSHIPS: Final = 2_000
+GRAPH_FAN_OUT: Final = 50
+# How many steps from one entity to another a search for a shortest path looks at before it gives up.
+MAX_PATH_NEIGHBOURS: Final = 50_000
+# With how many names of a tenant a name is compared by likeness, and from what Jaro-Winkler similarity on it is alike:
+# "Jon" and "John" have 0.93, "Tim" and "Tim Smith" 0.84, "Lisbon" and "London" 0.67.
+ALIKE_COMPARED_NAMES: Final = 10_000
+ALIKE_MIN: Final = 0.8
+
+# What one consolidation takes up at most, of a very long text: those named, and those that stand together, most often.
+MAX_PLAN_ENTITIES: Final = 2_000
+MAX_PLAN_RELATIONSHIPS: Final = 5_000
+# Of a chunk that names more, only the first are taken to have to do with each other.
+MAX_PAIRED_ENTITIES: Final = 8
+# How sure it is that two names have to do with each other which stand together once, and what repetition adds at most.
+TOGETHER_CONFIDENCE: Final = 0.3
+TOGETHER_CONFIDENCE_GROWTH: Final = 0.3
+# With how many names of a tenant that begin alike new ones are compared for their spelling, newest first.
+LIKENESS_COMPARED_NAMES: Final = 5_000
+# How many keys one statement looks up.
+NAME_LOOKUP_KEYS: Final = 1_000
+
 # Limits of what is accepted -----------------------------------------------------------------------
 
 # An id is part of several index keys; a btree entry holds at most 2,704 bytes, so 2 × 256 characters
@@ -93,6 +129,45 @@ EXACT_SEARCH_MAX_CHUNKS: Final = 10_000
 HNSW_EF_SEARCH: Final = 400
 # How many rows an iterative scan looks at before it gives up finding enough that pass the filters.
 HNSW_MAX_SCAN_TUPLES: Final = 200_000
+# The graph's list at its most, in units of a word list's weight: where what is named is rare and has to do with
+# something else that is. Chosen so that it answers questions over two hops and loses nothing on conversations of two
+# people (benchmarks/README.md).
+GRAPH_WEIGHT: Final = 4.0
+# How far recall goes in the graph from what the query names, and how much it reads there: so many relationships of one
+# entity, the strongest first, and so many of both in all.
+RECALL_HOPS: Final = 2
+RECALL_FAN_OUT: Final = 10
+RECALL_MAX_ENTITIES: Final = 40
+RECALL_MAX_RELATIONSHIPS: Final = 80
+# From how many entities it begins at most: several may have one name.
+RECALL_SEEDS: Final = 10
+# What of an entity's weight reaches those that it has to do with.
+GRAPH_DAMPING: Final = 0.5
+# In a memory of fewer chunks, a name that stands in all of them still says something.
+RARITY_MIN_CHUNKS: Final = 50
+# How many of the newest mentions of one entity or relationship are ranked, and of the past, where most may not have
+# been there yet, how many are looked at.
+RECALL_MENTIONS: Final = 50
+RECALL_PAST_MENTIONS: Final = 500
+# Its share of the weight where it reaches nothing beyond what is named, and how much something beyond has to weigh for
+# the whole of it: about what a name in a single chunk passes on to the only other name there, if that is rare too.
+GRAPH_NAMED_SHARE: Final = 0.1
+GRAPH_CERTAIN_WEIGHT: Final = 0.15
+# A list that would count less, as a share of its weight, changes next to nothing and is not made.
+GRAPH_LEAST_CERTAINTY: Final = 0.05
+# What weighs less than this share of the best is left out of the graph's list.
+GRAPH_LEAST_SHARE: Final = 0.02
+# What the graph reaches is ordered by its weight times what the other lists say of it; where they say nothing, by this:
+# as much as the end of a list read so many times as deep. For this the list of a chunk's own words is read that deep.
+GRAPH_TEXT_DEPTH: Final = 4
+GRAPH_FLOOR: Final = 0.01
+# How many entities, and how many relationships, a result shows at most.
+RESULT_ENTITIES: Final = 10
+RESULT_RELATIONSHIPS: Final = 10
+# A store of graphs that is more events behind the ledger than this is left out of recall.
+GRAPH_MAX_LAG_EVENTS: Final = 100
+# How often the log says that the graph takes too long.
+GRAPH_LOG_SECONDS: Final = 60.0
 # Hits that the extractive summary takes a sentence from, and that count as used.
 SUMMARY_HITS: Final = 3
 
@@ -168,6 +243,9 @@ RETRY_ATTEMPTS: Final = 5
 RETRY_FIRST_WAIT_SECONDS: Final = 0.2
 # No attempt begins later than this after the first.
 RETRY_TOTAL_SECONDS: Final = 4.0
+# A store that does not answer is left alone for so long, then for twice as long each time, up to a limit.
+BREAKER_FIRST_PAUSE_SECONDS: Final = 1.0
+BREAKER_MAX_PAUSE_SECONDS: Final = 30.0
 # Work that follows writes: how often a run looks again for what was written meanwhile, before others have their turn.
 WORK_ROUNDS: Final = 5
 # Each pause before another attempt is so many times as long as the one before it, up to an hour.

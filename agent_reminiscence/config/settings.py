@@ -105,6 +105,24 @@ class Config(BaseSettings):
     token_budget: int | None = Field(
         default=None, ge=1, description="Tokens of returned text when a call names no budget; unset is no budget."
     )
+    neo4j_uri: str | None = Field(
+        default=None, description="neo4j://, neo4j+s://, bolt:// … of your Neo4j; unset: the graph stays in PostgreSQL."
+    )
+    neo4j_user: str = Field(default="neo4j", description="Who signs in to Neo4j.")
+    neo4j_password: SecretStr | None = Field(
+        default=None, description="And with what; unset where it asks for nothing."
+    )
+    neo4j_database: str = Field(default="neo4j", description="The database in Neo4j.")
+    neo4j_pool_size: int = Field(default=10, ge=1, le=200, description="Connections to Neo4j at most.")
+    neo4j_timeout_seconds: float = Field(
+        default=10.0, gt=0, le=3600, description="How long one statement of Neo4j may take, in seconds."
+    )
+    graph_deadline_seconds: float = Field(
+        default=0.5,
+        gt=0,
+        le=60,
+        description="How long recall waits for the graph before it answers without it, in seconds.",
+    )
     telemetry_content: bool = Field(
         default=False, description="Whether spans carry memory text: titles, contents and queries."
     )
@@ -154,6 +172,13 @@ class Config(BaseSettings):
             raise ValueError(
                 "postgres_dsn and data_dir contradict each other: data_dir is the embedded server's; unset one"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _neo4j_has_a_place(self) -> Config:
+        # Most likely the URI was forgotten or misspelled, and the graph would stay in PostgreSQL without a word.
+        if self.neo4j_password is not None and self.neo4j_uri is None:
+            raise ValueError("neo4j_password is set, but neo4j_uri is not; set it too, or unset the password")
         return self
 
 

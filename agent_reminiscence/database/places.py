@@ -48,7 +48,13 @@ VECTOR_TABLE = "chunk_vector"
 
 PLACES: tuple[Place, ...] = (
     # An error stands there by its class, and what it was about by its id: what it says may quote a memory.
-    *_places("memory_stream", external_id=Holds.LABEL, chain=Holds.PROOF, failed_error=Holds.LABEL),
+    *_places(
+        "memory_stream",
+        external_id=Holds.LABEL,
+        chain=Holds.PROOF,
+        failed_error=Holds.LABEL,
+        graph_store=Holds.LABEL,
+    ),
     *_places(
         "memory_event",
         external_id=Holds.LABEL,
@@ -105,6 +111,26 @@ PLACES: tuple[Place, ...] = (
         vector=Holds.DERIVED,
     ),
     *_places("chunk_use", external_id=Holds.LABEL),
+    # A type may be any string, of a caller or of a model.
+    *_places(
+        "entity",
+        external_id=Holds.LABEL,
+        tier=Holds.LABEL,
+        name=Holds.TEXT,
+        type=Holds.TEXT,
+        description=Holds.TEXT,
+        metadata=Holds.TEXT,
+    ),
+    *_places("entity_name", external_id=Holds.LABEL, key=Holds.DERIVED, name=Holds.TEXT),
+    *_places(
+        "relationship",
+        external_id=Holds.LABEL,
+        tier=Holds.LABEL,
+        type=Holds.TEXT,
+        description=Holds.TEXT,
+        metadata=Holds.TEXT,
+    ),
+    *_places("graph_mention", external_id=Holds.LABEL),
     # Tables of the schema itself, which belong to no external_id.
     *_places("schema_migration", name=Holds.LABEL, checksum=Holds.LABEL),
     *_places("schema_parameter", name=Holds.LABEL, value=Holds.LABEL),

@@ -8,11 +8,14 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
 
 Scope = Literal["memory", "conversation", "text", "tenant"]
+
+_UNSEALED = {"sha256", "graph_erased_at"}
 
 
 class _Frozen(BaseModel):
@@ -42,7 +45,12 @@ class ErasureReceipt(_Frozen):
         default=(), description="What was not as it was written before the erasure: it cannot be checked afterwards."
     )
     rows: dict[str, int] = Field(description="How many rows fewer there are, by table.")
-    sha256: str = Field(description="SHA-256 over everything else in the receipt, hexadecimal.")
+    sha256: str = Field(description="SHA-256 over everything else in the receipt but graph_erased_at, hexadecimal.")
+    graph_erased_at: datetime | None = Field(
+        default=None,
+        description="When Neo4j had followed; None: no Neo4j is configured, or it was away and follows later, which"
+        " verify_erased says, and a memory.graph_erased event. The rest of the receipt is sealed before.",
+    )
 
     @classmethod
     def seal(
@@ -75,7 +83,15 @@ class ErasureReceipt(_Frozen):
 
     def compute_sha256(self) -> str:
         """What `sha256` has to be."""
-        return sha256(canonical_json(self.model_dump(mode="json", exclude={"sha256"})).encode()).hex()
+        return sha256(canonical_json(self.model_dump(mode="json", exclude=_UNSEALED)).encode()).hex()
+
+    def as_recorded(self) -> ErasureReceipt:
+        """As its event holds it, in the transaction of the erasure."""
+        return self.model_copy(update={"graph_erased_at": None})
+
+    def payload(self) -> dict[str, Any]:
+        """The payload of its event."""
+        return self.model_dump(mode="json", exclude={"graph_erased_at"})
 
 
 class ErasureItem(_Frozen):
@@ -114,8 +130,13 @@ class ErasureCheck(_Frozen):
 
     receipt_id: UUID
     checked_at: datetime
-    places: tuple[str, ...] = Field(description="Every table and column that was looked at.")
+    places: tuple[str, ...] = Field(
+        description="Every table and column that was looked at; neo4j.… only where one is configured and answered."
+    )
     findings: tuple[ErasureFinding, ...]
+    graph_erased_at: datetime | None = Field(
+        default=None, description="When Neo4j had followed the erasure; None: not yet, or no Neo4j is configured."
+    )
 
     @property
     def ok(self) -> bool:
@@ -160,11 +181,26 @@ def _given(payload: Any) -> list[Any]:
         if isinstance(fields, dict):
             given += [fields.get(name) for name in ("title", "content", "description", "summary")]
             given.append(_given_metadata(fields.get("metadata")))
-    chunks = payload.get("chunks")
-    for chunk in chunks if isinstance(chunks, list) else ():
-        if isinstance(chunk, dict):
-            given += [chunk.get("speaker"), chunk.get("metadata")]
+    for chunk in _objects(payload, "chunks"):
+        given += [chunk.get("speaker"), chunk.get("metadata")]
+    return given + _given_graph(payload.get("graph"))
+
+
+def _given_graph(graph: Any) -> list[Any]:
+    """Of what a plan says of entities and relationships, the values that are text; a type of our own list is none."""
+    given: list[Any] = []
+    for part, types in (("entities", ENTITY_TYPES), ("relationships", RELATIONSHIP_TYPES)):
+        for entry in _objects(graph, part):
+            given += [entry.get("name"), entry.get("aliases"), entry.get("description")]
+            given.append(_given_metadata(entry.get("metadata")))
+            given.append(None if entry.get("type") in types else entry.get("type"))
     return given
+
+
+def _objects(value: Any, name: str) -> list[dict[str, Any]]:
+    """The JSON objects in the list that `value` holds under a name; none where there is no such list."""
+    items = value.get(name) if isinstance(value, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _given_metadata(metadata: Any) -> list[Any]:

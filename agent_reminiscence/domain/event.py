@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from agent_reminiscence.config.constants import FORM_VERSION, Source, Tier
+from agent_reminiscence.config.constants import (
+    FORM_VERSION,
+    MAX_ENTITY_NAME_CHARACTERS,
+    MAX_GRAPH_TYPE_CHARACTERS,
+    Source,
+    Tier,
+)
 
 RESERVED_PREFIX = "memory."
 
@@ -27,6 +33,10 @@ class EventKind(StrEnum):
     CONSOLIDATED = "memory.consolidated"
     PROMOTED = "memory.promoted"
     ENDED = "memory.ended"
+    ENTITIES_MERGED = "memory.entities_merged"
+    ENTITIES_UNMERGED = "memory.entities_unmerged"
+    RELATIONSHIP_ENDED = "memory.relationship_ended"
+    GRAPH_ERASED = "memory.graph_erased"
     ERASED = "memory.erased"
 
 
@@ -125,6 +135,53 @@ class Duplicate(_Frozen):
     duplicate_of: UUID
 
 
+def _no_blank(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise ValueError("a name or a type is not blank and holds no NUL")
+    return text
+
+
+_Name = Annotated[str, Field(max_length=MAX_ENTITY_NAME_CHARACTERS), AfterValidator(_no_blank)]
+_GraphType = Annotated[str, Field(max_length=MAX_GRAPH_TYPE_CHARACTERS), AfterValidator(_no_blank)]
+
+
+class EntityEntry(_Frozen):
+    """An entity that a memory names. All that is said of it is said here: another event may be erased."""
+
+    id: UUID
+    name: _Name
+    type: _GraphType
+    description: str | None = None
+    confidence: float = Field(ge=0, le=1)
+    importance: float = Field(ge=0, le=1)
+    aliases: tuple[_Name, ...] = Field(default=(), description="Other names by which this memory calls it.")
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    chunks: tuple[int, ...] = Field(description="Which of the plan's chunks name it, by their place, from 0.")
+
+
+class RelationshipEntry(_Frozen):
+    """That two entities have to do with each other, as a memory says."""
+
+    id: UUID
+    from_id: UUID = Field(description="Of an entity of the same plan.")
+    to_id: UUID
+    type: _GraphType
+    description: str | None = None
+    confidence: float = Field(ge=0, le=1)
+    importance: float = Field(ge=0, le=1)
+    start_date: datetime | None = Field(default=None, description="None is from when on its earliest chunk holds.")
+    end_date: datetime | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    chunks: tuple[int, ...] = Field(description="Which of the plan's chunks say it, by their place, from 0.")
+
+
+class GraphChanges(_Frozen):
+    """What a consolidation found out about entities and relationships."""
+
+    entities: tuple[EntityEntry, ...] = ()
+    relationships: tuple[RelationshipEntry, ...] = ()
+
+
 class ModelUsage(_Frozen):
     """What one model was asked for."""
 
@@ -145,6 +202,7 @@ class MemoryConsolidated(_Frozen):
     duplicates: tuple[Duplicate, ...] = ()
     reinforced: tuple[ChunkRating, ...] = Field(default=(), description="Older chunks that the new ones repeat.")
     embedding_generation: int = Field(description="The generation of vectors that near-duplicates were found with.")
+    graph: GraphChanges = GraphChanges()
     usage: tuple[ModelUsage, ...] = Field(default=(), description="Models that were asked; none without a model.")
 
 
@@ -181,6 +239,39 @@ class MemoryEnded(_Frozen):
     limit: int | None = Field(default=None, description="How many live chunks there may be, where they were pruned.")
 
 
+class EntitiesMerged(_Frozen):
+    """Payload of `memory.entities_merged`: two entities are one. It holds no text of memories.
+
+    Where one of them is not there, because what named it was erased, nothing happens.
+    """
+
+    survivor_id: UUID
+    merged_id: UUID
+    reason: Literal["alike", "asked"]
+    score: float | None = Field(default=None, ge=0, le=1, description="How alike their names are.")
+
+
+class EntitiesUnmerged(_Frozen):
+    """Payload of `memory.entities_unmerged`: an entity stands for itself again, with what was merged into it."""
+
+    entity_id: UUID
+
+
+class RelationshipEnded(_Frozen):
+    """Payload of `memory.relationship_ended`: it is not true any more."""
+
+    relationship_id: UUID
+    end_date: datetime
+
+
+class GraphErased(_Frozen):
+    """Payload of `memory.graph_erased`: an erasure has reached the store of graphs that follows the ledger."""
+
+    receipt_id: UUID
+    store: str = Field(description="Which store it is, by the id that it gave itself.")
+    erased_at: datetime
+
+
 PAYLOADS: dict[EventKind, type[BaseModel]] = {
     EventKind.CREATED: MemoryCreated,
     EventKind.UPDATED: MemoryUpdated,
@@ -188,4 +279,8 @@ PAYLOADS: dict[EventKind, type[BaseModel]] = {
     EventKind.CONSOLIDATED: MemoryConsolidated,
     EventKind.PROMOTED: MemoryPromoted,
     EventKind.ENDED: MemoryEnded,
+    EventKind.ENTITIES_MERGED: EntitiesMerged,
+    EventKind.ENTITIES_UNMERGED: EntitiesUnmerged,
+    EventKind.RELATIONSHIP_ENDED: RelationshipEnded,
+    EventKind.GRAPH_ERASED: GraphErased,
 }

@@ -14,7 +14,10 @@ from agent_reminiscence.projections.archived import apply_archived
 from agent_reminiscence.projections.consolidated import apply_consolidated
 from agent_reminiscence.projections.created import apply_created
 from agent_reminiscence.projections.ended import apply_ended
+from agent_reminiscence.projections.entities_merged import apply_entities_merged
+from agent_reminiscence.projections.entities_unmerged import apply_entities_unmerged
 from agent_reminiscence.projections.promoted import apply_promoted
+from agent_reminiscence.projections.relationship_ended import apply_relationship_ended
 from agent_reminiscence.projections.tables import Tables
 from agent_reminiscence.projections.updated import apply_updated
 
@@ -28,6 +31,12 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.CONSOLIDATED: apply_consolidated,
     EventKind.PROMOTED: apply_promoted,
     EventKind.ENDED: apply_ended,
+    EventKind.ENTITIES_MERGED: apply_entities_merged,
+    EventKind.ENTITIES_UNMERGED: apply_entities_unmerged,
+    EventKind.RELATIONSHIP_ENDED: apply_relationship_ended,
 }
 
-__all__ = ["HANDLERS", "Handler", "Tables"]
+# Kinds of ours that change nothing here: what they tell of happened to the ledger itself, or elsewhere.
+KINDS_WITHOUT_EFFECT = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED})
+
+__all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Handler", "Tables"]

@@ -21,4 +21,12 @@ async def apply_archived(db: SqlExecutor, tables: Tables, event: Event) -> int:
     await tables.chunks.correct_end_dates(
         db, external_id, memory_id, kept=(), recorded_at=event.recorded_at, ended_at=event.occurred_at
     )
+    await tables.graph.end_mentions(
+        db,
+        external_id,
+        memory.chunk_ids,
+        ended_at=event.occurred_at,
+        recorded_at=event.recorded_at,
+        position=event.position,
+    )
     return -ended

@@ -9,7 +9,7 @@ from agent_reminiscence.projections.tables import Tables
 
 
 async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> int:
-    """Move the plan's chunks to shortterm, end those that repeat others, and store title and summary."""
+    """Move the plan's chunks to shortterm, end those that repeat others, store its summary, and add to the graph."""
     payload = MemoryConsolidated.model_validate(event.payload)
     await tables.active.mark_consolidated(db, event.external_id, payload.memory_id, version=payload.version)
     await tables.shortterm.put(
@@ -27,5 +27,15 @@ async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> i
     await tables.chunks.rate(db, event.external_id, payload.reinforced, tier=None)
     ended = await tables.chunks.end_duplicates(
         db, event.external_id, payload.duplicates, recorded_at=event.recorded_at, ended_at=event.occurred_at
+    )
+    # After the chunks: whether they are live decides what a mention in them counts.
+    await tables.graph.record(
+        db,
+        event.external_id,
+        payload.graph,
+        chunk_ids=[chunk.id for chunk in payload.chunks],
+        memory_id=payload.memory_id,
+        position=event.position,
+        recorded_at=event.recorded_at,
     )
     return -ended

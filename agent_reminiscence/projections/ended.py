@@ -13,12 +13,16 @@ async def apply_ended(db: SqlExecutor, tables: Tables, event: Event) -> int:
     A repetition ends for good here: until now its memory said it through the chunk that it repeats.
     """
     payload = MemoryEnded.model_validate(event.payload)
-    repetitions = [duplicate.id for duplicate in payload.duplicates]
+    ending = [*payload.chunks, *(duplicate.id for duplicate in payload.duplicates)]
     ended = await tables.chunks.end(
+        db, event.external_id, ending, recorded_at=event.recorded_at, ended_at=event.occurred_at
+    )
+    await tables.graph.end_mentions(
         db,
         event.external_id,
-        [*payload.chunks, *repetitions],
-        recorded_at=event.recorded_at,
+        ending,
         ended_at=event.occurred_at,
+        recorded_at=event.recorded_at,
+        position=event.position,
     )
     return -ended

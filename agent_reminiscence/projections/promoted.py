@@ -8,7 +8,14 @@ from agent_reminiscence.projections.tables import Tables
 
 
 async def apply_promoted(db: SqlExecutor, tables: Tables, event: Event) -> int:
-    """Change the chunks' tier, validity and confidence; they stay the rows they are."""
+    """Change the chunks' tier, validity and confidence, and the tier of what they say; they stay the rows they are."""
     payload = MemoryPromoted.model_validate(event.payload)
     await tables.longterm.promote(db, event.external_id, payload.chunks)
+    await tables.graph.promote(
+        db,
+        event.external_id,
+        {chunk.id: chunk.importance for chunk in payload.chunks},
+        recorded_at=event.recorded_at,
+        position=event.position,
+    )
     return 0

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.event import Event, NewEvent
 from agent_reminiscence.exceptions import IdempotencyConflictError
 from agent_reminiscence.projections import HANDLERS, Tables
@@ -16,9 +17,12 @@ from agent_reminiscence.services.requests import WriteRequest
 class Projector:
     """The one way by which anything is written."""
 
-    def __init__(self, ledger: EventLedger, tables: Tables) -> None:
+    def __init__(self, ledger: EventLedger, tables: Tables, queue: WorkQueue, *, graph_follows: bool = False) -> None:
         self._ledger = ledger
         self._tables = tables
+        self._queue = queue
+        # Whether a store of graphs follows the ledger: each change of the graph is work then.
+        self._graph_follows = graph_follows
 
     async def begin(self, db: SqlExecutor, request: WriteRequest) -> Event | None:
         """Lock the stream and look the idempotency key up, before anything else is looked at.
@@ -59,4 +63,8 @@ class Projector:
         handler = HANDLERS.get(event.kind)
         if handler is not None:
             await self._ledger.add_live_chunks(db, event.external_id, await handler(db, self._tables, event))
+            # Noted also where this process knows of no store that follows: another one may.
+            has_changed = await self._ledger.note_graph_change(db, event, is_work=self._graph_follows)
+            if has_changed and self._graph_follows:
+                await self._queue.enqueue(db)
         return event

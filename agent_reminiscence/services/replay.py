@@ -18,11 +18,12 @@ from agent_reminiscence.database.repositories.event_ledger import (
     event_digest,
     next_chain,
 )
+from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import ErasureReceipt, remains
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
 from agent_reminiscence.exceptions import ReminiscenceError, StoreError
-from agent_reminiscence.projections import HANDLERS, Tables
+from agent_reminiscence.projections import HANDLERS, KINDS_WITHOUT_EFFECT, Tables
 
 
 @dataclass(slots=True)
@@ -56,9 +57,12 @@ class Replay:
 class Replayer:
     """Runs the handlers over the events of a stream, in the tables that the transaction's names mean."""
 
-    def __init__(self, ledger: EventLedger, tables: Tables) -> None:
+    def __init__(self, ledger: EventLedger, tables: Tables, queue: WorkQueue, *, graph_follows: bool = False) -> None:
         self._ledger = ledger
         self._tables = tables
+        self._queue = queue
+        # Whether a store of graphs follows the ledger: what is put in place at once it has to be compared with.
+        self._graph_follows = graph_follows
 
     async def run(
         self,
@@ -105,6 +109,10 @@ class Replayer:
         """Store what of the stream's own row follows from what was replayed."""
         is_due = await self._ledger.has_due_memory(db, replay.external_id)
         await self._ledger.set_projected(db, replay.external_id, live_chunks=replay.live_chunks, is_due=is_due)
+        # Also where this process knows of no store that follows: another one may.
+        await self._ledger.demand_graph_comparison(db, replay.external_id)
+        if self._graph_follows:
+            await self._queue.enqueue(db)
 
     async def _apply(self, db: SqlExecutor, replay: Replay, event: Event) -> None:
         handler = HANDLERS.get(event.kind)
@@ -157,7 +165,8 @@ def check(replay: Replay, event: Event) -> None:
     elif event.kind == EventKind.ERASED:
         _note_receipt(replay, event)
     elif event.kind.startswith(RESERVED_PREFIX) and (
-        event.kind not in HANDLERS or event.payload.get("form_version", FORM_VERSION) != FORM_VERSION
+        (event.kind not in HANDLERS and event.kind not in KINDS_WITHOUT_EFFECT)
+        or event.payload.get("form_version", FORM_VERSION) != FORM_VERSION
     ):
         # From a newer release; projected by this one, its stream would silently lack something.
         replay.report(event.position, "it is of a kind or a version that this release does not know")

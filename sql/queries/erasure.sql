@@ -5,11 +5,12 @@ WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload
 
 -- name: find_by_conversation
 -- What a conversation led to: a memory as a whole, because its later versions repeat what the earlier ones say, and
--- single events of users' own kinds. Receipts of erasures hold no text and are never erased.
+-- single events that belong to no memory, of users' own kinds and of the graph. Receipts of erasures, and that one has
+-- reached the store of graphs, hold no text and are never erased.
 SELECT DISTINCT CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id,
-    CASE WHEN NOT starts_with(kind, 'memory.') THEN position END AS position
+    CASE WHEN NOT starts_with(kind, 'memory.') OR payload ->> 'memory_id' IS NULL THEN position END AS position
 FROM memory_event
-WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased'
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
     AND conversation_id = $(conversation_id)p;
 
 -- name: find_by_text
@@ -19,7 +20,8 @@ SELECT position, kind, payload::text AS payload,
     coalesce(strpos(actor, $(text)p) > 0, false) OR coalesce(strpos(conversation_id, $(text)p) > 0, false)
         OR coalesce(strpos(idempotency_key, $(text)p) > 0, false) AS is_labelled
 FROM memory_event
-WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased' AND position > $(after)p
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
+    AND position > $(after)p
     AND (strpos(payload::text, $(json_text)p) > 0 OR strpos(actor, $(text)p) > 0
         OR strpos(conversation_id, $(text)p) > 0 OR strpos(idempotency_key, $(text)p) > 0)
 ORDER BY position
@@ -27,9 +29,9 @@ LIMIT $(limit)p;
 
 -- name: find_all
 SELECT DISTINCT CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id,
-    CASE WHEN NOT starts_with(kind, 'memory.') THEN position END AS position
+    CASE WHEN NOT starts_with(kind, 'memory.') OR payload ->> 'memory_id' IS NULL THEN position END AS position
 FROM memory_event
-WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased';
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased');
 
 -- name: list_items
 -- What a selection stands for, in order of position.
@@ -51,17 +53,21 @@ ORDER BY e.position;
 -- name: list_positions
 SELECT position
 FROM memory_event
-WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased' AND (
-    position = ANY($(positions)p::bigint[])
-    OR (starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])));
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
+    AND (
+        position = ANY($(positions)p::bigint[])
+        OR (starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[]))
+    );
 
 -- name: empty_events
 -- The one change that the ledger knows: the row, its place, its digest and its chain stay.
 UPDATE memory_event
 SET payload = '{}', idempotency_key = NULL, request_hash = NULL, salt = NULL, actor = NULL, conversation_id = NULL
-WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind <> 'memory.erased' AND (
-    position = ANY($(positions)p::bigint[])
-    OR (starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])))
+WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
+    AND (
+        position = ANY($(positions)p::bigint[])
+        OR (starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[]))
+    )
 RETURNING external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain;
 
@@ -71,7 +77,11 @@ SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(ex
     (SELECT count(*) FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p) AS memory_chunk,
     (SELECT count(*) FROM reminiscence.chunk_vector_{generation} WHERE external_id = $(external_id)p)
         AS chunk_vector_{generation},
-    (SELECT count(*) FROM reminiscence.embedding_cache WHERE external_id = $(external_id)p) AS embedding_cache;
+    (SELECT count(*) FROM reminiscence.embedding_cache WHERE external_id = $(external_id)p) AS embedding_cache,
+    (SELECT count(*) FROM reminiscence.entity WHERE external_id = $(external_id)p) AS entity,
+    (SELECT count(*) FROM reminiscence.entity_name WHERE external_id = $(external_id)p) AS entity_name,
+    (SELECT count(*) FROM reminiscence.relationship WHERE external_id = $(external_id)p) AS relationship,
+    (SELECT count(*) FROM reminiscence.graph_mention WHERE external_id = $(external_id)p) AS graph_mention;
 
 -- name: find_receipt
 SELECT payload::text AS payload
@@ -100,7 +110,8 @@ WHERE e.position IS NULL OR e.payload <> '{}' OR e.salt IS NOT NULL OR e.request
 ORDER BY 1;
 
 -- name: find_left_over
--- Rows of memories that were erased, and what was made of texts that are gone.
+-- Rows of memories that were erased, and what was made of texts that are gone. A name that two memories have stays, for
+-- the other one; that it is what the rest of the ledger says follows from the replay that gave it.
 SELECT 'memory_event.payload' AS place, position::text AS key, 'belongs to an erased memory' AS problem
 FROM reminiscence.memory_event
 WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.')
@@ -123,6 +134,37 @@ FROM reminiscence.chunk_vector_{generation} AS v
 WHERE v.external_id = $(external_id)p AND NOT EXISTS (
     SELECT FROM reminiscence.memory_chunk AS c
     WHERE c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
+)
+UNION ALL
+SELECT 'graph_mention.chunk_id', m.item_id::text || '/' || m.chunk_id::text, 'is of a chunk that is gone'
+FROM reminiscence.graph_mention AS m
+WHERE m.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM reminiscence.memory_chunk AS c
+    WHERE c.external_id = $(external_id)p AND c.chunk_id = m.chunk_id
+)
+UNION ALL
+SELECT 'entity.name', e.entity_id::text, 'is of an entity that no chunk names, or that an erased memory brought in'
+FROM reminiscence.entity AS e
+WHERE e.external_id = $(external_id)p AND (
+    e.shortterm_memory_id = ANY($(memory_ids)p::text[]::uuid[])
+    OR NOT EXISTS (
+        SELECT FROM reminiscence.graph_mention AS m
+        WHERE m.external_id = $(external_id)p AND m.item_id = e.entity_id
+    )
+)
+UNION ALL
+SELECT 'entity_name.name', n.entity_id::text, 'is of an entity that is gone'
+FROM reminiscence.entity_name AS n
+WHERE n.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM reminiscence.entity AS e
+    WHERE e.external_id = $(external_id)p AND e.entity_id = n.entity_id
+)
+UNION ALL
+SELECT 'relationship.description', r.relationship_id::text, 'is of a relationship that no chunk says'
+FROM reminiscence.relationship AS r
+WHERE r.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM reminiscence.graph_mention AS m
+    WHERE m.external_id = $(external_id)p AND m.item_id = r.relationship_id
 )
 UNION ALL
 (

@@ -129,6 +129,28 @@ SET live_chunks = $(live_chunks)p, due_at = CASE WHEN $(is_due)p THEN coalesce(d
     work_at = least(work_at, clock_timestamp()) - interval '1 microsecond'
 WHERE external_id = $(external_id)p;
 
+-- name: note_graph_change
+-- Where an event changed the graph, a store that follows it has something to do. Where that is work, work_at becomes a time
+-- that no write has, so that the call which wrote the event does not take its own work for all there is.
+UPDATE memory_stream AS s
+SET graph_head = $(position)p, work_at = CASE
+    WHEN $(is_work)p::boolean THEN least(s.work_at, $(recorded_at)p::timestamptz) - interval '1 microsecond'
+    ELSE s.work_at
+END
+WHERE s.external_id = $(external_id)p AND (
+    EXISTS (SELECT FROM entity AS e WHERE e.external_id = $(external_id)p AND e.position = $(position)p)
+    OR EXISTS (SELECT FROM relationship AS r WHERE r.external_id = $(external_id)p AND r.position = $(position)p)
+)
+RETURNING s.graph_head;
+
+-- name: demand_graph_comparison
+-- What was put in place at once, or taken out, is not found by position: a store that follows compares everything. Each
+-- time a number of its own below zero, so that a note of an earlier comparison cannot pass for one of this.
+UPDATE memory_stream
+SET graph_head = head, graph_position = -pg_current_xact_id()::text::bigint,
+    work_at = least(work_at, clock_timestamp()) - interval '1 microsecond'
+WHERE external_id = $(external_id)p;
+
 -- name: list_streams
 -- As the scheduler, who sees that there are streams and nothing of what they hold.
 SELECT external_id

@@ -1,7 +1,8 @@
 -- name: create_tables
 -- Tables of this transaction that bear the names of the projected ones and so take their places: the handlers' own
--- statements replay into them. They hold one stream, so no key begins with external_id: a lookup by that alone would find
--- every row. There is no index for searches; vectors are not replayed, so their table stays empty.
+-- statements replay into them. They hold one stream, so no key begins with external_id, and none that is joined has it at
+-- all: planned while they are empty, a lookup by that alone would seem as good, and it finds every row. There is no index
+-- for searches; vectors are not replayed, so their table stays empty.
 CREATE TEMPORARY TABLE active_memory (
     LIKE reminiscence.active_memory INCLUDING DEFAULTS, PRIMARY KEY (memory_id)
 ) ON COMMIT DROP;
@@ -16,34 +17,57 @@ CREATE INDEX ON memory_chunk (duplicate_of) WHERE duplicate_of IS NOT NULL;
 CREATE TEMPORARY TABLE chunk_vector_{generation} (
     LIKE reminiscence.chunk_vector_{generation} INCLUDING DEFAULTS, PRIMARY KEY (chunk_id)
 ) ON COMMIT DROP;
+CREATE TEMPORARY TABLE entity (
+    LIKE reminiscence.entity INCLUDING DEFAULTS, PRIMARY KEY (entity_id)
+) ON COMMIT DROP;
+CREATE INDEX ON entity (canonical_id);
+CREATE TEMPORARY TABLE entity_name (
+    LIKE reminiscence.entity_name INCLUDING DEFAULTS, PRIMARY KEY (entity_id, key)
+) ON COMMIT DROP;
+CREATE TEMPORARY TABLE relationship (
+    LIKE reminiscence.relationship INCLUDING DEFAULTS, PRIMARY KEY (relationship_id)
+) ON COMMIT DROP;
+CREATE INDEX ON relationship (from_id);
+CREATE INDEX ON relationship (to_id);
+CREATE TEMPORARY TABLE graph_mention (
+    LIKE reminiscence.graph_mention INCLUDING DEFAULTS, PRIMARY KEY (item_id, chunk_id)
+) ON COMMIT DROP;
+CREATE INDEX ON graph_mention (chunk_id);
 
 -- name: empty_tables
-TRUNCATE pg_temp.active_memory, pg_temp.shortterm_memory, pg_temp.memory_chunk;
+TRUNCATE pg_temp.active_memory, pg_temp.shortterm_memory, pg_temp.memory_chunk, pg_temp.entity, pg_temp.entity_name,
+    pg_temp.relationship, pg_temp.graph_mention;
 
 -- name: analyze_tables
--- Keys only: samples of other columns would put memory text into the catalog.
-ANALYZE pg_temp.active_memory (memory_id), pg_temp.shortterm_memory (memory_id), pg_temp.memory_chunk (chunk_id);
+-- Keys only, and of these only ids: samples of other columns would put memory text into the catalog.
+ANALYZE pg_temp.active_memory (memory_id), pg_temp.shortterm_memory (memory_id), pg_temp.memory_chunk (chunk_id),
+    pg_temp.entity (entity_id), pg_temp.entity_name (entity_id), pg_temp.relationship (relationship_id),
+    pg_temp.graph_mention (item_id, chunk_id);
 
 -- name: count_rows
 SELECT (SELECT count(*) FROM pg_temp.active_memory) AS active_memory,
     (SELECT count(*) FROM pg_temp.shortterm_memory) AS shortterm_memory,
-    (SELECT count(*) FROM pg_temp.memory_chunk) AS memory_chunk;
+    (SELECT count(*) FROM pg_temp.memory_chunk) AS memory_chunk,
+    (SELECT count(*) FROM pg_temp.entity) AS entity,
+    (SELECT count(*) FROM pg_temp.entity_name) AS entity_name,
+    (SELECT count(*) FROM pg_temp.relationship) AS relationship,
+    (SELECT count(*) FROM pg_temp.graph_mention) AS graph_mention;
 
 -- name: compare_table
 -- Rows in which the stored and the replayed table differ in a single byte (*<> compares the stored form), and in which
--- columns; no value is returned.
-SELECT coalesce(stored.{key}, replayed.{key})::text AS key,
-    CASE WHEN stored.{key} IS NULL THEN 'missing' WHEN replayed.{key} IS NULL THEN 'unexpected' ELSE 'changed' END
+-- columns; no value is returned but that of `shown`, which is never text.
+SELECT concat_ws('/', {shown}) AS key,
+    CASE WHEN stored.{first} IS NULL THEN 'missing' WHEN replayed.{first} IS NULL THEN 'unexpected' ELSE 'changed' END
         AS problem,
-    CASE WHEN stored.{key} IS NOT NULL AND replayed.{key} IS NOT NULL THEN (
+    CASE WHEN stored.{first} IS NOT NULL AND replayed.{first} IS NOT NULL THEN (
         SELECT coalesce(array_agg(s.key ORDER BY s.key), '{}')
         FROM jsonb_each(to_jsonb(stored)) AS s
         JOIN jsonb_each(to_jsonb(replayed)) AS r ON r.key = s.key
         WHERE s.value::text <> r.value::text
     ) ELSE '{}' END AS columns
 FROM (SELECT * FROM reminiscence.{table} WHERE external_id = $(external_id)p) AS stored
-FULL JOIN pg_temp.{table} AS replayed ON replayed.{key} = stored.{key}
-WHERE stored.{key} IS NULL OR replayed.{key} IS NULL OR stored::record *<> replayed::record
+FULL JOIN pg_temp.{table} AS replayed ON {same_key}
+WHERE stored.{first} IS NULL OR replayed.{first} IS NULL OR stored::record *<> replayed::record
 ORDER BY 1;
 
 -- name: compare_vectors
@@ -100,7 +124,7 @@ WHERE NOT EXISTS (
 DELETE FROM reminiscence.{table} AS stored
 WHERE stored.external_id = $(external_id)p AND NOT EXISTS (
     SELECT FROM pg_temp.{table} AS replayed
-    WHERE replayed.{key} = stored.{key} AND replayed::record *= stored::record
+    WHERE {same_key} AND replayed::record *= stored::record
 );
 
 -- name: insert_missing
@@ -110,7 +134,7 @@ SELECT replayed.*
 FROM pg_temp.{table} AS replayed
 WHERE NOT EXISTS (
     SELECT FROM reminiscence.{table} AS stored
-    WHERE stored.external_id = $(external_id)p AND stored.{key} = replayed.{key}
+    WHERE stored.external_id = $(external_id)p AND {same_key}
 );
 
 -- name: delete_vectors

@@ -14,6 +14,11 @@ SELECT count(*) FILTER (WHERE archived_at IS NULL) AS active_memories,
 FROM active_memory
 WHERE external_id = $(external_id)p;
 
+-- name: count_graph
+-- Without entities that others speak for, and without relationships both ends of which have become one.
+SELECT (SELECT count(*) FROM entity WHERE external_id = $(external_id)p AND merged_into IS NULL) AS entities,
+    (SELECT count(*) FROM relationship WHERE external_id = $(external_id)p AND from_id <> to_id) AS relationships;
+
 -- name: read_live_texts
 -- One page of live chunks behind a chunk id, in order.
 SELECT chunk_id, tier, content

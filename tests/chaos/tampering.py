@@ -12,17 +12,22 @@ from agent_reminiscence.domain.audit import StreamReport
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import stored_rows
 
-# Each table with the column that names a row within its stream.
-PROJECTED: Mapping[str, str] = {
-    "active_memory": "memory_id",
-    "shortterm_memory": "memory_id",
-    "memory_chunk": "chunk_id",
-    "chunk_vector_1": "chunk_id",
+# Each table with the columns that name a row within its stream.
+PROJECTED: Mapping[str, tuple[str, ...]] = {
+    "active_memory": ("memory_id",),
+    "shortterm_memory": ("memory_id",),
+    "memory_chunk": ("chunk_id",),
+    "chunk_vector_1": ("chunk_id",),
+    "entity": ("entity_id",),
+    "entity_name": ("entity_id", "key"),
+    "relationship": ("relationship_id",),
+    "graph_mention": ("item_id", "chunk_id"),
 }
 
 # The smallest change that a value of each type can have. A column of another type fails until its type is here.
 _OTHER_VALUES = {
     "bigint": "{0} + 1",
+    "boolean": "NOT {0}",
     "bytea": r"coalesce({0}, '') || '\x00'",
     "double precision": "{0} + 1e-12",
     "halfvec": "{0} + {0}",
@@ -38,8 +43,20 @@ _OTHER_VALUES = {
 # Where a constraint takes only some words.
 _OTHER_WORDS = {
     ("memory_chunk", "tier"): "CASE tier WHEN 'active' THEN 'longterm' ELSE 'active' END",
+    ("entity", "tier"): "CASE tier WHEN 'shortterm' THEN 'longterm' ELSE 'shortterm' END",
+    ("relationship", "tier"): "CASE tier WHEN 'shortterm' THEN 'longterm' ELSE 'shortterm' END",
     ("memory_event", "source"): "CASE source WHEN 'user' THEN 'model' ELSE 'user' END",
 }
+
+
+def row_key(table: str) -> str:
+    """An SQL expression that names a row within its stream."""
+    return f"concat_ws('/', {', '.join(PROJECTED.get(table, ('position',)))})"
+
+
+def shown_key(table: str, key: str) -> str:
+    """How a report names the row: a name is memory text, so it says only whose it is."""
+    return key.partition("/")[0] if table == "entity_name" else key
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +122,9 @@ class Scene:
 
     async def update(self, table: str, assignment: str, key: str | int, **params: Any) -> list[Row]:
         """Change one row of the tenant by hand; returns its key afterwards."""
-        name = PROJECTED.get(table, "position")
+        name = row_key(table)
         return await self.db.fetch_all(
             f"UPDATE {table} SET {assignment}"  # noqa: S608
-            f" WHERE external_id = $(tenant)p AND {name}::text = $(key)p RETURNING {name}::text AS key",
+            f" WHERE external_id = $(tenant)p AND {name} = $(key)p RETURNING {name} AS key",
             {"tenant": self.external_id, "key": str(key)} | params,
         )

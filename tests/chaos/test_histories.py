@@ -8,9 +8,11 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,20 +23,38 @@ from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.domain.erasure import ErasureReceipt
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event import (
+    ChunkRating,
+    EntitiesMerged,
+    EntitiesUnmerged,
+    EntityEntry,
+    Event,
+    EventKind,
+    GraphChanges,
+    MemoryConsolidated,
+    RelationshipEnded,
+    RelationshipEntry,
+)
+from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, StoreError
 from agent_reminiscence.services.embedders import HashEmbedder
+from agent_reminiscence.services.requests import WriteRequest
 from tests.chaos import stories
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
-from tests.factories import superuser
+from tests.factories import record_event, superuser
 from tests.fakes import SetClock
 
+# What names a row within its tenant.
 _PROJECTED = {
-    "active_memory": "memory_id",
-    "shortterm_memory": "memory_id",
-    "memory_chunk": "chunk_id",
-    "chunk_vector_1": "chunk_id",
+    "active_memory": "t.memory_id",
+    "shortterm_memory": "t.memory_id",
+    "memory_chunk": "t.chunk_id",
+    "chunk_vector_1": "t.chunk_id",
+    "entity": "t.entity_id",
+    "entity_name": "(t.entity_id, t.key)",
+    "relationship": "t.relationship_id",
+    "graph_mention": "(t.item_id, t.chunk_id)",
 }
 
 
@@ -67,6 +87,14 @@ class World:
     def pick(self, which: int) -> UUID:
         """One of the memories that were ever made, or one that never was."""
         return self.memory_ids[which % len(self.memory_ids)] if self.memory_ids else uuid4()
+
+    async def pick_row(self, table: str, which: int) -> UUID:
+        """One of the entities or relationships that there are now, or one that never was."""
+        rows = await self.db.fetch_all(
+            f"SELECT {table}_id AS id FROM {table} WHERE external_id = $(tenant)p ORDER BY 1",  # noqa: S608
+            {"tenant": self.tenant},
+        )
+        return UUID(str(rows[which % len(rows)]["id"])) if rows else uuid4()
 
     def note(self, position: int, event_id: UUID) -> None:
         """A call has returned that wrote this event."""
@@ -191,6 +219,90 @@ class Append:
 
 
 @dataclass(frozen=True)
+class Name:
+    """A plan of which a model might be the author: any of a few entities, known or not, in any chunks of a memory."""
+
+    which: int
+    entities: frozenset[int]
+    chunks: tuple[int, ...]
+    ends: int | None
+
+    async def run(self, world: World) -> None:
+        memory, tenant, memory_id = world.memory, world.tenant, world.pick(self.which)
+        parts = memory._ready()
+        request = WriteRequest(external_id=tenant)
+        async with parts.store.transaction(tenant) as db:
+            await parts.manager._projector.begin(db, request)
+            stored = await parts.manager._tables.active.get_by_id(db, tenant, memory_id)
+            plan = self.plan(stored)
+            event = request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), stories.START)
+            await parts.manager._projector.record(db, event)
+
+    def plan(self, stored: StoredMemory) -> MemoryConsolidated:
+        """Entities that stand together in chunks, each with a relationship to the next one."""
+        places = tuple({place % len(stored.chunk_ids) for place in self.chunks})
+        named = [uuid5(NAMESPACE_OID, str(number)) for number in sorted(self.entities)]
+        ended_at = None if self.ends is None else stories.START + timedelta(days=30 * self.ends)
+        entities = [
+            EntityEntry(
+                id=id_, name=f"Number {id_}", type="other", confidence=0.5, importance=0.1, chunks=places,
+                aliases=(f"From {stored.title}",), metadata={stored.title: len(places)},
+            )
+            for id_ in named
+        ]  # fmt: skip
+        relationships = [
+            RelationshipEntry(
+                id=uuid5(one, str(other)), from_id=one, to_id=other, type="knows", confidence=0.5, importance=0.1,
+                end_date=ended_at, chunks=places,
+            )
+            for one, other in pairwise(named)
+        ]  # fmt: skip
+        return MemoryConsolidated(
+            memory_id=stored.memory_id,
+            version=stored.version,
+            title=stored.title,
+            summary="",
+            chunks=tuple(ChunkRating(id=id_, importance=0.6, confidence=0.5) for id_ in stored.chunk_ids),
+            embedding_generation=1,
+            graph=GraphChanges(entities=tuple(entities), relationships=tuple(relationships)),
+        )
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Two of the entities turn out to be one, whatever was merged before; or one stands for itself again."""
+
+    which: int
+    other: int | None
+
+    async def run(self, world: World) -> None:
+        entity_id = await world.pick_row("entity", self.which)
+        if self.other is None:
+            await record_event(
+                world.memory, world.tenant, EventKind.ENTITIES_UNMERGED, EntitiesUnmerged(entity_id=entity_id)
+            )
+        else:
+            survivor_id = await world.pick_row("entity", self.other)
+            merged = EntitiesMerged(survivor_id=survivor_id, merged_id=entity_id, reason="asked")
+            await record_event(world.memory, world.tenant, EventKind.ENTITIES_MERGED, merged)
+
+
+@dataclass(frozen=True)
+class EndRelationship:
+    """What two entities had to do with each other is over, at any moment."""
+
+    which: int
+    month: int
+
+    async def run(self, world: World) -> None:
+        ended = RelationshipEnded(
+            relationship_id=await world.pick_row("relationship", self.which),
+            end_date=stories.START + timedelta(days=30 * self.month),
+        )
+        await record_event(world.memory, world.tenant, EventKind.RELATIONSHIP_ENDED, ended)
+
+
+@dataclass(frozen=True)
 class Erase:
     """One of the four ways: a memory, a conversation, a text, everything."""
 
@@ -242,7 +354,21 @@ class Rebuild:
         assert (await world.memory.admin.rebuild(world.tenant)).ok
 
 
-type Call = Create | Update | Archive | Consolidate | Review | Append | Erase | Copy | ImportAgain | Rebuild
+type Call = (
+    Create
+    | Update
+    | Archive
+    | Consolidate
+    | Review
+    | Append
+    | Name
+    | Merge
+    | EndRelationship
+    | Erase
+    | Copy
+    | ImportAgain
+    | Rebuild
+)
 
 
 @dataclass(frozen=True)
@@ -278,6 +404,14 @@ async def _attempt(world: World, call: Call | Together, lost: tuple[type[Excepti
 _which = st.integers(0, 3)
 _creates = st.builds(Create, stories.lines, stories.titles, stories.months, st.integers(0, 1))
 _updates = st.builds(Update, _which, st.none() | stories.lines, st.none() | stories.titles, stories.months)
+_namings = st.builds(
+    Name,
+    _which,
+    st.frozensets(st.integers(0, 4), min_size=2),
+    st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),
+    st.none() | st.integers(-4, 6),
+)
+_merges = st.builds(Merge, st.integers(0, 5), st.none() | st.integers(0, 5))
 _calls = st.one_of(
     _creates,
     _updates,
@@ -285,6 +419,9 @@ _calls = st.one_of(
     st.builds(Review, st.none() | st.integers(0, 3)),
     st.builds(Archive, _which, st.booleans(), stories.months),
     st.builds(Append, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1)),
+    _namings,
+    _merges,
+    st.builds(EndRelationship, st.integers(0, 5), st.integers(-4, 6)),
     st.builds(Erase, st.sampled_from(["memory", "text", "conversation", "tenant"]), st.integers(0, 5)),
     st.just(Rebuild()),
 )
@@ -302,6 +439,7 @@ def _beginning_with_memories(rest: st.SearchStrategy[list[Any]]) -> st.SearchStr
 
 _histories = _beginning_with_memories(st.lists(_everything | _together | _updates, max_size=8))
 _quiet_histories = _beginning_with_memories(st.lists(_calls | _updates, max_size=8))
+_graph_histories = _beginning_with_memories(st.lists(_namings | _merges | _calls | _updates, min_size=6, max_size=16))
 
 
 # --- What is stored --------------------------------------------------------------------------------------------------
@@ -312,7 +450,7 @@ async def _projected(db: SqlExecutor, tenant: str) -> dict[str, dict[str, str]]:
     rows: dict[str, dict[str, str]] = {}
     for table, key in _PROJECTED.items():
         found = await db.fetch_all(
-            f"SELECT t.{key}::text AS key, t::text || ' ' || encode(sha256(record_send(t)), 'hex') AS row"  # noqa: S608
+            f"SELECT {key}::text AS key, t::text || ' ' || encode(sha256(record_send(t)), 'hex') AS row"  # noqa: S608
             f" FROM {table} AS t WHERE t.external_id = $(tenant)p::text ORDER BY 1",
             {"tenant": tenant},
         )
@@ -349,6 +487,58 @@ async def _count_untiled(db: SqlExecutor, tenant: str) -> int:
     return int(row["memories"])
 
 
+# Rows of the graph that contradict one another: a root that is not where merges lead to, ends that are not those of the
+# roots, counts of mentions, and relationships that go on though no chunk says them.
+_CONTRADICTIONS = """
+WITH RECURSIVE up AS (
+    SELECT entity_id, entity_id AS root_id, merged_into FROM entity WHERE external_id = $(tenant)p::text
+    UNION ALL
+    SELECT up.entity_id, e.entity_id, e.merged_into
+    FROM up
+    JOIN entity AS e ON e.external_id = $(tenant)p::text AND e.entity_id = up.merged_into
+), root AS (
+    SELECT entity_id, root_id FROM up WHERE merged_into IS NULL
+), live AS (
+    SELECT item_id, count(*) AS mentions FROM graph_mention
+    WHERE external_id = $(tenant)p::text AND is_live GROUP BY item_id
+)
+SELECT 'root' AS problem, e.entity_id AS id
+FROM entity AS e
+LEFT JOIN root ON root.entity_id = e.entity_id
+WHERE e.external_id = $(tenant)p::text AND e.canonical_id IS DISTINCT FROM root.root_id
+UNION ALL
+SELECT 'mentions', e.entity_id
+FROM entity AS e
+LEFT JOIN live ON live.item_id = e.entity_id
+WHERE e.external_id = $(tenant)p::text AND e.mentions <> coalesce(live.mentions, 0)
+UNION ALL
+SELECT 'ends', r.relationship_id
+FROM relationship AS r
+LEFT JOIN root AS source ON source.entity_id = r.stated_from_id
+LEFT JOIN root AS target ON target.entity_id = r.stated_to_id
+WHERE r.external_id = $(tenant)p::text AND (r.from_id, r.to_id) IS DISTINCT FROM (source.root_id, target.root_id)
+UNION ALL
+SELECT 'observations', r.relationship_id
+FROM relationship AS r
+LEFT JOIN live ON live.item_id = r.relationship_id
+WHERE r.external_id = $(tenant)p::text AND (
+    r.observations <> coalesce(live.mentions, 0) OR r.end_date < r.start_date
+    OR (r.observations = 0 AND r.end_date IS NULL)
+)
+UNION ALL
+SELECT 'live', m.item_id
+FROM graph_mention AS m
+LEFT JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = m.chunk_id
+WHERE m.external_id = $(tenant)p::text
+    AND m.is_live IS DISTINCT FROM (c.superseded_at IS NULL OR c.duplicate_of IS NOT NULL)
+UNION ALL
+SELECT 'position', e.canonical_id
+FROM entity AS e
+JOIN entity AS r ON r.external_id = e.external_id AND r.entity_id = e.canonical_id
+WHERE e.external_id = $(tenant)p::text AND e.position > r.position
+"""
+
+
 async def _events(memory: AgentMem, tenant: str) -> list[Event]:
     events: list[Event] = []
     while page := await memory.ledger.read(tenant, after=len(events), limit=1_000):
@@ -361,6 +551,7 @@ async def _check(world: World, tenant: str) -> None:
     (report,) = (await world.memory.admin.verify(tenant)).streams
     assert (report.faults, report.drift) == ((), ())
     assert await _count_untiled(world.db, tenant) == 0
+    assert await world.db.fetch_all(_CONTRADICTIONS, {"tenant": tenant}) == []
     events = await _events(world.memory, tenant)
     assert [event.position for event in events] == list(range(1, report.head + 1))
     for position, event_id in world.written.get(tenant, {}).items():
@@ -460,6 +651,20 @@ def test_any_history_leaves_what_its_ledger_gives_byte_for_byte(
 
     database = asyncio.run(test_server.create_database())
     _try_histories(_open(test_server, database), _histories, play, repetitions(reduced=15, full=250))
+
+
+def test_names_that_merge_and_part_leave_what_their_ledger_gives(
+    test_server: TestServer, repetitions: Repetitions
+) -> None:
+    """Plans, merges and their undoing among all else: no count and no root contradicts another, and a replay agrees."""
+    database = asyncio.run(test_server.create_database())
+
+    async def play(world: World, history: list[Any]) -> None:
+        for step in history:
+            await _attempt(world, step)
+        await _check(world, world.tenant)
+
+    _try_histories(_open(test_server, database), _graph_histories, play, repetitions(reduced=15, full=250))
 
 
 def test_a_rebuild_from_nothing_gives_equal_hits_in_equal_order(

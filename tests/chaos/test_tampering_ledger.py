@@ -23,7 +23,10 @@ from tests.factories import LONG_AGO, SECRET, stored_rows, superuser
 _FAULTS_OF_THE_STREAM = {"external_id", "head", "chain", "last_recorded_at"}
 _DRIFT_OF_THE_STREAM = {"live_chunks", "due_at"}
 # What became of work follows from no event: it is neither compared nor mended.
-_SOFT_STATE_OF_THE_STREAM = {"work_at", "review_at", "failed_attempts", "failed_error", "failed_at"}
+_SOFT_STATE_OF_THE_STREAM = {
+    *("work_at", "review_at", "failed_attempts", "failed_error", "failed_at"),
+    *("graph_head", "graph_position", "graph_store"),
+}
 
 
 @dataclass(frozen=True, slots=True)

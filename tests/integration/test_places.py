@@ -172,10 +172,10 @@ async def test_a_new_column_that_can_hold_no_text_need_not_be_named(
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        ("CREATE TABLE entity (external_id text, name text)", {("entity", "external_id"), ("entity", "name")}),
-        ("CREATE UNLOGGED TABLE entity (name text)", {("entity", "name")}),
+        ("CREATE TABLE letter (external_id text, words text)", {("letter", "external_id"), ("letter", "words")}),
+        ("CREATE UNLOGGED TABLE letter (words text)", {("letter", "words")}),
         ("CREATE MATERIALIZED VIEW titles AS SELECT title FROM active_memory", {("titles", "title")}),
-        ("CREATE TABLE public.entity (name text)", {("entity", "name")}),
+        ("CREATE TABLE public.letter (words text)", {("letter", "words")}),
         ("CREATE TABLE reminiscence_jobs.results (result jsonb)", {("results", "result")}),
         ("ALTER TABLE reminiscence_jobs.procrastinate_jobs ADD COLUMN error text", {("procrastinate_jobs", "error")}),
         ("CREATE VIEW titles AS SELECT title FROM active_memory", set()),

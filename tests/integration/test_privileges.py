@@ -42,8 +42,8 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "memory_stream": {
         "app": "SELECT INSERT UPDATE",
         "scheduler": (
-            "SELECT(due_at external_id failed_at failed_attempts failed_error head last_recorded_at live_chunks"
-            " review_at work_at)"
+            "SELECT(due_at external_id failed_at failed_attempts failed_error graph_head graph_position graph_store"
+            " head last_recorded_at live_chunks review_at work_at)"
         ),
         "eraser": "SELECT INSERT UPDATE",
     },
@@ -57,6 +57,10 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "chunk_vector_1": _PROJECTION,
     "embedding_cache": _PROJECTION,
     "chunk_use": _PROJECTION,
+    "entity": _PROJECTION,
+    "entity_name": _PROJECTION,
+    "relationship": _PROJECTION,
+    "graph_mention": _PROJECTION,
     "shortterm_memory_chunk": {"app": "SELECT"},
     "longterm_memory_chunk": {"app": "SELECT"},
     "reminiscence_jobs.procrastinate_jobs": _QUEUE,
@@ -72,7 +76,7 @@ _FUNCTIONS: dict[str, set[str]] = {
     "chunk_is_visible": {"owner", "app", "eraser"},
     "end_was_corrected": {"owner", "app", "eraser"},
     "restore_text_indexes": {"owner", "app"},
-    "enqueue_work": {"owner", "app"},
+    "enqueue_work": {"owner", "app", "eraser"},
     "list_work": {"owner", "app"},
 }
 # These run with their owner's rights, so each says itself where it looks names up.
@@ -90,6 +94,10 @@ _TENANT_TABLES = (
     "chunk_vector_1",
     "embedding_cache",
     "chunk_use",
+    "entity",
+    "entity_name",
+    "relationship",
+    "graph_mention",
 )
 # As (table, policy, command, roles, whether it gives rights or takes them).
 _POLICIES = {(table, f"{table}_tenant", "ALL", (APP_ROLE, ERASER_ROLE), "PERMISSIVE") for table in _TENANT_TABLES} | {

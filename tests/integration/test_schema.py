@@ -34,6 +34,7 @@ from agent_reminiscence.database.postgres_manager import (
     SqlExecutor,
     open_connection,
 )
+from agent_reminiscence.database.repositories.scratch import GRAPH_TABLES
 from agent_reminiscence.database.schema import (
     SchemaParameters,
     SchemaState,
@@ -64,6 +65,9 @@ _ADDED: dict[str, Row] = {
         "failed_attempts": 0,
         "failed_error": None,
         "failed_at": None,
+        "graph_head": 0,
+        "graph_position": 0,
+        "graph_store": None,
     },
 }
 # The number of the migration that comes next.
@@ -370,8 +374,8 @@ async def _rows_by_column(db: SqlExecutor) -> dict[str, list[Row]]:
 
 def _migrated(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
     """What the rows of the first schema are today where nothing was due."""
-    kept = {table: [row | _ADDED.get(table, {}) for row in found] for table, found in rows.items()}
-    return kept | {"chunk_use": []}
+    kept = {table: [_ADDED.get(table, {}) | row for row in found] for table, found in rows.items()}
+    return kept | {table: [] for table in ("chunk_use", *GRAPH_TABLES)}
 
 
 def _first_config(server: TestServer, name: str) -> Config:
@@ -415,6 +419,36 @@ async def test_a_filled_database_of_the_first_schema_is_migrated_and_verifies(
         note = found.hits[0].memory_id
         await memory.update_active_memory("agent-1", note, content="The spare key is with the neighbour.")
         assert (await memory.admin.verify("agent-1")).ok
+
+
+async def test_a_filled_database_from_before_the_graph_has_one_from_its_next_consolidation_on(
+    test_server: TestServer, new_database: NewDatabase, tmp_path: Path
+) -> None:
+    """The migration touches no row; what was consolidated before it says nothing of names, and so verifies."""
+    name = await new_database()
+    await _first_database(test_server, name)
+    with pytest.MonkeyPatch.context() as patch:
+        shutil.copytree(queries.statement_folder("sql"), tmp_path / "sql")
+        for path in (tmp_path / "sql" / "migrations").glob("*.sql"):
+            if path.name >= "0004":
+                path.unlink()
+        patch.setattr(queries, "_PACKAGE", tmp_path)
+        await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+    async with superuser(test_server, name) as db:
+        before = await _rows_by_column(db)
+
+    applied = await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    assert applied == migrations()[3:]
+    async with superuser(test_server, name) as db:
+        assert await _rows_by_column(db) == _migrated(before)
+    async with AgentMem(_first_config(test_server, name)) as memory:
+        [note, *_] = await memory.get_active_memories("agent-1")
+        await memory.update_active_memory("agent-1", note.id, content="In Porto we met Ana Sousa and Piet Bakker.")
+        await memory.admin.consolidate("agent-1", note.id)
+        [report] = (await memory.admin.verify("agent-1")).streams
+    assert report.ok
+    assert all(report.rows[table] for table in GRAPH_TABLES)
 
 
 async def test_work_that_was_due_before_there_was_a_queue_is_due_for_its_workers(

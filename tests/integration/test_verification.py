@@ -12,6 +12,7 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
 from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.scratch import PROJECTED_TABLES
 from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, SECRET, Tenant, fill_tenant, make_event, stored_rows, superuser
@@ -91,10 +92,11 @@ async def test_a_tenant_with_all_that_a_tenant_can_have_verifies(
     [stream] = report.streams
     assert report.ok
     assert (stream.faults, stream.drift, stream.missing_vectors, stream.repaired) == ((), (), 0, False)
-    assert (stream.head, stream.events, stream.erased_events) == (24, 24, 1)
+    assert (stream.head, stream.events, stream.erased_events) == (30, 30, 1)
     stored = await stored_rows(administrator, tenant.external_id)
     assert stream.rows == {table: len(stored[table]) for table in stream.rows}
-    assert set(stream.rows) == {"active_memory", "shortterm_memory", "memory_chunk"}
+    assert set(stream.rows) == set(PROJECTED_TABLES)
+    assert all(stream.rows.values())
     last = (await memory.ledger.read(tenant.external_id, after=stream.head - 1))[0]
     assert stream.chain == last.chain.hex()
     assert await stored_rows(administrator) == before
@@ -122,7 +124,7 @@ async def test_a_tenant_of_which_everything_was_erased_verifies(
     report = await _verify(memory, tenant.external_id)
 
     assert report.ok
-    assert (report.events, report.erased_events, set(report.rows.values())) == (25, 23, {0})
+    assert (report.events, report.erased_events, set(report.rows.values())) == (31, 28, {0})
 
 
 @pytest.mark.parametrize("method", ["verify", "repair", "rebuild"])
@@ -144,7 +146,7 @@ async def test_an_unknown_tenant_has_nothing_and_gets_nothing(
         chain="",
         events=0,
         erased_events=0,
-        rows={"active_memory": 0, "shortterm_memory": 0, "memory_chunk": 0},
+        rows=dict.fromkeys(PROJECTED_TABLES, 0),
         missing_vectors=0,
     )
     assert await stored_rows(administrator) == before

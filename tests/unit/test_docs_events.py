@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from uuid import UUID
 
 import pytest
@@ -27,6 +27,9 @@ _PARTS = (
     events.ChunkRating,
     events.Duplicate,
     events.Promotion,
+    events.GraphChanges,
+    events.EntityEntry,
+    events.RelationshipEntry,
     events.ModelUsage,
     erasure.ErasedEvent,
     LedgerFault,
@@ -53,6 +56,8 @@ def _spelling(annotation: Any) -> str:
     if annotation in _NAMES:
         return _NAMES[annotation]
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _spelling(arguments[0])
     if origin in (Union, UnionType):
         return f"{_spelling(next(argument for argument in arguments if argument is not NoneType))} or null"
     if origin is tuple:

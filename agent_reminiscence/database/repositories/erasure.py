@@ -10,6 +10,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
+from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
 from agent_reminiscence.database.places import Place, scanned_places
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
@@ -21,25 +22,38 @@ from agent_reminiscence.domain.erasure import (
     event_says,
     metadata_says,
 )
-from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
+from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
 
 # What names a row within its tenant, in the tables that have a column of JSON.
-_KEYS = {"memory_event": "position", "active_memory": "memory_id", "memory_chunk": "chunk_id"}
+_KEYS = {
+    "memory_event": "position",
+    "active_memory": "memory_id",
+    "memory_chunk": "chunk_id",
+    "entity": "entity_id",
+    "relationship": "relationship_id",
+}
+# What tells of erasures holds ids, the name of who erased, and nothing of what was erased; it is never emptied.
+_KEPT_KINDS = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED})
 # Payloads may be of several MB.
 _PAGE_EVENTS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is to be erased: whole memories, and events of users' own kinds by position."""
+    """What is to be erased: whole memories, and by position events that belong to none.
+
+    Such are those of users' own kinds, and those that merge entities or end a relationship.
+    """
 
     memory_ids: frozenset[str]
     positions: frozenset[int]
 
     def covers(self, event: Event) -> bool:
         """Whether `event` is to be emptied."""
-        if event.kind.startswith(RESERVED_PREFIX):
-            return event.payload.get("memory_id") in self.memory_ids
+        if event.kind in _KEPT_KINDS:
+            return False
+        if event.kind.startswith(RESERVED_PREFIX) and event.payload.get("memory_id") in self.memory_ids:
+            return True
         return event.position in self.positions
 
 
@@ -86,10 +100,10 @@ class ErasureRepository:
                 payload = _spelled_json(row["payload"])
                 if not (row["is_labelled"] or event_says(row["kind"], payload, text)):
                     continue
-                if not row["kind"].startswith(RESERVED_PREFIX):
-                    positions.add(row["position"])
-                elif "memory_id" in payload:
+                if row["kind"].startswith(RESERVED_PREFIX) and "memory_id" in payload:
                     memory_ids.add(payload["memory_id"])
+                else:
+                    positions.add(row["position"])
             if len(page) < _PAGE_EVENTS:
                 return Selection(frozenset(memory_ids), frozenset(positions))
             after = page[-1]["position"]
@@ -209,6 +223,10 @@ def _scan(table: str, places: Sequence[Place]) -> str:
 
 
 def _holds(place: Place) -> str:
+    if place.column == "type":
+        # A type of our own list is no more anybody's text than the name of a field.
+        listed = ", ".join(f"'{name}'" for name in (*ENTITY_TYPES, *RELATIONSHIP_TYPES))
+        return f"strpos(type, $(text)p) > 0 AND type NOT IN ({listed})"
     if not place.column.startswith("indexed_"):
         return f"strpos({place.column}, $(text)p) > 0"
     # What the rendering adds, a date in front and a line break between its parts, is nobody's text.

@@ -152,6 +152,24 @@ class EventLedger:
         params = {"external_id": external_id, "live_chunks": live_chunks, "is_due": is_due}
         await db.execute(_SQL["set_projected"], params)
 
+    async def note_graph_change(self, db: SqlExecutor, event: Event, *, is_work: bool) -> bool:
+        """Note that a store of graphs has to follow the event just applied; False where it left the graph as it was.
+
+        Args:
+            is_work: Whether to note as well that this is work.
+        """
+        params = {
+            "external_id": event.external_id,
+            "position": event.position,
+            "recorded_at": event.recorded_at,
+            "is_work": is_work,
+        }
+        return await db.fetch_one(_SQL["note_graph_change"], params) is not None
+
+    async def demand_graph_comparison(self, db: SqlExecutor, external_id: str) -> None:
+        """Note that a store of graphs has to be compared with the whole graph, and that this is work."""
+        await db.execute(_SQL["demand_graph_comparison"], {"external_id": external_id})
+
     async def import_events(self, db: SqlExecutor, external_id: str, events: Sequence[Event]) -> None:
         """Store events of an export as they are; positions that are taken are refused."""
         params = {

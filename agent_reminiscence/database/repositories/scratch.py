@@ -7,18 +7,48 @@ it bears.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.audit import Drift
 
-# What a replay gives, each with the column that names a row within its stream.
-PROJECTED_TABLES: Mapping[str, str] = {
-    "active_memory": "memory_id",
-    "shortterm_memory": "memory_id",
-    "memory_chunk": "chunk_id",
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What names a row of a projected table within its stream.
+
+    Attributes:
+        columns: All of it, none of which is ever NULL.
+        shown: What a report names the row by: ids only, because a report holds no memory text.
+    """
+
+    columns: tuple[str, ...]
+    shown: tuple[str, ...]
+
+    def fill(self, statement: str) -> str:
+        """`statement` for a table with this key."""
+        same_key = " AND ".join(f"replayed.{name} = stored.{name}" for name in self.columns)
+        shown = ", ".join(f"coalesce(stored.{name}, replayed.{name})" for name in self.shown)
+        return statement.replace("{same_key}", same_key).replace("{shown}", shown).replace("{first}", self.columns[0])
+
+
+def _key(*columns: str) -> _Key:
+    return _Key(columns, columns)
+
+
+# What a replay gives.
+PROJECTED_TABLES: Mapping[str, _Key] = {
+    "active_memory": _key("memory_id"),
+    "shortterm_memory": _key("memory_id"),
+    "memory_chunk": _key("chunk_id"),
+    "entity": _key("entity_id"),
+    "entity_name": _Key(("entity_id", "key"), shown=("entity_id",)),
+    "relationship": _key("relationship_id"),
+    "graph_mention": _key("item_id", "chunk_id"),
 }
+GRAPH_TABLES = ("entity", "entity_name", "relationship", "graph_mention")
 
 # Ways to read whole tables, which a replay never needs.
 _WHOLE_TABLE_PLANS = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
@@ -54,7 +84,7 @@ class ScratchRepository:
         await self._analyze(db)
         found: list[Drift] = []
         for table, key in PROJECTED_TABLES.items():
-            statement = self._sql["compare_table"].replace("{table}", table).replace("{key}", key)
+            statement = key.fill(self._sql["compare_table"].replace("{table}", table))
             rows = await db.fetch_all(statement, {"external_id": external_id})
             found += [Drift.model_validate({"table": table, **row}) for row in rows]
         params = {"external_id": external_id, "model_name": self._model_name}
@@ -75,7 +105,7 @@ class ScratchRepository:
         params = {"external_id": external_id}
         for table, key in PROJECTED_TABLES.items():
             for name in ("delete_differing", "insert_missing"):
-                await db.execute(self._sql[name].replace("{table}", table).replace("{key}", key), params)
+                await db.execute(key.fill(self._sql[name].replace("{table}", table)), params)
         await db.execute(self._sql["delete_orphaned_vectors"], params)
         await db.execute(self._sql["carry_to_vectors"], params)
 

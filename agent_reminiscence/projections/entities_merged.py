@@ -1,0 +1,21 @@
+"""`memory.entities_merged`: two entities turn out to be one."""
+
+from __future__ import annotations
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.domain.event import EntitiesMerged, Event
+from agent_reminiscence.projections.tables import Tables
+
+
+async def apply_entities_merged(db: SqlExecutor, tables: Tables, event: Event) -> int:
+    """Let one of the two speak for both; their rows, names and mentions stay their own."""
+    payload = EntitiesMerged.model_validate(event.payload)
+    await tables.graph.merge(
+        db,
+        event.external_id,
+        survivor_id=payload.survivor_id,
+        merged_id=payload.merged_id,
+        recorded_at=event.recorded_at,
+        position=event.position,
+    )
+    return 0

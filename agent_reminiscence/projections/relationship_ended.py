@@ -1,0 +1,21 @@
+"""`memory.relationship_ended`: what two entities had to do with each other is over."""
+
+from __future__ import annotations
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.domain.event import Event, RelationshipEnded
+from agent_reminiscence.projections.tables import Tables
+
+
+async def apply_relationship_ended(db: SqlExecutor, tables: Tables, event: Event) -> int:
+    """Give the relationship its end; the chunks that say it stay."""
+    payload = RelationshipEnded.model_validate(event.payload)
+    await tables.graph.end_relationship(
+        db,
+        event.external_id,
+        payload.relationship_id,
+        end_date=payload.end_date,
+        recorded_at=event.recorded_at,
+        position=event.position,
+    )
+    return 0

@@ -112,6 +112,8 @@ class ConsolidationReport(_Frozen):
     consolidated: bool = Field(description="False when this version was consolidated before.")
     chunks: int
     duplicates: int
+    entities: int = Field(description="Entities that were found in what was new.")
+    relationships: int
     promoted: int
     vectors_filled: int
     vectors_missing: int

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
 from uuid import UUID
@@ -12,12 +14,21 @@ from uuid import UUID
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import least_trusted
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, KnownEntityName
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.memory_chunk import Twin
-from agent_reminiscence.domain.event import ChunkRating, Duplicate, EventKind, MemoryConsolidated
+from agent_reminiscence.domain.event import (
+    ChunkRating,
+    Duplicate,
+    EntitiesMerged,
+    EventKind,
+    GraphChanges,
+    MemoryConsolidated,
+)
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.projections.forms import WORD, without_speaker
+from agent_reminiscence.services import graph_plan
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.importance import count_details, importance
 from agent_reminiscence.services.projector import Projector
@@ -25,6 +36,18 @@ from agent_reminiscence.services.promotion import PromotionService
 from agent_reminiscence.services.requests import WriteRequest
 
 _SENTENCE = re.compile(r".+?(?:[.!?…]+(?=\s|$)|\n|$)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What takes long to find out about a memory, as it was at one version."""
+
+    memory: StoredMemory
+    chunks: Sequence[StoredChunk]
+    recurrences: Mapping[UUID, int]
+    entities: Sequence[graph_plan.DraftedEntity]
+    # The last event that had changed an entity when names were compared.
+    compared_at: int
 
 
 class ConsolidationService:
@@ -36,6 +59,7 @@ class ConsolidationService:
         ledger: EventLedger,
         projector: Projector,
         tables: Tables,
+        graph: EntityGraphRepository,
         embedding: EmbeddingService,
         promotion: PromotionService,
         *,
@@ -46,6 +70,7 @@ class ConsolidationService:
         self._ledger = ledger
         self._projector = projector
         self._tables = tables
+        self._graph = graph
         self._embedding = embedding
         self._promotion = promotion
         self._clock = clock
@@ -67,37 +92,81 @@ class ConsolidationService:
         if locked:
             async with self._store.transaction(external_id) as db:
                 await self._ledger.lock(db, external_id)
-                memory, chunks = await self._read(db, external_id, memory_id)
-                recurrences: dict[UUID, int] = {}
-                for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
-                    recurrences |= await self._count_similar(db, memory, batch)
-                plan, promoted = await self._apply(db, memory, chunks, recurrences)
+                draft = await self._draft(external_id, memory_id, db)
+                plan, promoted = await self._apply(db, draft)
         else:
-            async with self._store.transaction(external_id, read_only=True) as db:
-                memory, chunks = await self._read(db, external_id, memory_id)
-            recurrences = {}
-            # A long text in several transactions, so that none of them is open for long.
-            for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
-                async with self._store.transaction(external_id, read_only=True) as db:
-                    recurrences |= await self._count_similar(db, memory, batch)
+            draft = await self._draft(external_id, memory_id)
             async with self._store.transaction(external_id) as db:
-                plan, promoted = await self._apply(db, memory, chunks, recurrences)
+                plan, promoted = await self._apply(db, draft)
         return ConsolidationReport(
             memory_id=memory_id,
-            version=memory.version,
+            version=draft.memory.version,
             consolidated=plan is not None,
             chunks=0 if plan is None else len(plan.chunks),
             duplicates=0 if plan is None else len(plan.duplicates),
+            entities=0 if plan is None else len(plan.graph.entities),
+            relationships=0 if plan is None else len(plan.graph.relationships),
             promoted=promoted,
             vectors_filled=filled,
             vectors_missing=missing,
         )
 
-    async def _read(
-        self, db: SqlExecutor, external_id: str, memory_id: UUID
-    ) -> tuple[StoredMemory, Sequence[StoredChunk]]:
-        memory = await self._tables.active.get_by_id(db, external_id, memory_id)
-        return memory, await self._tables.chunks.get_layout(db, external_id, memory_id)
+    @asynccontextmanager
+    async def _reading(self, external_id: str, db: SqlExecutor | None) -> AsyncIterator[SqlExecutor]:
+        """The transaction that is open already, or one of its own: of several short ones none is open for long."""
+        if db is not None:
+            yield db
+        else:
+            async with self._store.transaction(external_id, read_only=True) as own:
+                yield own
+
+    async def _draft(self, external_id: str, memory_id: UUID, db: SqlExecutor | None = None) -> _Draft:
+        """Read a memory and find out what can be found out while others write."""
+        async with self._reading(external_id, db) as reader:
+            memory = await self._tables.active.get_by_id(reader, external_id, memory_id)
+            layout = await self._tables.chunks.get_layout(reader, external_id, memory_id)
+        # What has ended for good stays in its text and has no further part in anything.
+        chunks = [chunk for chunk in layout if not chunk.has_ended]
+        recurrences: dict[UUID, int] = {}
+        for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
+            async with self._reading(external_id, db) as reader:
+                recurrences |= await self._count_similar(reader, memory, batch)
+        async with self._reading(external_id, db) as reader:
+            compared_at = await self._graph.last_entity_change(reader, external_id)
+        entities = await self._draft_entities(external_id, chunks, db)
+        return _Draft(memory, chunks, recurrences, entities, compared_at)
+
+    async def _draft_entities(
+        self, external_id: str, chunks: Sequence[StoredChunk], db: SqlExecutor | None
+    ) -> Sequence[graph_plan.DraftedEntity]:
+        """The names in what is new, and which entities those most likely mean that nobody knows."""
+        keys = await asyncio.to_thread(graph_plan.keys_to_look_up, chunks)
+        known: list[KnownEntityName] = []
+        for batch in batched(keys, constants.NAME_LOOKUP_KEYS):
+            async with self._reading(external_id, db) as reader:
+                known += await self._graph.known_names(reader, external_id, batch)
+        drafted = await asyncio.to_thread(graph_plan.draft_entities, chunks, known)
+        return await self._compare_names(external_id, drafted, known, db)
+
+    async def _compare_names(
+        self,
+        external_id: str,
+        drafted: Sequence[graph_plan.DraftedEntity],
+        known: Sequence[KnownEntityName],
+        db: SqlExecutor | None,
+    ) -> Sequence[graph_plan.DraftedEntity]:
+        """`drafted`, with the entities which those names most likely mean that nobody knows."""
+        unknown = graph_plan.find_unknown(drafted, known)
+        if not unknown:
+            return drafted
+        async with self._reading(external_id, db) as reader:
+            others = await self._graph.list_names(
+                reader,
+                external_id,
+                beginnings=graph_plan.beginnings_of(unknown),
+                limit=constants.LIKENESS_COMPARED_NAMES,
+            )
+        return await asyncio.to_thread(graph_plan.find_likely, drafted, unknown, [*known, *others])
 
     async def _count_similar(
         self, db: SqlExecutor, memory: StoredMemory, chunks: Sequence[StoredChunk]
@@ -113,36 +182,38 @@ class ConsolidationService:
             compared=constants.RECURRENCE_COMPARED_CHUNKS,
         )
 
-    async def _apply(
-        self,
-        db: SqlExecutor,
-        memory: StoredMemory,
-        chunks: Sequence[StoredChunk],
-        recurrences: Mapping[UUID, int],
-    ) -> tuple[MemoryConsolidated | None, int]:
+    async def _apply(self, db: SqlExecutor, draft: _Draft) -> tuple[MemoryConsolidated | None, int]:
         """Append the plan unless the memory has moved on, and what it makes ready for longterm.
 
         Returns:
             The plan, or None when it was dropped or this version was consolidated before, and how many chunks were
             promoted.
         """
+        memory = draft.memory
         external_id, memory_id = memory.external_id, memory.memory_id
-        request = WriteRequest(external_id=external_id, source=least_trusted(chunk.source for chunk in chunks))
+        request = WriteRequest(external_id=external_id, source=least_trusted(chunk.source for chunk in draft.chunks))
         plan = None
         raised: set[UUID] = set()
         await self._projector.begin(db, request)
         current = await self._tables.active.get_by_id(db, external_id, memory_id)
         if current.version == memory.version and current.consolidated_version < memory.version:
-            # Looked up under the lock: a chunk that has ended meanwhile must not stand in for another.
+            # Looked up under the lock: a chunk that has ended meanwhile must not stand in for another, and no name may
+            # get two entities.
             moment = self._clock()
             twins = await self._tables.chunks.find_twins(db, external_id, memory_id, moment=moment)
             # In a thread: each word of a long text is looked at.
             plan = await asyncio.to_thread(
-                plan_consolidation, memory, chunks, recurrences, twins, generation=self._generation
+                plan_consolidation, memory, draft.chunks, draft.recurrences, twins, generation=self._generation
             )
+            graph, merges = await self._plan_graph(db, draft, plan.chunks)
+            plan = plan.model_copy(update={"graph": graph})
             await self._projector.record(
                 db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), moment)
             )
+            for merge in merges:
+                await self._projector.record(
+                    db, request.event(EventKind.ENTITIES_MERGED, merge.model_dump(mode="json"), moment)
+                )
             await self._ledger.clear_due(db, external_id)
             raised = {twin.memory_id for twin in twins}
         # What this memory repeats has gained importance in its own memory.
@@ -150,6 +221,24 @@ class ConsolidationService:
         for candidate in (memory_id, *sorted(raised - {memory_id})):
             promoted += await self._promotion.promote(db, external_id, candidate)
         return plan, promoted
+
+    async def _plan_graph(
+        self, db: SqlExecutor, draft: _Draft, ratings: Sequence[ChunkRating]
+    ) -> tuple[GraphChanges, Sequence[EntitiesMerged]]:
+        """What to record of the drafted names, as the graph is now."""
+        external_id = draft.memory.external_id
+        known: list[KnownEntityName] = []
+        for keys in batched((entity.extracted.key for entity in draft.entities), constants.NAME_LOOKUP_KEYS):
+            known += await self._graph.known_names(db, external_id, keys)
+        drafted = draft.entities
+        if await self._graph.last_entity_change(db, external_id) > draft.compared_at:
+            # Another memory was faster: one of its names may be what one of these most likely means.
+            drafted = await self._compare_names(external_id, drafted, known, db)
+        planned = graph_plan.resolve_entities(drafted, known)
+        pairs = graph_plan.find_pairs(planned)
+        existing = await self._graph.find_between(db, external_id, list(pairs), graph_plan.TOGETHER) if pairs else []
+        changes = graph_plan.plan_graph(planned, pairs, existing, ratings)
+        return changes, graph_plan.plan_merges(drafted, planned)
 
 
 def plan_consolidation(
@@ -167,11 +256,10 @@ def plan_consolidation(
     the same words ends a chunk: two sentences that differ in one number are close as vectors and mean different things.
 
     Args:
+        chunks: Of the memory, in the order of the text, but for those that have ended for good.
         recurrences: How often what a chunk says was said elsewhere, by chunk id.
         twins: Older chunks with the same words.
     """
-    # What has ended for good stays in its text and has no further part in anything.
-    chunks = [chunk for chunk in chunks if not chunk.has_ended]
     contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
     repeated = [twin for twin in twins if len(WORD.findall(contents[twin.chunk_id])) >= constants.DUPLICATE_MIN_WORDS]
     ratings = [

@@ -36,6 +36,33 @@ class MemoryNotFoundError(UsageError):
         self.memory_id = memory_id
 
 
+class EntityNotFoundError(UsageError):
+    """No such entity for this `external_id`; another tenant's gives the same answer, so who asks learns nothing.
+
+    `entity` is the id or the name that was asked for.
+    """
+
+    def __init__(self, external_id: str, entity: UUID | str) -> None:
+        super().__init__(
+            f"external_id {external_id!r} has no entity {str(entity)!r};"
+            " memory.admin.graph.entities() lists those it has"
+        )
+        self.external_id = external_id
+        self.entity = entity
+
+
+class RelationshipNotFoundError(UsageError):
+    """No such relationship for this `external_id`; another tenant's id gives the same answer."""
+
+    def __init__(self, external_id: str, relationship_id: UUID) -> None:
+        super().__init__(
+            f"external_id {external_id!r} has no relationship {str(relationship_id)!r};"
+            " memory.admin.graph.neighbourhood() shows those of an entity with their ids"
+        )
+        self.external_id = external_id
+        self.relationship_id = relationship_id
+
+
 class IdempotencyConflictError(UsageError):
     """The idempotency key was used before for a different request."""
 

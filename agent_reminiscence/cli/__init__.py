@@ -16,7 +16,7 @@ from typing import IO
 
 from cyclopts import App, CycloptsError
 
-from agent_reminiscence.cli import demo, erasure, ingest, recall, servers, transfer, upkeep, work
+from agent_reminiscence.cli import demo, erasure, graph, ingest, recall, servers, transfer, upkeep, work
 from agent_reminiscence.cli.parameters import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, EXIT_WRONG
 from agent_reminiscence.cli.servers import ADMIN_DSN_VARIABLE
 from agent_reminiscence.cli.terminal import complain
@@ -50,6 +50,8 @@ for _command in (
     recall.history,
     recall.archive,
     recall.usage,
+    graph.entities,
+    graph.neighbourhood,
     upkeep.verify,
     upkeep.rebuild,
     work.worker,

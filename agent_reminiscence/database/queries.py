@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Self, SupportsIndex
 
 _PACKAGE = Path(__file__).parent.parent
-_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_FIRST_WORD = re.compile(r"(?:\s|--[^\n]*\n)*(\w*)")
+# A comment begins with two dashes in SQL, with two slashes in Cypher.
+_NAME = re.compile(r"^(?:--|//) name: (\w+)$", re.MULTILINE)
+_FIRST_WORD = re.compile(r"(?:\s|(?:--|//)[^\n]*\n)*(\w*)")
 
 
 class NamedQuery(str):
@@ -48,7 +49,8 @@ def statement_folder(language: str) -> Path:
 def load_queries(language: str, stem: str) -> dict[str, NamedQuery]:
     """The named queries of `queries/<stem>.<language>`, by name.
 
-    A query begins with a line `-- name: <name>` and runs up to the next one. Names are unique in a file.
+    A query begins with a line `-- name: <name>`, in Cypher `// name: <name>`, and runs up to the next one. Names are
+    unique in a file.
 
     Raises:
         ValueError: A name occurs twice.

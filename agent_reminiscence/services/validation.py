@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast, get_args
 from uuid import UUID
@@ -226,6 +227,68 @@ def memory_id(value: object) -> UUID:
 
 def _refuse_memory_id(value: object) -> UUID:
     raise InvalidInputError(f"memory_id must be a UUID such as create_active_memory() returned, not {_shown(value)}")
+
+
+def entity(name: str, value: object) -> UUID | str:
+    """An entity by its id, as a UUID or its text, or by one of its names."""
+    if isinstance(value, UUID):
+        return UUID(int=value.int)
+    text = entity_name(name, value)
+    try:
+        return UUID(text)
+    except ValueError:
+        return text
+
+
+def entity_id(name: str, value: object) -> UUID:
+    """An entity by its id alone."""
+    return _graph_id(name, value, "memory.admin.graph.entities() returns")
+
+
+def relationship_id(value: object) -> UUID:
+    """The id of a relationship, as a UUID or its text."""
+    return _graph_id("relationship_id", value, "memory.admin.graph.neighbourhood() returns")
+
+
+def _graph_id(name: str, value: object, origin: str) -> UUID:
+    if isinstance(value, UUID):
+        return UUID(int=value.int)
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return UUID(value)
+    raise InvalidInputError(f"{name} must be a UUID such as {origin}, not {_shown(value)}")
+
+
+def entity_name(name: str, value: object) -> str:
+    """A name of an entity."""
+    return _not_blank(name, _text(name, value, constants.MAX_ENTITY_NAME_CHARACTERS))
+
+
+def graph_type(name: str, value: object) -> str | None:
+    """A type of entities or of relationships; None is any."""
+    return None if value is None else _not_blank(name, _text(name, value, constants.MAX_GRAPH_TYPE_CHARACTERS))
+
+
+def graph_types(value: object) -> list[str] | None:
+    """Types of entities or of relationships; None is any."""
+    if value is None:
+        return None
+    wanted = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
+    if not wanted:
+        raise InvalidInputError(f"types must be a list of one or more types, such as ['person'], not {_shown(value)}")
+    return [_not_blank("types", _text("types", type_, constants.MAX_GRAPH_TYPE_CHARACTERS)) for type_ in wanted]
+
+
+def properties(name: str, value: object) -> dict[str, str | int | float | bool]:
+    """Values that metadata is to hold, by name; None asks for none."""
+    checked = json_object(name, {} if value is None else value, constants.MAX_METADATA_BYTES)
+    for key, item in checked.items():
+        if not isinstance(item, str | int | float):
+            raise InvalidInputError(
+                f"{name}[{_shown(key)}] must be a str, a number, True or False, not {_shown(item)};"
+                " nested values cannot be asked for"
+            )
+    return checked
 
 
 def kinds(value: object) -> list[str] | None:

@@ -23,6 +23,7 @@ LIST_NAMES: Mapping[str, str] = {
     "4": "vector_text",
     "5": "vector_before",
     "6": "vector_around",
+    "7": "graph",
 }
 
 VectorScan = Literal["exact", "hnsw", "none"]
@@ -52,6 +53,56 @@ class Weights:
     recency: float = constants.RECENCY_WEIGHT
     importance: float = constants.IMPORTANCE_WEIGHT
     confidence: float = constants.CONFIDENCE_WEIGHT
+    # Of the graph's list, where what the query names is as rare as can be.
+    graph: float = constants.GRAPH_WEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedStream:
+    """What a search wants to know of a stream before it begins.
+
+    Attributes:
+        has_graph: Whether there is any entity.
+        graph_lag: How many positions a store of graphs that follows is behind; without one it says nothing.
+    """
+
+    live_chunks: int
+    has_graph: bool
+    graph_lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphWeights:
+    """What a query's names reach in the graph, and how much each of it counts.
+
+    Attributes:
+        certainty: How much the whole list counts, 0 to 1.
+    """
+
+    entities: Mapping[UUID, float]
+    relationships: Mapping[UUID, float]
+    certainty: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The chunks behind an entity or a relationship that one search may see, under one of its ids.
+
+    Attributes:
+        id: Of the canonical entity, or of the relationship.
+        item_id: Of the entity as it was stated.
+        name: And how it was called; None of a relationship, and so its type.
+        chunk_ids: Newest first.
+    """
+
+    id: UUID
+    item_id: UUID
+    name: str | None
+    type: str | None
+    chunk_ids: tuple[UUID, ...]
+    first_start: datetime
+    last_start: datetime
+    last_recorded_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,41 +132,103 @@ class SearchRepository:
         self._weights = weights or Weights()
         queries = load_queries("sql", "search")
         scans: tuple[VectorScan, ...] = ("exact", "hnsw", "none")
-        self._sql = {
-            scan: queries["search"]
-            .replace("{vector_distances}", queries[f"vector_distances_{scan}"])
-            .replace("{visible}", queries["visible"])
-            .replace("{generation}", str(generation))
-            for scan in scans
-        }
 
-    async def search(self, db: SqlExecutor, request: SearchRequest, *, scan: VectorScan) -> list[Row]:
+        def completed(name: str, **parts: str) -> str:
+            statement = queries[name]
+            for part, chosen in (parts | {"newest_mentions": "newest_mentions", "visible": "visible"}).items():
+                statement = statement.replace(f"{{{part}}}", queries[chosen])
+            return statement.replace("{generation}", str(generation))
+
+        self._sql = {name: completed(name) for name in ("describe_stream", "graph_evidence")}
+        for scan in scans:
+            part = f"vector_distances_{scan}"
+            self._sql[scan] = completed("search", vector_distances=part, fusion="fusion")
+            self._sql[f"{scan}_with_graph"] = completed(
+                "search",
+                vector_distances=part,
+                fusion="fusion_with_graph",
+            )
+
+    async def describe(self, db: SqlExecutor, external_id: str) -> SearchedStream:
+        """What there is to search; nothing for an unknown stream."""
+        row = await db.fetch_one(self._sql["describe_stream"], {"external_id": external_id})
+        if row is None:
+            return SearchedStream(0, has_graph=False, graph_lag=0)
+        lag = max(0, row["graph_head"] - max(0, row["graph_position"]))
+        return SearchedStream(row["live_chunks"], has_graph=row["has_graph"], graph_lag=lag)
+
+    async def search(
+        self, db: SqlExecutor, request: SearchRequest, *, scan: VectorScan, graph: GraphWeights | None = None
+    ) -> list[Row]:
         """The best chunks, best first.
 
         Args:
             db: A transaction with `SEARCH_SETTINGS`.
             scan: How to find near vectors; `none` where the request has no vector.
+            graph: What makes the graph's list; None is no such list.
 
         Returns:
             Columns of `SearchHit`, except that ranks are by name and spans are those of the version they belong to.
         """
         # Not prepared: in a prepared statement pg_textsearch tokenises each ranked row once more.
-        rows = await db.fetch_all(self._sql[scan], self.params(request), prepared=False)
+        if graph is not None and (self._weights.graph <= 0 or graph.certainty < constants.GRAPH_LEAST_CERTAINTY):
+            graph = None
+        statement = self._sql[scan if graph is None else f"{scan}_with_graph"]
+        rows = await db.fetch_all(statement, self.params(request, graph), prepared=False)
         return [_hit(row) for row in rows]
 
-    def params(self, request: SearchRequest) -> dict[str, Any]:
-        """The statement's parameters."""
-        params: dict[str, Any] = {
+    async def find_evidence(
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        *,
+        entity_ids: Sequence[UUID],
+        relationship_ids: Sequence[UUID],
+        mentions: int,
+    ) -> list[Evidence]:
+        """Of canonical entities and of relationships the chunks that the search may see; what has none is left out.
+
+        Args:
+            mentions: How many mentions of each are looked at, newest first.
+        """
+        params = self._moment(request) | {
+            "entity_ids": list(entity_ids),
+            "relationship_ids": list(relationship_ids),
+            "mentions": mentions,
+        }
+        return [
+            Evidence(
+                id=UUID(row["id"]),
+                item_id=UUID(row["item_id"]),
+                name=row["name"],
+                type=row["type"],
+                chunk_ids=tuple(UUID(chunk_id) for chunk_id in row["chunk_ids"]),
+                first_start=row["first_start"],
+                last_start=row["last_start"],
+                last_recorded_at=row["last_recorded_at"],
+            )
+            for row in await db.fetch_all(self._sql["graph_evidence"], params)
+        ]
+
+    def _moment(self, request: SearchRequest) -> dict[str, Any]:
+        """What says which rows a search may see."""
+        return {
             "external_id": request.external_id,
-            "query": request.query,
-            "speaker_keys": list(request.speaker_keys),
             "tiers": list(request.tiers),
             "min_confidence": request.min_confidence,
             "as_of": request.as_of,
             "known_at": request.known_at,
+        }
+
+    def params(self, request: SearchRequest, graph: GraphWeights | None = None) -> dict[str, Any]:
+        """The statement's parameters."""
+        params: dict[str, Any] = self._moment(request) | {
+            "query": request.query,
+            "speaker_keys": list(request.speaker_keys),
             "now": request.now,
             "limit": request.limit,
             "depth": max(constants.RANKING_DEPTH, request.limit),
+            "text_depth": max(constants.RANKING_DEPTH, request.limit),
             "has_vector": request.vector is not None,
             "rrf_k": constants.RRF_K,
             "bm25_weight": self._weights.bm25,
@@ -128,6 +241,18 @@ class SearchRepository:
         }
         if request.vector is not None:
             params["vector"] = halfvec(request.vector)
+        if graph is not None:
+            params |= {
+                "text_depth": params["depth"] * constants.GRAPH_TEXT_DEPTH,
+                "graph_entity_ids": list(graph.entities),
+                "graph_entity_weights": list(graph.entities.values()),
+                "graph_relationship_ids": list(graph.relationships),
+                "graph_relationship_weights": list(graph.relationships.values()),
+                "graph_list_weight": self._weights.graph * graph.certainty,
+                "graph_least_share": constants.GRAPH_LEAST_SHARE,
+                "graph_floor": constants.GRAPH_FLOOR,
+                "mentions": constants.RECALL_MENTIONS,
+            }
         return params
 
 

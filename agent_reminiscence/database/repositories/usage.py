@@ -24,6 +24,14 @@ class MemoryCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphCounts:
+    """How much the graph holds."""
+
+    entities: int
+    relationships: int
+
+
+@dataclass(frozen=True, slots=True)
 class LiveText:
     """The text of a live chunk."""
 
@@ -44,6 +52,11 @@ class UsageRepository:
         """Memories by their state."""
         row = await db.fetch_one(_SQL["count_memories"], {"external_id": external_id})
         return MemoryCounts(0, 0, 0) if row is None else MemoryCounts(**row)
+
+    async def count_graph(self, db: SqlExecutor, external_id: str) -> GraphCounts:
+        """Entities, merged ones once, and relationships, those of the past too."""
+        row = await db.fetch_one(_SQL["count_graph"], {"external_id": external_id})
+        return GraphCounts(0, 0) if row is None else GraphCounts(**row)
 
     async def read_live_texts(
         self, db: SqlExecutor, external_id: str, *, after: UUID | None, limit: int

@@ -1,0 +1,99 @@
+"""`entities` and `neighbourhood`: what memories name, and what stands beside what."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from agent_reminiscence import Entity, Relationship, Subgraph
+from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AsJson, Place, Tenant, moment, opened
+from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
+
+
+def entities(
+    name: Annotated[str | None, Parameter(help="Only those with a name like this; without it, all.")] = None,
+    /,
+    *,
+    external_id: Tenant,
+    entity_type: Annotated[
+        list[str] | None, Parameter(name="--type", negative="", help="Only of this type; may be given several times.")
+    ] = None,
+    limit: Annotated[int, Parameter(help="At most so many, from 1 to 500.")] = 100,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """List the entities that memories name, the most named or the most alike first."""
+
+    async def read() -> list[Entity]:
+        async with opened(place) as memory:
+            return await memory.admin.graph.entities(external_id, alike=name, types=entity_type, limit=limit)
+
+    found = asyncio.run(read())
+    if as_json:
+        write_json([one.model_dump(mode="json") for one in found])
+        return EXIT_OK
+    out = console()
+    if not found:
+        say(out, "No entities." if name is None else "Nothing found.")
+    for one in found:
+        _show_entity(out, one)
+    return EXIT_OK
+
+
+def neighbourhood(
+    entity: Annotated[str, Parameter(help="Its id, or one of its names.")],
+    /,
+    *,
+    external_id: Tenant,
+    hops: Annotated[int, Parameter(help="How far, from 1 to 6.")] = 1,
+    relationship_type: Annotated[
+        list[str] | None,
+        Parameter(name="--type", negative="", help="Only relationships of this type; may be given several times."),
+    ] = None,
+    at: Annotated[
+        str | None, Parameter(help="Those that were true at this moment; without it, those that have not ended.")
+    ] = None,
+    limit: Annotated[int, Parameter(help="At most so many entities, from 1 to 500.")] = 500,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Show what an entity has to do with others, the strongest first."""
+    at_time = moment("--at", at)
+
+    async def read() -> Subgraph:
+        async with opened(place) as memory:
+            return await memory.admin.graph.neighbourhood(
+                external_id, entity, hops=hops, types=relationship_type, at=at_time, limit=limit
+            )
+
+    found = asyncio.run(read())
+    if as_json:
+        write_json(found.model_dump(mode="json"))
+        return EXIT_OK
+    out = console()
+    _show_entity(out, found.entities[0])
+    by_id = {one.id: one for one in found.entities}
+    for relationship in found.relationships:
+        say(out, _relationship_line(relationship, by_id[relationship.from_id], by_id[relationship.to_id]), indent=4)
+    if found.is_truncated:
+        say(out, "There is more than is shown.", style="dim")
+    return EXIT_OK
+
+
+def _show_entity(out: Console, entity: Entity) -> None:
+    say(out, f"{entity.id}  {one_line(entity.name)} ({one_line(entity.type)})", style="bold")
+    aliases = f", also {', '.join(one_line(alias) for alias in entity.aliases)}" if entity.aliases else ""
+    mentions = count(entity.mentions, "mention", "mentions")
+    say(out, f"{mentions}, {entity.first_seen:%Y-%m-%d} to {entity.last_seen:%Y-%m-%d}{aliases}", indent=4, style="dim")
+
+
+def _relationship_line(relationship: Relationship, source: Entity, target: Entity) -> str:
+    until = "" if relationship.end_date is None else f" to {relationship.end_date:%Y-%m-%d}"
+    return (
+        f"{one_line(source.name)} –{one_line(relationship.type)}→ {one_line(target.name)}"
+        f" (since {relationship.start_date:%Y-%m-%d}{until}, strength {relationship.strength:.2f},"
+        f" confidence {relationship.confidence:.2f})"
+    )

@@ -1,0 +1,359 @@
+"""Sessions and transactions on Neo4j; driver errors become StoreError here.
+
+The driver is imported when a manager is initialised, not before: it costs a third of a second, and most have no Neo4j.
+
+No bookmarks are kept. What has to see the last write is read where writes go (`latest`), and a bookmark from before
+would be refused by a server that came back empty or from a backup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agent_reminiscence.config.constants import CONNECT_TIMEOUT_SECONDS, TCP_SILENCE_SECONDS
+from agent_reminiscence.config.settings import Config
+from agent_reminiscence.database.queries import statement_name
+from agent_reminiscence.exceptions import (
+    CommitUnknownError,
+    ConfigurationError,
+    NotInitializedError,
+    StoreError,
+    StoreTimeoutError,
+    StoreUnavailableError,
+)
+from agent_reminiscence.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from neo4j import AsyncDriver, AsyncManagedTransaction, AsyncSession
+    from neo4j.exceptions import DriverError, Neo4jError
+
+Params = Mapping[str, Any]
+Row = dict[str, Any]
+
+_SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
+# A write is several statements. When a client vanishes without a word, the server ends its transaction, and frees what
+# it has locked, after so many timeouts.
+_STATEMENTS_OF_A_WRITE = 10
+# The driver repeats what failed in passing, such as a connection that a restart has closed: after a second, once. Who
+# calls has more patience of its own, and a server that is away is to be known at once.
+_RETRY_SECONDS = 0.5
+
+
+class CypherExecutor:
+    """Statements within one transaction."""
+
+    def __init__(
+        self,
+        transaction: AsyncManagedTransaction,
+        database: str,
+        telemetry: Telemetry | None,
+        answered: Callable[[], None],
+    ) -> None:
+        self._transaction = transaction
+        self._database = database
+        self._telemetry = telemetry
+        self._answered = answered
+
+    async def fetch_all(self, statement: str, params: Params | None = None) -> list[Row]:
+        """Run `statement` and return its rows. Parameters are named, `$name` in the statement.
+
+        An error of the driver passes through, for the driver itself may begin the transaction anew.
+        """
+        if self._telemetry is None:
+            return await self._fetch_all(statement, params)
+        with self._telemetry.statement(statement_name(statement), self._database, system="neo4j"):
+            return await self._fetch_all(statement, params)
+
+    async def fetch_one(self, statement: str, params: Params | None = None) -> Row | None:
+        """Run `statement` and return its first row, or None where it gives none."""
+        rows = await self.fetch_all(statement, params)
+        return rows[0] if rows else None
+
+    async def _fetch_all(self, statement: str, params: Params | None) -> list[Row]:
+        # Typed by the driver as a literal, so that nobody puts one together; ours come from files.
+        query: Any = str(statement)
+        result = await self._transaction.run(query, dict(params or {}))
+        rows = [dict(record) async for record in result]
+        self._answered()
+        return rows
+
+
+class Neo4jManager:
+    """A pool of connections to Neo4j, and transactions on them.
+
+    It works as well with a server that is away: nothing connects before the first call, and each call that finds none
+    fails by itself.
+
+    Args:
+        uri: `neo4j://` for a cluster or Aura, `bolt://` for one server; `+s` for TLS. Without user and password.
+        user: Who signs in.
+        password: And with what; None for a server that asks for nothing.
+        database: The database in it.
+        pool_size: Connections open at most.
+        timeout_seconds: How long a connection, or the answer to one statement, may take.
+        telemetry: What observes the statements; None is nobody.
+
+    Raises:
+        ConfigurationError: The URI is none of Neo4j's.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        user: str,
+        password: str | None,
+        database: str,
+        pool_size: int,
+        timeout_seconds: float,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self._where = _address(uri)
+        self._uri = uri
+        self._user = user
+        self._password = password
+        self._database = database
+        self._pool_size = pool_size
+        self._timeout_seconds = timeout_seconds
+        self._telemetry = telemetry
+        self._driver: AsyncDriver | None = None
+
+    async def initialize(self) -> None:
+        """Make ready for use within the running event loop, to which it belongs from now on. Nothing connects yet.
+
+        Raises:
+            ConfigurationError: The driver refuses the URI.
+        """
+        from neo4j import AsyncGraphDatabase, NotificationMinimumSeverity
+        from neo4j.exceptions import ConfigurationError as DriverConfigurationError
+
+        _keep_quiet()
+        try:
+            self._driver = AsyncGraphDatabase.driver(
+                self._uri,
+                auth=None if self._password is None else (self._user, self._password),
+                max_connection_pool_size=self._pool_size,
+                connection_timeout=min(self._timeout_seconds, CONNECT_TIMEOUT_SECONDS),
+                connection_acquisition_timeout=self._timeout_seconds,
+                connection_write_timeout=self._timeout_seconds,
+                max_transaction_retry_time=min(self._timeout_seconds, _RETRY_SECONDS),
+                # One that was idle for so long may have been dropped on its way, and nobody has said so.
+                liveness_check_timeout=TCP_SILENCE_SECONDS,
+                # That a label is not there yet is no news.
+                notifications_min_severity=NotificationMinimumSeverity.OFF,
+                telemetry_disabled=True,
+            )
+        except (DriverConfigurationError, ValueError) as error:
+            raise ConfigurationError(f"neo4j_uri is refused by the driver: {error}") from error
+
+    async def close(self) -> None:
+        """Close all connections; what is under way on them fails."""
+        driver, self._driver = self._driver, None
+        if driver is None:
+            return
+        try:
+            # It says goodbye on each connection, and a frozen server takes no notice.
+            async with asyncio.timeout(min(self._timeout_seconds, CONNECT_TIMEOUT_SECONDS)):
+                await driver.close()
+        except TimeoutError:
+            pass
+
+    @asynccontextmanager
+    async def get_read_session(self) -> AsyncIterator[AsyncSession]:
+        """A session whose transactions may run on any server that reads; for one task at a time.
+
+        `read` bounds what a statement takes; here it is up to whoever uses the session.
+
+        Raises:
+            StoreError: What the driver raised in the block, as one of ours.
+        """
+        from neo4j import READ_ACCESS
+
+        async with self._session(READ_ACCESS) as session:
+            yield session
+
+    @asynccontextmanager
+    async def get_write_session(self) -> AsyncIterator[AsyncSession]:
+        """A session whose transactions run where writes go; otherwise as `get_read_session`."""
+        from neo4j import WRITE_ACCESS
+
+        async with self._session(WRITE_ACCESS) as session:
+            yield session
+
+    async def read[T](self, work: Callable[[CypherExecutor], Awaitable[T]], *, latest: bool = False) -> T:
+        """Run `work`, which only reads, in one transaction; after a passing failure again, from its beginning.
+
+        Args:
+            latest: Whether it has to see what was written last, by anybody; a cluster's readers are a little behind.
+
+        Raises:
+            StoreTimeoutError: There was no answer within the timeout.
+            StoreUnavailableError: The server is away, or not ready.
+            StoreError: It refused a statement or the login.
+        """
+        async with self._deadline() as answered:
+            run = self._unit(work, answered, self._timeout_seconds)
+            if latest:
+                async with self.get_write_session() as session:
+                    return await session.execute_write(run)
+            async with self.get_read_session() as session:
+                return await session.execute_read(run)
+
+    async def write[T](self, work: Callable[[CypherExecutor], Awaitable[T]]) -> T:
+        """Run `work` in one transaction, which commits when it returns and is rolled back when it raises.
+
+        It runs again, from its beginning, after a passing failure. A write that timed out may have taken effect, so
+        `work` has to be one that can be repeated.
+
+        Raises:
+            StoreTimeoutError: There was no answer within the timeout.
+            StoreUnavailableError: The server is away, or not ready.
+            CommitUnknownError: It was lost during the commit.
+            StoreError: It refused a statement or the login.
+        """
+        async with self._deadline() as answered:
+            run = self._unit(work, answered, self._timeout_seconds * _STATEMENTS_OF_A_WRITE)
+            async with self.get_write_session() as session:
+                return await session.execute_write(run)
+
+    def _unit[T](
+        self, work: Callable[[CypherExecutor], Awaitable[T]], answered: Callable[[], None], limit_seconds: float
+    ) -> Callable[[AsyncManagedTransaction], Awaitable[T]]:
+        """`work` as the driver runs it; the server ends its transaction after `limit_seconds`."""
+        from neo4j import unit_of_work
+
+        @unit_of_work(timeout=limit_seconds)
+        async def run(transaction: AsyncManagedTransaction) -> T:
+            return await work(CypherExecutor(transaction, self._database, self._telemetry, answered))
+
+        return run
+
+    @asynccontextmanager
+    async def _deadline(self) -> AsyncIterator[Callable[[], None]]:
+        """Ends the block when nothing was answered for the timeout; what it yields says that something was.
+
+        The driver has timeouts of its own. Against a server that accepts connections and says nothing they add up.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = asyncio.timeout(self._timeout_seconds)
+
+        def answered() -> None:
+            deadline.reschedule(loop.time() + self._timeout_seconds)
+
+        try:
+            async with deadline:
+                yield answered
+        except TimeoutError as error:
+            raise StoreTimeoutError(
+                f"Neo4j at {self._where} gave no answer within {self._timeout_seconds:g} s; neo4j_timeout_seconds sets"
+                " the limit"
+            ) from error
+
+    @asynccontextmanager
+    async def _session(self, access_mode: str) -> AsyncIterator[AsyncSession]:
+        if self._driver is None:
+            raise NotInitializedError("this Neo4jManager is not in use; call initialize() first")
+        from neo4j.exceptions import DriverError, Neo4jError
+
+        try:
+            async with self._driver.session(database=self._database, default_access_mode=access_mode) as session:
+                yield session
+        except DriverError as error:
+            raise self._lost(error) from error
+        except Neo4jError as error:
+            # From None: what the server says may quote a parameter, so memory text. Its code never does.
+            raise self._refused(error) from None
+
+    def _lost(self, error: DriverError) -> StoreError:
+        """What an error means that the driver raised by itself."""
+        from neo4j.exceptions import (
+            ConnectionAcquisitionTimeoutError,
+            ConnectionPoolError,
+            IncompleteCommit,
+            ServiceUnavailable,
+            SessionExpired,
+        )
+
+        name = type(error).__name__
+        if isinstance(error, IncompleteCommit):
+            return CommitUnknownError(
+                f"the connection to Neo4j at {self._where} was lost during a commit; it may have taken effect"
+            )
+        if isinstance(error, ConnectionAcquisitionTimeoutError):
+            return StoreTimeoutError(
+                f"no connection to Neo4j at {self._where} became free within {self._timeout_seconds:g} s;"
+                " neo4j_pool_size sets how many there are"
+            )
+        if isinstance(error, ServiceUnavailable | SessionExpired | ConnectionPoolError):
+            return StoreUnavailableError(
+                f"Neo4j at {self._where} cannot be reached ({name}); neo4j_uri says where it is"
+            )
+        return StoreError(f"the driver of Neo4j failed ({name})")
+
+    def _refused(self, error: Neo4jError) -> StoreError:
+        """What an error means that the server answered with."""
+        code = error.code or type(error).__name__
+        if code.startswith("Neo.ClientError.Security."):
+            return StoreError(
+                f"Neo4j at {self._where} refuses {self._user!r} ({code}); check neo4j_user, neo4j_password and what the"
+                f" user may do in {self._database!r}"
+            )
+        if code == "Neo.ClientError.Database.DatabaseNotFound":
+            return StoreError(f"Neo4j at {self._where} has no database {self._database!r}; neo4j_database names it")
+        if "TimedOut" in code or "Timeout" in code:
+            return StoreTimeoutError(f"Neo4j ended a transaction ({code}); neo4j_timeout_seconds sets the limit")
+        if error.is_retryable() or code.startswith("Neo.TransientError."):
+            return StoreUnavailableError(f"Neo4j at {self._where} is not ready ({code})")
+        return StoreError(f"Neo4j refused a statement ({code})")
+
+
+def _keep_quiet() -> None:
+    """Keep the driver's warnings off stderr where nobody has set logging up: it has several for each attempt."""
+    logger = logging.getLogger("neo4j")
+    if not logger.hasHandlers():
+        logger.addHandler(logging.NullHandler())
+
+
+def create_neo4j(config: Config, telemetry: Telemetry | None = None) -> Neo4jManager:
+    """A manager as `config` has it, whose `neo4j_uri` is set; still to be initialised.
+
+    Raises:
+        ConfigurationError: The URI is none of Neo4j's.
+    """
+    assert config.neo4j_uri is not None
+    password = config.neo4j_password
+    return Neo4jManager(
+        config.neo4j_uri,
+        user=config.neo4j_user,
+        password=None if password is None else password.get_secret_value(),
+        database=config.neo4j_database,
+        pool_size=config.neo4j_pool_size,
+        timeout_seconds=config.neo4j_timeout_seconds,
+        telemetry=telemetry,
+    )
+
+
+def _address(uri: str) -> str:
+    """Host and port of `uri`, for messages.
+
+    Raises:
+        ConfigurationError: It is no URI of Neo4j.
+    """
+    try:
+        parts = urlsplit(uri)
+        address = f"{parts.hostname or ''}:{parts.port or 7687}"
+    except ValueError:
+        # From None: the message would quote it.
+        raise ConfigurationError("neo4j_uri is not a URL such as neo4j://host:7687") from None
+    if parts.scheme not in _SCHEMES or not parts.hostname:
+        raise ConfigurationError(
+            f"neo4j_uri must be a URL such as neo4j://host:7687; its scheme one of {', '.join(_SCHEMES)}"
+        )
+    if parts.username or parts.password:
+        raise ConfigurationError("neo4j_uri must hold no user and no password; set neo4j_user and neo4j_password")
+    return address

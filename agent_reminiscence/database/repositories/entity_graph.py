@@ -1,0 +1,500 @@
+"""The graph of entities and relationships: one protocol for reading it, in Postgres or in Neo4j.
+
+Both hold the same, because both are projections of the ledger: the tables here are written by the handlers in the same
+transaction as the event, and Neo4j is sent the states of what has changed (`services/graph_follower.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+from uuid import UUID
+
+from rapidfuzz import process
+from rapidfuzz.distance import JaroWinkler
+
+from agent_reminiscence.config.constants import (
+    ALIKE_COMPARED_NAMES,
+    ALIKE_MIN,
+    GRAPH_EVIDENCE_CHUNKS,
+    GRAPH_FAN_OUT,
+    MAX_GRAPH_ENTITIES,
+    MAX_GRAPH_RELATIONSHIPS,
+)
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.domain.graph import (
+    Entity,
+    GraphPath,
+    GraphPattern,
+    GraphTriple,
+    Relationship,
+    Subgraph,
+    name_key,
+    strength,
+)
+
+# What an entity is of which nothing is known.
+_ANY_TYPE = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphFilter:
+    """Which relationships a reading follows, and how many.
+
+    Attributes:
+        relationship_types: Only these; None is any.
+        at: Those that are true in the world at that moment; None is those that have not ended by `now`.
+        now: What the caller takes for the present; None is what the store's clock says.
+        min_confidence: Only those at least so sure, 0 to 1.
+        fan_out: How many relationships of one entity are followed in each hop, the strongest first.
+    """
+
+    relationship_types: Sequence[str] | None = None
+    at: datetime | None = None
+    now: datetime | None = None
+    min_confidence: float = 0.0
+    fan_out: int = GRAPH_FAN_OUT
+    max_entities: int = MAX_GRAPH_ENTITIES
+    max_relationships: int = MAX_GRAPH_RELATIONSHIPS
+
+
+ANYTHING = GraphFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphDelta:
+    """States to be taken over by a store that follows: of what has changed, and the ids of what is gone."""
+
+    entities: Sequence[Entity] = ()
+    relationships: Sequence[Relationship] = ()
+    removed_entities: Sequence[UUID | str] = ()
+    removed_relationships: Sequence[UUID | str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEntityName:
+    """A name of an entity. `entity_id` is the one that was given it, `canonical_id` the one it is with all merges.
+
+    `name` and `mentions` are those of the canonical one, and `type` is what is known of all that were merged into it.
+    """
+
+    key: str
+    entity_id: UUID
+    canonical_id: UUID
+    name: str
+    type: str
+    mentions: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRelationship:
+    """A relationship with its ends as they were stated."""
+
+    relationship_id: UUID
+    stated_from_id: UUID
+    stated_to_id: UUID
+    observations: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntityPlace:
+    """Whether an entity was merged into another one, and which one speaks for it; that is itself where it was not."""
+
+    is_merged: bool
+    canonical_id: UUID
+
+
+class GraphStore(Protocol):
+    """Reads the graph of one `external_id` at a time. Every list has an order that is the same in every store."""
+
+    async def find_entities(
+        self,
+        external_id: str,
+        *,
+        ids: Sequence[UUID] | None = None,
+        names: Sequence[str] | None = None,
+        types: Sequence[str] | None = None,
+        limit: int = MAX_GRAPH_ENTITIES,
+    ) -> list[Entity]:
+        """Entities by id (of a merged one: the one it was merged into), by name or alias, and by type.
+
+        What is given has to fit together; what is None fits anything, and an empty list nothing. Names are compared as
+        `name_key` folds them. Most mentions first, then by id. Without ids and names, the mentions of all are read.
+        """
+        ...
+
+    async def find_alike(
+        self, external_id: str, name: str, *, types: Sequence[str] | None = None, limit: int = 10
+    ) -> list[tuple[Entity, float]]:
+        """Entities with a name or alias like `name`, and how alike it is, as `rank_alike` ranks them.
+
+        Compared are at most `ALIKE_COMPARED_NAMES` names, those of the entities with most mentions.
+        """
+        ...
+
+    async def find_relationships(
+        self, external_id: str, *, ids: Sequence[UUID] | None = None, entity_ids: Sequence[UUID] | None = None
+    ) -> list[Relationship]:
+        """Relationships by id, and those between any two of some canonical entities; strongest first, then by id.
+
+        What is None fits anything, but one of the two has to be given. Ended ones are among them; at most
+        `MAX_GRAPH_RELATIONSHIPS` are returned.
+        """
+        ...
+
+    async def neighbourhood(
+        self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
+    ) -> Subgraph:
+        """What lies within so many hops of some entities, whichever way relationships point.
+
+        An entity comes in with the hop that reaches it first; relationships of which both ends are in are all returned.
+        Where there are more than `max_entities`, those behind the strongest relationships come in, then by id. It is
+        truncated, too, where an entity has more relationships than are followed, whatever they would have led to.
+        """
+        ...
+
+    async def shortest_path(
+        self, external_id: str, from_id: UUID, to_id: UUID, *, max_hops: int, where: GraphFilter = ANYTHING
+    ) -> GraphPath | None:
+        """A shortest way between two entities, whichever way relationships point; None where there is none so short.
+
+        Of several the one whose entity ids, in order, come first, with the strongest relationship, then by id, between
+        each two. The caps and the fan-out of `where` do not count.
+
+        Raises:
+            InvalidInputError: There are too many ways to look at all of them.
+        """
+        ...
+
+    async def match(
+        self, external_id: str, pattern: GraphPattern, *, where: GraphFilter = ANYTHING, limit: int = 100
+    ) -> list[GraphTriple]:
+        """Relationships that fit a pattern, with their ends in their direction; strongest first, then by id."""
+        ...
+
+
+def rank_alike(name: str, candidates: Iterable[tuple[UUID, str, int]], limit: int) -> list[tuple[UUID, float]]:
+    """The entities whose names are most like `name`, and how alike, 0 to 1; most alike, then most mentions, then by id.
+
+    Args:
+        candidates: Entities with the key of one of their names each, and how often they are mentioned.
+    """
+    key = name_key(name)
+    named = list(candidates)
+    keys = [candidate[1] for candidate in named]
+    best: dict[UUID, tuple[float, int]] = {}
+    for _, score, place in process.extract(
+        key, keys, scorer=JaroWinkler.normalized_similarity, score_cutoff=ALIKE_MIN, limit=None
+    ):
+        entity_id, _, mentions = named[place]
+        best[entity_id] = max((score, mentions), best.get(entity_id, (0.0, 0)))
+    ranked = sorted(best, key=lambda entity_id: (-best[entity_id][0], -best[entity_id][1], entity_id))
+    return [(entity_id, best[entity_id][0]) for entity_id in ranked[:limit]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedEntities:
+    """What a walk through the graph reaches with one hop.
+
+    Attributes:
+        is_cut: Whether something was left out on the way there.
+    """
+
+    hop: int
+    ids: Sequence[UUID]
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedIds:
+    """A relationship that fits a pattern, with its ends."""
+
+    relationship_id: UUID
+    from_id: UUID
+    to_id: UUID
+
+
+class EntityGraphRepository:
+    """Reads the tables of the graph. What it returns is canonical: with all merges, and without what they closed."""
+
+    def __init__(self) -> None:
+        queries = load_queries("sql", "entity_graph")
+        self._sql = {
+            name: sql.replace("{entity_states}", queries["entity_states"])
+            .replace("{relationship_states}", queries["relationship_states"])
+            .replace("{ranked}", queries["ranked"])
+            .replace("{canonical_type}", queries["canonical_type"])
+            .replace("{fits}", queries["fits"])
+            for name, sql in queries.items()
+        }
+
+    async def find_entities(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        *,
+        ids: Sequence[UUID] | None = None,
+        names: Sequence[str] | None = None,
+        types: Sequence[str] | None = None,
+        limit: int = MAX_GRAPH_ENTITIES,
+    ) -> list[Entity]:
+        """As `GraphStore.find_entities`."""
+        params: dict[str, Any] = {
+            "external_id": external_id,
+            "types": _listed(types),
+            "limit": limit,
+            "evidence_chunks": GRAPH_EVIDENCE_CHUNKS,
+        }
+        given = []
+        if ids is not None:
+            given.append("candidates_by_id")
+            params["ids"] = list(ids)
+        if names is not None:
+            given.append("candidates_by_key")
+            params["keys"] = list(dict.fromkeys(key for key in map(name_key, names) if key))
+        statement = self._sql["list_entities"]
+        if given:
+            candidates = " INTERSECT ".join(self._sql[name] for name in given)
+            statement = self._sql["find_entities"].replace("{candidates}", candidates)
+        return [_entity(row) for row in await db.fetch_all(statement, params)]
+
+    async def find_names(
+        self, db: SqlExecutor, external_id: str, *, types: Sequence[str] | None, limit: int = ALIKE_COMPARED_NAMES
+    ) -> list[tuple[UUID, str, int]]:
+        """Canonical entities with the key of each of their names and their mentions; those with most mentions first."""
+        params = {"external_id": external_id, "types": _listed(types), "limit": limit}
+        rows = await db.fetch_all(self._sql["find_names"], params)
+        return [(UUID(row["id"]), row["key"], row["mentions"]) for row in rows]
+
+    async def find_relationships(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        *,
+        ids: Sequence[UUID] | None = None,
+        entity_ids: Sequence[UUID] | None = None,
+        where: GraphFilter | None = None,
+        limit: int = MAX_GRAPH_RELATIONSHIPS,
+    ) -> list[Relationship]:
+        """As `GraphStore.find_relationships`.
+
+        Args:
+            where: Of those between entities, only these; None is ended ones, too.
+        """
+        wanted = None if ids is None else list(ids)
+        params: dict[str, Any] = {
+            "external_id": external_id,
+            "ids": wanted,
+            "limit": limit,
+            "evidence_chunks": GRAPH_EVIDENCE_CHUNKS,
+        }
+        if entity_ids is not None:
+            params |= _filter_params(where or ANYTHING) | {
+                "entity_ids": list(dict.fromkeys(entity_ids)),
+                "with_any": where is None,
+            }
+            rows = await db.fetch_all(self._sql["find_relationships_among"], params)
+        elif wanted is not None:
+            rows = await db.fetch_all(self._sql["find_relationships"], params)
+        else:
+            rows = []
+        return [_relationship(row) for row in rows]
+
+    async def walk(
+        self, db: SqlExecutor, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter
+    ) -> list[ReachedEntities]:
+        """What can be reached from some entities, hop by hop; the first is the entities themselves, those there are."""
+        params = _filter_params(where) | {
+            "external_id": external_id,
+            "entity_ids": list(entity_ids),
+            "hops": hops,
+            "fan_out": where.fan_out,
+            "max_entities": where.max_entities,
+        }
+        return [
+            ReachedEntities(row["hop"], [UUID(entity_id) for entity_id in row["reached"]], row["is_cut"])
+            for row in await db.fetch_all(self._sql["walk"], params)
+        ]
+
+    async def find_neighbours(
+        self, db: SqlExecutor, external_id: str, entity_ids: Sequence[UUID], *, where: GraphFilter, limit: int
+    ) -> list[tuple[UUID, UUID]]:
+        """Each of some canonical entities with each of its neighbours, at most `limit` pairs."""
+        params = _filter_params(where) | {
+            "external_id": external_id,
+            "entity_ids": list(entity_ids),
+            "limit": limit,
+        }
+        rows = await db.fetch_all(self._sql["find_neighbours"], params)
+        return [(UUID(row["id"]), UUID(row["other_id"])) for row in rows]
+
+    async def find_strongest(
+        self, db: SqlExecutor, external_id: str, pairs: Sequence[tuple[UUID, UUID]], *, where: GraphFilter
+    ) -> list[UUID]:
+        """For each pair of canonical entities the strongest relationship between them, in order of the pairs."""
+        params = _filter_params(where) | {
+            "external_id": external_id,
+            "first_ids": [first for first, _ in pairs],
+            "second_ids": [second for _, second in pairs],
+        }
+        return [UUID(row["id"]) for row in await db.fetch_all(self._sql["find_strongest"], params)]
+
+    async def match(
+        self, db: SqlExecutor, external_id: str, pattern: GraphPattern, *, where: GraphFilter, limit: int
+    ) -> list[MatchedIds]:
+        """Relationships that fit a pattern; strongest first, then by id."""
+        known: dict[UUID, str] = {}
+        if pattern.from_type is not None or pattern.to_type is not None:
+            rows = await db.fetch_all(self._sql["find_known_types"], {"external_id": external_id})
+            known = {UUID(row["id"]): row["type"] for row in rows}
+        params = _filter_params(where) | {
+            "external_id": external_id,
+            "from_type": pattern.from_type,
+            "more_from_ids": [entity_id for entity_id, type_ in known.items() if type_ == pattern.from_type],
+            "less_from_ids": list(known) if pattern.from_type == _ANY_TYPE else [],
+            "relationship_type": pattern.relationship_type,
+            "to_type": pattern.to_type,
+            "more_to_ids": [entity_id for entity_id, type_ in known.items() if type_ == pattern.to_type],
+            "less_to_ids": list(known) if pattern.to_type == _ANY_TYPE else [],
+            "from_properties": _contained(pattern.from_properties),
+            "relationship_properties": _contained(pattern.relationship_properties),
+            "to_properties": _contained(pattern.to_properties),
+            "limit": limit,
+        }
+        return [
+            MatchedIds(UUID(row["relationship_id"]), UUID(row["from_id"]), UUID(row["to_id"]))
+            for row in await db.fetch_all(self._sql["match"], params)
+        ]
+
+    async def find_mentioned(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[UUID]:
+        """The canonical entities that the live chunks of a memory name."""
+        params = {"external_id": external_id, "memory_id": memory_id}
+        return [UUID(row["id"]) for row in await db.fetch_all(self._sql["find_mentioned"], params)]
+
+    async def find_place(self, db: SqlExecutor, external_id: str, entity_id: UUID) -> EntityPlace | None:
+        """Where an entity stands among the merged ones; None where there is no such entity."""
+        row = await db.fetch_one(self._sql["find_place"], {"external_id": external_id, "entity_id": entity_id})
+        if row is None:
+            return None
+        return EntityPlace(row["merged_into"] is not None, UUID(row["canonical_id"]))
+
+    async def known_names(self, db: SqlExecutor, external_id: str, keys: Sequence[str]) -> list[KnownEntityName]:
+        """Names by their keys; in order of the key, those of the most mentioned entities first, then by id."""
+        params = {"external_id": external_id, "keys": list(dict.fromkeys(keys))}
+        return [_known_name(row) for row in await db.fetch_all(self._sql["known_names"], params)]
+
+    async def list_names(
+        self, db: SqlExecutor, external_id: str, *, beginnings: Iterable[str], limit: int
+    ) -> list[KnownEntityName]:
+        """Names to compare others with: at most so many, those of the newest entities, in order of their keys.
+
+        Args:
+            beginnings: Only names of which the key begins with one of these characters, but for `the`.
+        """
+        params = {"external_id": external_id, "beginnings": sorted(set(beginnings)), "limit": limit}
+        return [_known_name(row) for row in await db.fetch_all(self._sql["list_names"], params)]
+
+    async def last_entity_change(self, db: SqlExecutor, external_id: str) -> int:
+        """Position of the last event that changed an entity; 0 without any."""
+        row = await db.fetch_one(self._sql["last_entity_change"], {"external_id": external_id})
+        return 0 if row is None else int(row["position"])
+
+    async def find_between(
+        self, db: SqlExecutor, external_id: str, pairs: Sequence[tuple[UUID, UUID]], type_: str
+    ) -> list[KnownRelationship]:
+        """Relationships of one type between pairs of entities as they were stated, whichever way they point, by id.
+
+        Ended ones are among them.
+        """
+        params = {
+            "external_id": external_id,
+            "first_ids": [first for first, _ in pairs],
+            "second_ids": [second for _, second in pairs],
+            "type": type_,
+        }
+        return [
+            KnownRelationship(
+                relationship_id=UUID(row["relationship_id"]),
+                stated_from_id=UUID(row["stated_from_id"]),
+                stated_to_id=UUID(row["stated_to_id"]),
+                observations=row["observations"],
+            )
+            for row in await db.fetch_all(self._sql["find_between"], params)
+        ]
+
+    async def read_changes(self, db: SqlExecutor, external_id: str, *, after: int) -> GraphDelta:
+        """All that changed after a position, as it is now; read in one snapshot."""
+        params = {"external_id": external_id, "after": after}
+        with_evidence = params | {"evidence_chunks": GRAPH_EVIDENCE_CHUNKS}
+        entities = await db.fetch_all(self._sql["read_changed_entities"], with_evidence)
+        relationships = await db.fetch_all(self._sql["read_changed_relationships"], with_evidence)
+        merged_away = await db.fetch_all(self._sql["find_merged_away"], params)
+        closed = await db.fetch_all(self._sql["find_closed_in"], params)
+        return GraphDelta(
+            entities=[_entity(row) for row in entities],
+            relationships=[_relationship(row) for row in relationships],
+            removed_entities=[UUID(row["id"]) for row in merged_away],
+            removed_relationships=[UUID(row["id"]) for row in closed],
+        )
+
+    async def read_entities(self, db: SqlExecutor, external_id: str, *, after: UUID | None, limit: int) -> list[Entity]:
+        """A page of all entities, in order of their ids, behind `after`."""
+        return [_entity(row) for row in await self._page(db, "read_entities", external_id, after, limit)]
+
+    async def read_relationships(
+        self, db: SqlExecutor, external_id: str, *, after: UUID | None, limit: int
+    ) -> list[Relationship]:
+        """A page of all relationships, in order of their ids, behind `after`."""
+        return [_relationship(row) for row in await self._page(db, "read_relationships", external_id, after, limit)]
+
+    async def _page(self, db: SqlExecutor, query: str, external_id: str, after: UUID | None, limit: int) -> list[Row]:
+        params = {
+            "external_id": external_id,
+            "after": after,
+            "limit": limit,
+            "evidence_chunks": GRAPH_EVIDENCE_CHUNKS,
+        }
+        return await db.fetch_all(self._sql[query], params)
+
+
+def _filter_params(where: GraphFilter) -> dict[str, Any]:
+    return {
+        "relationship_types": _listed(where.relationship_types),
+        "min_confidence": where.min_confidence,
+        "at": where.at,
+        "now": where.now,
+    }
+
+
+def _listed(values: Sequence[str] | None) -> list[str] | None:
+    return None if values is None else list(values)
+
+
+def _contained(properties: Mapping[str, Any]) -> str | None:
+    # Without properties no condition: what an empty one lets through cannot be estimated.
+    return json.dumps(properties) if properties else None
+
+
+def _entity(row: Row) -> Entity:
+    return Entity.model_validate(row | {"metadata": json.loads(row["metadata"])})
+
+
+def _relationship(row: Row) -> Relationship:
+    return Relationship.model_validate(
+        row | {"metadata": json.loads(row["metadata"]), "strength": strength(row["observations"])}
+    )
+
+
+def _known_name(row: Row) -> KnownEntityName:
+    return KnownEntityName(
+        key=row["key"],
+        entity_id=UUID(row["entity_id"]),
+        canonical_id=UUID(row["canonical_id"]),
+        name=row["name"],
+        type=row["type"],
+        mentions=row["mentions"],
+    )

@@ -157,6 +157,8 @@ def verify_erased(
         found = count(len(check.findings), "thing", "things") if check.findings else "nothing"
         also = "" if wanted is None else " and the text"
         say(out, f"Looked for receipt {check.receipt_id}{also} in {len(check.places)} places: {found} found.")
+        if check.graph_erased_at is not None:
+            say(out, f"Neo4j had followed by {check.graph_erased_at:%Y-%m-%d %H:%M:%S} UTC.", style="dim")
     return EXIT_OK if check.ok else EXIT_WRONG
 
 
@@ -222,6 +224,8 @@ def _report_receipt(receipt: ErasureReceipt, path: Path | None, *, as_json: bool
         f" {count(len(receipt.memory_ids), 'memory', 'memories')} of {receipt.external_id!r}.",
     )
     say(out, f"Receipt {receipt.receipt_id}, SHA-256 {receipt.sha256}", style="dim")
+    if receipt.graph_erased_at is not None:
+        say(out, "Neo4j has followed.", style="dim")
     if path is None:
         say(out, "The ledger keeps it; --receipt FILE or --json hand it out, to check by it later.", style="dim")
     else:

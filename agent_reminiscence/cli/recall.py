@@ -233,6 +233,16 @@ def usage(external_id: Tenant, *, as_json: AsJson = False, place: Place = HERE) 
         f" consolidated; {count(found.events, 'event', 'events')}",
         indent=4,
     )
+    say(out, "graph", style="bold")
+    lag = ""
+    if found.graph_store is not None:
+        lag = f"; Neo4j is {count(found.graph_lag, 'event', 'events')} behind" if found.graph_lag else "; Neo4j has all"
+    say(
+        out,
+        f"{count(found.entities, 'entity', 'entities')},"
+        f" {count(found.relationships, 'relationship', 'relationships')}{lag}",
+        indent=4,
+    )
     say(out, "work", style="bold")
     say(
         out,

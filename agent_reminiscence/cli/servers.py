@@ -15,9 +15,11 @@ from agent_reminiscence import Config
 from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, Place, opened
 from agent_reminiscence.cli.terminal import console, count, say, write_json
 from agent_reminiscence.database import schema
+from agent_reminiscence.database.neo4j_manager import create_neo4j
 from agent_reminiscence.database.postgres_manager import ConnectionSettings
+from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
 from agent_reminiscence.database.schema import SchemaParameters
-from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError
+from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError, StoreError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.doctor import Diagnosis, diagnose
 from agent_reminiscence.services.embedders import create_embedder
@@ -50,7 +52,7 @@ def migrate(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make the schema on a server of your own, or bring it up to date.
+    """Make the schema on a server of your own, or bring it up to date; Neo4j's too, where one is configured.
 
     Partitions and embeddings are fixed when the schema is made and are not looked at later. A model and a dimension
     given together are taken as they are, so that they may be those of an embedder of your own.
@@ -72,12 +74,32 @@ def migrate(
     settings = ConnectionSettings.from_dsn(_checked_dsn(dsn))
     applied = asyncio.run(schema.migrate(settings, login=login, parameters=parameters))
     names = [f"{migration.version:04d}_{migration.name}" for migration in applied]
-    if as_json:
-        write_json({"database": settings.database, "applied": names})
-    else:
+    if not as_json:
         done = f"applied {', '.join(names)}" if names else "is up to date"
         say(console(), f"Database {settings.database!r}: {done}; the login {login!r} may use it.")
+    config = Config()
+    trouble = None if config.neo4j_uri is None else asyncio.run(_prepare_neo4j(config))
+    is_there = config.neo4j_uri is not None and trouble is None
+    if as_json:
+        write_json({"database": settings.database, "applied": names, "neo4j": is_there, "neo4j_trouble": trouble})
+    elif is_there:
+        say(console(), "Neo4j: its constraints and indexes are there.")
+    elif trouble is not None:
+        say(console(), f"Neo4j: {trouble}. A worker makes its constraints and indexes once it can.")
     return EXIT_OK
+
+
+async def _prepare_neo4j(config: Config) -> str | None:
+    """Make constraints and indexes in Neo4j; what kept it from that, or None."""
+    neo4j = create_neo4j(config)
+    await neo4j.initialize()
+    try:
+        await Neo4jGraph(neo4j).ensure_schema()
+    except StoreError as error:
+        return str(error)
+    finally:
+        await neo4j.close()
+    return None
 
 
 def _checked_dsn(dsn: str) -> str:

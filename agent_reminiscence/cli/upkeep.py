@@ -14,6 +14,8 @@ from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson,
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
 from agent_reminiscence.domain.audit import AuditReport, Drift, LedgerFault, Progress, StreamReport
 
+# What is said of Neo4j where it was not compared.
+_GRAPH_LINES = {"behind": "Neo4j is behind, and was not compared", "unavailable": "Neo4j cannot be asked"}
 # A table that was emptied has as many differences as it had rows; JSON has them all.
 _SHOWN_DIFFERENCES = 20
 
@@ -104,6 +106,8 @@ def _show_stream(out: Console, stream: StreamReport) -> None:
         say(out, f"{count(stream.erased_events, 'event is', 'events are')} erased", indent=7, style="dim")
     if stream.missing_vectors:
         say(out, f"{count(stream.missing_vectors, 'chunk lacks', 'chunks lack')} vectors", indent=7, style="dim")
+    if stream.graph in _GRAPH_LINES:
+        say(out, _GRAPH_LINES[stream.graph], indent=7, style="dim")
     found = [*map(_fault_line, stream.faults), *map(_drift_line, stream.drift)]
     if stream.error is not None:
         say(out, f"could not be looked at: {stream.error}", indent=7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +16,10 @@ from agent_reminiscence.config.constants import (
     SCHEMA_NAME,
     WORKER_ROLE,
 )
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager
+from agent_reminiscence.database.postgres_manager import PostgresManager, Row, SqlExecutor
+from agent_reminiscence.database.queries import statement_folder
+from agent_reminiscence.database.repositories.graph_progress import graph_lag
 
 EXTENSIONS: Final = ("vector", "pg_textsearch")
 ROLES: Final = (APP_ROLE, SCHEDULER_ROLE, WORKER_ROLE, ERASER_ROLE)
@@ -80,8 +84,25 @@ class StreamFacts:
 
     external_id: str
     live_chunks: int
+    last_recorded_at: datetime
     work_at: datetime | None
     failed_at: datetime | None
+    graph_head: int
+    graph_position: int
+    graph_store: str | None
+
+    def graph_lag(self, graph_store: str) -> int:
+        """How many positions this store of graphs is behind."""
+        return graph_lag(self.graph_head, self.graph_position, self.graph_store, graph_store)
+
+
+@dataclass(frozen=True, slots=True)
+class Neo4jFacts:
+    """Which Neo4j it is, and which of our constraints and indexes it lacks."""
+
+    version: str
+    edition: str
+    missing: tuple[str, ...]
 
 
 def embedded_server_exists(data_dir: Path) -> bool:
@@ -183,10 +204,30 @@ async def read_streams(store: PostgresManager) -> list[StreamFacts]:
     """All streams, those with most chunks first."""
     async with store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
         rows = await db.fetch_all(
-            "SELECT external_id, live_chunks, work_at, failed_at FROM memory_stream"
-            " ORDER BY live_chunks DESC, external_id"
+            "SELECT external_id, live_chunks, last_recorded_at, work_at, failed_at, graph_head, graph_position,"
+            " graph_store FROM memory_stream ORDER BY live_chunks DESC, external_id"
         )
     return [StreamFacts(**row) for row in rows]
+
+
+async def read_neo4j(neo4j: Neo4jManager) -> Neo4jFacts:
+    """Version, edition, and what of `cypher/schema.cypher` is not there."""
+
+    async def look(db: CypherExecutor) -> tuple[Row | None, list[Row], list[Row]]:
+        return (
+            await db.fetch_one(
+                "CALL dbms.components() YIELD name, versions, edition RETURN versions[0] AS version, edition"
+            ),
+            await db.fetch_all("SHOW CONSTRAINTS YIELD name"),
+            await db.fetch_all("SHOW INDEXES YIELD name"),
+        )
+
+    server, constraints, indexes = await neo4j.read(look)
+    assert server is not None
+    there = {row["name"] for row in (*constraints, *indexes)}
+    schema = (statement_folder("cypher") / "schema.cypher").read_text(encoding="utf-8")
+    wanted = re.findall(r"^CREATE (?:CONSTRAINT|INDEX) (\w+)", schema, re.MULTILINE)
+    return Neo4jFacts(server["version"], server["edition"], tuple(name for name in wanted if name not in there))
 
 
 async def count_workers(store: PostgresManager, *, silence_seconds: float) -> int:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+GraphState = Literal["none", "current", "behind", "unavailable"]
+
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
@@ -22,8 +24,10 @@ class LedgerFault(_Frozen):
 class Drift(_Frozen):
     """A row of a projection that is not what a replay of the ledger gives."""
 
-    table: str
-    key: str = Field(description="The row's memory_id or chunk_id; '' for the stream's own row.")
+    table: str = Field(
+        description="neo4j.entity and neo4j.relationship are Neo4j's, which is held against PostgreSQL's tables."
+    )
+    key: str = Field(description="The row's ids, with / between them; '' for the stream's own row.")
     problem: Literal["missing", "unexpected", "changed"]
     columns: tuple[str, ...] = Field(default=(), description="Which columns of a changed row differ.")
 
@@ -44,6 +48,11 @@ class StreamReport(_Frozen):
     faults: tuple[LedgerFault, ...] = ()
     drift: tuple[Drift, ...] = ()
     repaired: bool = Field(default=False, description="Whether the drift was mended.")
+    graph: GraphState = Field(
+        default="none",
+        description="Neo4j: none is configured; it was compared and is current; it is behind, or cannot be asked, so"
+        " that nothing of it was compared. Neither of the last two is a difference: it catches up by itself.",
+    )
     error: str | None = Field(
         default=None,
         description="Why the stream could not be looked at, where others could; the figures are empty then.",

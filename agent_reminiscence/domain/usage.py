@@ -32,6 +32,12 @@ class MemoryUsage(_Frozen):
     shortterm_memories: int = Field(description="Memories that have been consolidated.")
     events: int = Field(description="Events of the ledger.")
     vectors_missing: int = Field(description="Chunks that are found by words only until their vectors are made.")
+    entities: int = Field(description="What memories name, now or at some time; merged ones count once.")
+    relationships: int = Field(description="Between them, now or at some time.")
+    graph_lag: int = Field(description="How many events Neo4j is behind in the graph; 0 where none is configured.")
+    graph_store: str | None = Field(
+        description="Which Neo4j has followed last, by the id that it gave itself; None: none has."
+    )
     work_waiting: int
     work_running: int
     work_failed: int = Field(description="Work that was given up; memory.admin.jobs says why.")

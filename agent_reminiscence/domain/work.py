@@ -39,5 +39,10 @@ class WorkReport(BaseModel):
     expired: int = Field(default=0, description="Chunks that ended at the end of their time to live.")
     pruned: int = Field(default=0, description="Chunks that ended because there were too many.")
     vectors_filled: int = Field(default=0, description="Chunks that got their vectors.")
+    graph_followed: bool | None = Field(
+        default=None,
+        description="Whether Neo4j holds the graph up to the end of the ledger now; where not, it is away, and follows"
+        " when it is back. None: no Neo4j is configured.",
+    )
     error: str | None = Field(default=None, description="What failed; it is tried again later.")
     error_type: str | None = Field(default=None, description="The class of that error.")

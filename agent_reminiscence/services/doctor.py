@@ -21,6 +21,7 @@ from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import doctor as facts
 from agent_reminiscence.database.doctor import StreamFacts
 from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
+from agent_reminiscence.database.neo4j_manager import create_neo4j
 from agent_reminiscence.database.postgres_manager import (
     ConnectionSettings,
     PostgresManager,
@@ -28,8 +29,16 @@ from agent_reminiscence.database.postgres_manager import (
     open_connection,
 )
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
 from agent_reminiscence.database.schema import SchemaState, check_version
-from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError, ReminiscenceError, StoreError
+from agent_reminiscence.exceptions import (
+    ConfigurationError,
+    EmbeddingError,
+    ReminiscenceError,
+    StoreError,
+    StoreTimeoutError,
+    StoreUnavailableError,
+)
 from agent_reminiscence.services.embedders import Embedder, create_embedder
 
 Status = Literal["ok", "warning", "problem", "skipped"]
@@ -41,6 +50,8 @@ _LATE_AFTER: Final = timedelta(hours=1)
 # Longer than any worker keeps silent by its default settings.
 _WORKER_SILENCE_SECONDS: Final = 60.0
 _STATEMENT_TIMEOUT_SECONDS: Final = 60.0
+# The first with unique constraints on relationships, and with all that the queries say.
+_NEO4J_MIN_VERSION: Final = (5, 26)
 
 _MIGRATE = "an administrator runs `agent-reminiscence migrate --login {login}` with the DSN of the administrator"
 
@@ -106,8 +117,10 @@ async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
     diagnosis.add("settings", "ok", _describe_settings(config))
     _check_packages(diagnosis, config)
     embedder = await _check_embedder(diagnosis, config)
+    graph_store = await _check_neo4j(diagnosis, config)
+    expected = _Expected(embedder, graph_store)
     if config.postgres_dsn is None:
-        await _check_embedded(diagnosis, config, embedder)
+        await _check_embedded(diagnosis, config, expected)
     else:
         try:
             settings = ConnectionSettings.from_dsn(config.postgres_dsn.get_secret_value())
@@ -120,13 +133,22 @@ async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
                 "write postgresql://login:password@host:port/database, special characters as %xx",
             )
         else:
-            await _check_server(diagnosis, settings, embedder, embedded=False)
+            await _check_server(diagnosis, settings, expected, embedded=False)
     return diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """What the database is held against; each is None where it could not be had."""
+
+    embedder: Embedder | None
+    graph_store: str | None
 
 
 def _describe_settings(config: Config) -> str:
     server = "a server of your own" if config.postgres_dsn is not None else "the embedded server"
-    return f"{server}, embeddings by {config.embedding_provider}"
+    graph = "" if config.neo4j_uri is None else ", the graph in Neo4j too"
+    return f"{server}, embeddings by {config.embedding_provider}{graph}"
 
 
 # The installation ---------------------------------------------------------------------------------
@@ -192,10 +214,73 @@ async def _check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | No
     return embedder
 
 
+# Neo4j --------------------------------------------------------------------------------------------
+
+
+async def _check_neo4j(diagnosis: Diagnosis, config: Config) -> str | None:
+    """Which store of graphs follows; None where none is configured or it cannot be asked."""
+    if config.neo4j_uri is None:
+        return None
+    neo4j = create_neo4j(config)
+    try:
+        await neo4j.initialize()
+        found = await facts.read_neo4j(neo4j)
+        # One that nobody has used has no id, and has followed nothing.
+        store_id = await Neo4jGraph(neo4j).find_store_id() or ""
+    except (StoreUnavailableError, StoreTimeoutError) as error:
+        diagnosis.add(
+            "neo4j",
+            "warning",
+            f"{error}; until it is back, recall leaves the graph out, and the graph in it lags behind",
+            "see that it runs, and that neo4j_uri is right",
+        )
+        return None
+    except ReminiscenceError as error:
+        diagnosis.add("neo4j", "problem", str(error), "see neo4j_uri, neo4j_user, neo4j_password and neo4j_database")
+        return None
+    finally:
+        await neo4j.close()
+    if _numbers(found.version) < _NEO4J_MIN_VERSION:
+        needed = ".".join(map(str, _NEO4J_MIN_VERSION))
+        diagnosis.add("neo4j", "problem", f"Neo4j {found.version}", f"Neo4j {needed} or later is needed")
+    else:
+        diagnosis.add("neo4j", "ok", f"Neo4j {found.version} {found.edition}")
+    if found.missing:
+        diagnosis.add(
+            "neo4j schema",
+            "warning",
+            f"lacks {', '.join(found.missing)}, without which its queries are slow",
+            "`agent-reminiscence migrate` makes them, and so does a worker before it follows for the first time",
+        )
+    else:
+        diagnosis.add("neo4j schema", "ok", "all constraints and indexes are there")
+    return store_id
+
+
+def _check_graph(diagnosis: Diagnosis, streams: Sequence[StreamFacts], graph_store: str) -> None:
+    """How far Neo4j has followed."""
+    behind = [stream for stream in streams if stream.graph_lag(graph_store)]
+    if not behind:
+        diagnosis.add("graph", "ok", "Neo4j has followed every external_id to its end")
+        return
+    events = max(stream.graph_lag(graph_store) for stream in behind)
+    oldest = min(stream.last_recorded_at for stream in behind)
+    late = oldest < datetime.now(UTC) - _LATE_AFTER
+    diagnosis.add(
+        "graph",
+        "warning" if late else "ok",
+        f"Neo4j is behind in {len(behind):,} external_ids, by {events:,} events at most; the oldest has waited since"
+        f" {oldest:%Y-%m-%d %H:%M:%S} UTC or longer",
+        "`agent-reminiscence worker` brings it up, and so does every AgentMem that is not made with worker=False"
+        if late
+        else None,
+    )
+
+
 # The server ---------------------------------------------------------------------------------------
 
 
-async def _check_embedded(diagnosis: Diagnosis, config: Config, embedder: Embedder | None) -> None:
+async def _check_embedded(diagnosis: Diagnosis, config: Config, expected: _Expected) -> None:
     if sys.platform == "win32":
         diagnosis.add("server", "problem", "the embedded server needs Linux or macOS", "set postgres_dsn")
         return
@@ -212,7 +297,7 @@ async def _check_embedded(diagnosis: Diagnosis, config: Config, embedder: Embedd
         settings = ConnectionSettings(
             host=address.host, port=address.port, user=EMBEDDED_LOGIN, database=EMBEDDED_DATABASE
         )
-        await _check_server(diagnosis, settings, embedder, embedded=True)
+        await _check_server(diagnosis, settings, expected, embedded=True)
     finally:
         try:
             await server.stop()
@@ -243,7 +328,7 @@ def _check_data_dir(diagnosis: Diagnosis, data_dir: Path) -> bool:
 
 
 async def _check_server(
-    diagnosis: Diagnosis, settings: ConnectionSettings, embedder: Embedder | None, *, embedded: bool
+    diagnosis: Diagnosis, settings: ConnectionSettings, expected: _Expected, *, embedded: bool
 ) -> None:
     try:
         db = await open_connection(settings)
@@ -264,7 +349,7 @@ async def _check_server(
         await diagnosis.run("login", lambda: _check_login(diagnosis, db))
         await diagnosis.run("roles", lambda: _check_memberships(diagnosis, db, settings.user))
         await diagnosis.run("isolation", lambda: _check_isolation(diagnosis, db))
-        await diagnosis.run("schema", lambda: _check_schema(diagnosis, db, settings, embedder))
+        await diagnosis.run("schema", lambda: _check_schema(diagnosis, db, settings, expected))
     finally:
         db.close()
 
@@ -395,7 +480,7 @@ async def _check_isolation(diagnosis: Diagnosis, db: SqlExecutor) -> None:
 
 
 async def _check_schema(
-    diagnosis: Diagnosis, db: SqlExecutor, settings: ConnectionSettings, embedder: Embedder | None
+    diagnosis: Diagnosis, db: SqlExecutor, settings: ConnectionSettings, expected: _Expected
 ) -> None:
     if not await facts.has_schema(db):
         diagnosis.add(
@@ -417,8 +502,8 @@ async def _check_schema(
                 diagnosis.add("schema", "problem", str(error))
                 return
         diagnosis.add("schema", "ok", "the one of this release")
-        _check_generation(diagnosis, state, embedder)
-        await diagnosis.run("vectors", lambda: _check_streams(diagnosis, store, state))
+        _check_generation(diagnosis, state, expected.embedder)
+        await diagnosis.run("vectors", lambda: _check_streams(diagnosis, store, state, expected.graph_store))
     finally:
         await store.close()
 
@@ -465,11 +550,15 @@ async def _check_work(diagnosis: Diagnosis, store: PostgresManager, streams: Seq
         diagnosis.add("work", "ok", f"nothing is late or given up; {workers:,} workers are running")
 
 
-async def _check_streams(diagnosis: Diagnosis, store: PostgresManager, state: SchemaState) -> None:
+async def _check_streams(
+    diagnosis: Diagnosis, store: PostgresManager, state: SchemaState, graph_store: str | None
+) -> None:
     streams = await facts.read_streams(store)
     chunks = sum(stream.live_chunks for stream in streams)
     diagnosis.add("memories", "ok", f"{len(streams):,} external_ids with {chunks:,} live chunks")
     await _check_work(diagnosis, store, streams)
+    if graph_store is not None:
+        _check_graph(diagnosis, streams, graph_store)
     vectors = ChunkVectorRepository(state.generation, state.model_name)
     missing: dict[str, int] = {}
     for stream in streams[:MAX_COUNTED_STREAMS]:

@@ -20,6 +20,7 @@ from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExe
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository, Selection
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
 from agent_reminiscence.database.repositories.scratch import ScratchRepository
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import (
@@ -33,11 +34,15 @@ from agent_reminiscence.domain.erasure import (
 )
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
+from agent_reminiscence.services.graph_follower import ENTITY_TABLE, RELATIONSHIP_TABLE, GraphFollower
 from agent_reminiscence.services.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.requests import WriteRequest
 from agent_reminiscence.services.retries import repeated
 
 _logger = logging.getLogger("agent_reminiscence.erasure")
+
+# How long erase() waits for Neo4j before it leaves that to a worker.
+_GRAPH_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +64,11 @@ class EraseRequest(WriteRequest):
 
 
 class ErasureService:
-    """Erases, and checks that it is so."""
+    """Erases, and checks that it is so.
+
+    Args:
+        follower: Takes an erasure to Neo4j; None where none is configured.
+    """
 
     def __init__(
         self,
@@ -69,6 +78,8 @@ class ErasureService:
         erasure: ErasureRepository,
         replayer: Replayer,
         uses: ChunkUseRepository,
+        progress: GraphProgressRepository,
+        follower: GraphFollower | None,
         *,
         clock: Callable[[], datetime],
     ) -> None:
@@ -78,6 +89,8 @@ class ErasureService:
         self._erasure = erasure
         self._replayer = replayer
         self._uses = uses
+        self._progress = progress
+        self._follower = follower
         self._clock = clock
 
     async def preview(self, request: EraseRequest) -> ErasurePreview:
@@ -107,7 +120,20 @@ class ErasureService:
             StoreError: The store is away, or something of what should be gone was found; nothing is erased then.
         """
         # After a lost COMMIT it is not made again by itself: a second receipt would name nothing.
-        return await repeated(lambda: self._erase(request), operation="erase", external_id=request.external_id)
+        receipt = await repeated(lambda: self._erase(request), operation="erase", external_id=request.external_id)
+        if self._follower is None:
+            return receipt
+        # In PostgreSQL it is done, whatever becomes of this; where it takes longer, a worker does it.
+        await self._follower.follow_soon(request.external_id, timeout_seconds=_GRAPH_SECONDS)
+        try:
+            erased_at = await self._find_graph_erasure(receipt)
+        except StoreError:
+            return receipt
+        return receipt.model_copy(update={"graph_erased_at": erased_at})
+
+    async def _find_graph_erasure(self, receipt: ErasureReceipt) -> datetime | None:
+        async with self._store.transaction(receipt.external_id, read_only=True) as db:
+            return await self._progress.find_graph_erasure(db, receipt.external_id, receipt.receipt_id)
 
     async def _erase(self, request: EraseRequest) -> ErasureReceipt:
         tenant = request.external_id
@@ -157,11 +183,19 @@ class ErasureService:
             findings += await self._erasure.find_left_over(db, tenant, memory_ids, with_cache=with_cache)
             if text is not None:
                 findings += await self._erasure.find_text(db, tenant, text)
+            graph_erased_at = await self._progress.find_graph_erasure(db, tenant, receipt.receipt_id)
+        places = [f"{p.table}.{p.column}" for places in scanned_places().values() for p in places]
+        if self._follower is not None:
+            in_neo4j = await self._follower.find_left_over(receipt, text=text)
+            if in_neo4j is not None:
+                findings += in_neo4j
+                places += [ENTITY_TABLE, RELATIONSHIP_TABLE]
         return ErasureCheck(
             receipt_id=receipt.receipt_id,
             checked_at=self._clock(),
-            places=tuple(f"{p.table}.{p.column}" for places in scanned_places().values() for p in places),
+            places=tuple(places),
             findings=tuple(findings),
+            graph_erased_at=graph_erased_at,
         )
 
     async def _replay_rest(self, db: SqlExecutor, request: EraseRequest) -> tuple[Replay, Selection]:
@@ -235,7 +269,6 @@ class ErasureService:
         await self._scratch.swap(db, tenant)
         await self._scratch.drop_orphaned_cache(db, tenant)
         await self._uses.forget_gone(db, tenant)
-        await self._replayer.settle(db, replay)
         after = await self._erasure.count_rows(db, tenant)
         receipt = ErasureReceipt.seal(
             receipt_id=uuid7(),
@@ -257,9 +290,9 @@ class ErasureService:
             rows={table: before[table] - after[table] for table in before},
         )
         record = WriteRequest(external_id=tenant, actor=request.actor)
-        await self._ledger.append(
-            db, record.event(EventKind.ERASED, receipt.model_dump(mode="json"), receipt.requested_at)
-        )
+        await self._ledger.append(db, record.event(EventKind.ERASED, receipt.payload(), receipt.requested_at))
+        # With the receipt in the ledger, because a store of graphs is to follow up to it.
+        await self._replayer.settle(db, replay)
         return receipt
 
     async def _prove(self, db: SqlExecutor, request: EraseRequest, selection: Selection) -> None:
@@ -281,4 +314,4 @@ class ErasureService:
         recorded = await self._erasure.find_receipt(db, receipt.external_id, receipt.receipt_id)
         if recorded is None:
             return finding("the ledger has no such receipt")
-        return [] if recorded == receipt else finding("the ledger holds another receipt under this id")
+        return [] if recorded == receipt.as_recorded() else finding("the ledger holds another receipt under this id")

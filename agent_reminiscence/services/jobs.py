@@ -55,6 +55,8 @@ class JobQueue:
         self._telemetry = setup.telemetry
         self._concurrency = setup.concurrency
         self._heartbeat_seconds = setup.heartbeat_seconds
+        # Looks for what Neo4j lacks, beside the work: a Neo4j that says nothing takes its time.
+        self._behind: asyncio.Task[None] | None = None
 
     async def serve(self, *, until_idle: bool) -> None:
         """Take jobs until the connection is lost, or with `until_idle` until none waits.
@@ -76,6 +78,8 @@ class JobQueue:
             if until_idle:
                 # Before the first job is taken: what a killed worker has left is to be done in this run.
                 await self._sweep(app)
+            else:
+                self._look_behind()
             serving = asyncio.create_task(
                 app.run_worker_async(
                     queues=[JOB_QUEUE],
@@ -100,6 +104,8 @@ class JobQueue:
             if not serving.cancelled():
                 serving.result()
         finally:
+            if self._behind is not None:
+                self._behind.cancel()
             # Also where it was not open yet: a pool is there from the first attempt on.
             await app.close_async()
 
@@ -121,8 +127,23 @@ class JobQueue:
         async def sweep(context: JobContext, timestamp: int) -> None:
             with _logged_without_cause():
                 await self._sweep(context.app)
+                self._look_behind()
 
         return app
+
+    def _look_behind(self) -> None:
+        """Queue what Neo4j lacks, without waiting for its answer."""
+        if self._behind is None or self._behind.done():
+            self._behind = asyncio.create_task(self._enqueue_behind(), name="agent_reminiscence graph")
+
+    async def _enqueue_behind(self) -> None:
+        try:
+            queued = await self._work.enqueue_behind()
+        except Exception as error:  # noqa: BLE001 - the next sweep looks again
+            _logger.warning("it is not known what Neo4j lacks: %s", describe_error(error))
+            return
+        if queued:
+            _logger.info("queued the work of %d streams that Neo4j has not followed", queued)
 
     async def _do(self, external_id: str, job_id: int | None) -> None:
         attempt, delay = await self._describe(external_id, job_id)

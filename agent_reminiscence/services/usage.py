@@ -10,10 +10,12 @@ from uuid import UUID
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
 from agent_reminiscence.database.repositories.usage import LiveText, UsageRepository
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.usage import MemoryUsage, TierUsage
 from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.graph_follower import GraphFollower
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.tokens import count_tokens_batch
 
@@ -22,7 +24,11 @@ _PAGE_CHUNKS = 1_000
 
 
 class UsageService:
-    """Adds up what one `external_id` holds."""
+    """Adds up what one `external_id` holds.
+
+    Args:
+        follower: Says which store follows the graph; None where no Neo4j is configured, which has no lag then.
+    """
 
     def __init__(
         self,
@@ -31,12 +37,16 @@ class UsageService:
         embedding: EmbeddingService,
         queue: WorkQueue,
         usage: UsageRepository,
+        progress: GraphProgressRepository,
+        follower: GraphFollower | None,
     ) -> None:
         self._store = store
         self._ledger = ledger
         self._embedding = embedding
         self._queue = queue
         self._usage = usage
+        self._progress = progress
+        self._follower = follower
 
     async def usage(self, external_id: str) -> MemoryUsage:
         """All counts of one moment; the tokens are counted after it, of the chunks that live then."""
@@ -47,9 +57,12 @@ class UsageService:
         )
 
     async def _count(self, external_id: str) -> MemoryUsage:
+        follower = self._follower
         async with self._store.transaction(external_id, read_only=True) as db:
             tiers = await self._usage.count_chunks(db, external_id)
             memories = await self._usage.count_memories(db, external_id)
+            graph = await self._usage.count_graph(db, external_id)
+            progress = await self._progress.read(db, external_id)
             work = Counter(job.state for job in await self._queue.jobs(db, external_id))
             return MemoryUsage(
                 external_id=external_id,
@@ -61,6 +74,10 @@ class UsageService:
                 shortterm_memories=memories.shortterm_memories,
                 events=await self._ledger.head(db, external_id),
                 vectors_missing=await self._embedding.count_missing(db, external_id),
+                entities=graph.entities,
+                relationships=graph.relationships,
+                graph_lag=progress.lag(follower.store_id) if follower is not None and progress is not None else 0,
+                graph_store=progress.graph_store if follower is not None and progress is not None else None,
                 work_waiting=work["waiting"],
                 work_running=work["running"],
                 work_failed=work["failed"],

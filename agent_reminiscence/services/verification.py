@@ -15,6 +15,7 @@ from agent_reminiscence.database.repositories.scratch import ScratchRepository
 from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.graph_follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.retries import repeated
 
@@ -36,7 +37,11 @@ class _NothingToMendError(Exception):
 
 
 class VerificationService:
-    """Compares and rebuilds the projections of streams, one at a time."""
+    """Compares and rebuilds the projections of streams, one at a time.
+
+    Args:
+        follower: Holds Neo4j against the graph in PostgreSQL; None where no Neo4j is configured.
+    """
 
     def __init__(
         self,
@@ -45,6 +50,7 @@ class VerificationService:
         scratch: ScratchRepository,
         replayer: Replayer,
         embedding: EmbeddingService,
+        follower: GraphFollower | None,
         *,
         clock: Callable[[], datetime],
     ) -> None:
@@ -53,6 +59,7 @@ class VerificationService:
         self._scratch = scratch
         self._replayer = replayer
         self._embedding = embedding
+        self._follower = follower
         self._clock = clock
 
     async def verify(self, external_id: str | None, *, repair: bool, progress: ProgressCallback | None) -> AuditReport:
@@ -62,14 +69,18 @@ class VerificationService:
             report = await self._compare(tenant, note)
             # Nothing is rebuilt from a ledger that is not what was written.
             if repair and report.drift and not report.faults:
-                return await self._rebuild(tenant, note)
-            return report
+                report = await self._rebuild(tenant, note)
+            return await self._with_graph(report, repair=repair)
 
         return await self._each(external_id, look, progress)
 
     async def rebuild(self, external_id: str | None, *, progress: ProgressCallback | None) -> AuditReport:
         """Make the projections what the ledger gives."""
-        return await self._each(external_id, self._rebuild, progress)
+
+        async def work(tenant: str, note: Callable[[Replay], None]) -> StreamReport:
+            return await self._with_graph(await self._rebuild(tenant, note), repair=True)
+
+        return await self._each(external_id, work, progress)
 
     async def _each(
         self,
@@ -172,6 +183,29 @@ class VerificationService:
             )
             return report
         return report.model_copy(update={"missing_vectors": missing})
+
+    async def _with_graph(self, report: StreamReport, *, repair: bool) -> StreamReport:
+        """The report with what was found in Neo4j, and with `repair` was mended there.
+
+        It is held against the tables of PostgreSQL, which have just been held against the ledger; what is wrong in
+        both is reported of both.
+        """
+        if self._follower is None:
+            return report
+        tenant = report.external_id
+        # Nothing is sent that was made of a ledger which is not what was written.
+        repair = repair and not report.faults
+        try:
+            if repair:
+                await self._follower.follow(tenant)
+            found = await self._follower.compare(tenant)
+            if not found.drift or not repair:
+                return report.model_copy(update={"graph": found.state, "drift": (*report.drift, *found.drift)})
+            mended = await self._follower.resync(tenant)
+        except GraphAwayError as error:
+            _logger.warning("the graph in Neo4j is not as it should be: %s", error, extra={"external_id": tenant})
+            return report.model_copy(update={"graph": "unavailable"})
+        return report.model_copy(update={"graph": "current", "drift": (*report.drift, *mended.drift), "repaired": True})
 
     async def _report(self, db: SqlExecutor, replay: Replay) -> StreamReport:
         """Compare, in the transaction that has replayed.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from agent_reminiscence.config.constants import (
+    BREAKER_MAX_PAUSE_SECONDS,
     MAX_RETRY_PAUSE_SECONDS,
     RETRY_PAUSE_FACTOR,
     SCHEDULER_ROLE,
@@ -36,6 +37,7 @@ from agent_reminiscence.exceptions import (
 )
 from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.graph_follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.lifecycle import LifecycleService
 
 _logger = logging.getLogger("agent_reminiscence.work")
@@ -52,6 +54,7 @@ class WorkService:
     """Does what is due for a stream, and keeps account of what failed.
 
     Args:
+        follower: Brings Neo4j up to the stream's graph; None where none is configured.
         max_attempts: After so many failures in a row it is not tried again by itself.
         retry_seconds: The pause after the first failure; each further one is four times as long, up to an hour.
     """
@@ -64,6 +67,7 @@ class WorkService:
         embedding: EmbeddingService,
         consolidation: ConsolidationService,
         lifecycle: LifecycleService,
+        follower: GraphFollower | None,
         *,
         max_attempts: int,
         retry_seconds: float,
@@ -74,6 +78,7 @@ class WorkService:
         self._embedding = embedding
         self._consolidation = consolidation
         self._lifecycle = lifecycle
+        self._follower = follower
         self._max_attempts = max_attempts
         self._retry_seconds = retry_seconds
 
@@ -87,12 +92,16 @@ class WorkService:
         """
         run = _Run(external_id)
         await self._work_off(run)
+        if self._follower is not None and not run.is_stores_fault:
+            await run.attempt("its graph", self._follow(run, self._follower))
         if run.error is not None and not run.is_stores_fault:
             await self.fail(external_id, run.error)
         elif not run.is_settled:
             # The server was away, and is there again if this can be noted; or work grows as fast as it is done, and
             # others may have their turn.
             await self.enqueue(external_id, delay_seconds=self._retry_seconds)
+        elif run.graph_followed is False:
+            await self._follow_later(external_id)
         return run.report()
 
     async def _work_off(self, run: _Run) -> None:
@@ -114,6 +123,33 @@ class WorkService:
         run.promoted += reviewed.promoted
         run.expired += reviewed.expired
         run.pruned += reviewed.pruned
+
+    async def _follow(self, run: _Run, follower: GraphFollower) -> None:
+        """Bring Neo4j up to what the run has left; whatever keeps it from that is no failure of the work."""
+        run.graph_followed = False
+        try:
+            await follower.follow(run.external_id)
+        except GraphAwayError as error:
+            # That it is away is told once, by whoever has found it so.
+            _logger.debug("Neo4j does not follow for now: %s", error, extra={"external_id": run.external_id})
+        except Exception as error:  # noqa: BLE001 - the follower leaves the stream alone for a pause that grows
+            # Without a traceback: an error's message may quote a text.
+            _logger.warning(
+                "Neo4j does not follow for now: %s", describe_error(error), extra={"external_id": run.external_id}
+            )
+        else:
+            run.graph_followed = True
+
+    async def _follow_later(self, external_id: str) -> None:
+        """Have it tried again soon, unless Neo4j has been away for long: then a sweep finds the stream once it is back.
+
+        So an outage costs no work for each stream that waits for its end.
+        """
+        assert self._follower is not None
+        pause = self._follower.pause_of(external_id) or self._retry_seconds
+        if pause < BREAKER_MAX_PAUSE_SECONDS / 2:
+            # Jittered, so that what failed together does not come back together.
+            await self.enqueue(external_id, delay_seconds=pause * random.uniform(1.0, 1.5))  # noqa: S311 - no secret
 
     async def _fill_vectors(self, run: _Run) -> None:
         filled, run.vectors_missing = await self._embedding.fill_missing(run.external_id, strict=True)
@@ -233,21 +269,39 @@ class WorkService:
             await self._enqueue_idle(external_id)
             jobs = await self.jobs(external_id)
             busy = [job for job in jobs if job.state != "failed"]
-            if not busy:
+            behind = "" if busy else await self._find_behind(external_id)
+            if not busy and not behind:
                 return jobs
             if loop.time() >= deadline:
-                raise WorkTimeoutError(_still_busy(external_id, busy, timeout_seconds))
+                raise WorkTimeoutError(behind or _still_busy(external_id, busy, timeout_seconds))
             await asyncio.sleep(min(pause, max(0.0, deadline - loop.time())))
             pause = min(2 * pause, _LONGEST_LOOK_SECONDS)
 
     async def _enqueue_idle(self, external_id: str | None) -> None:
         if external_id is None:
             await self.enqueue_due(grace_seconds=0)
+            await self.enqueue_behind()
             return
+        behind = self._follower is not None and not self._follower.pause_of(external_id)
+        behind = behind and bool(await self._find_behind(external_id))
         async with self._store.transaction(external_id) as db:
             state = await self._queue.read(db, external_id)
-            if state is not None and state.is_due and state.failed_at is None:
+            if state is not None and (behind or (state.is_due and state.failed_at is None)):
                 await self._queue.enqueue_idle(db)
+
+    async def _find_behind(self, external_id: str | None) -> str:
+        """What Neo4j has not followed yet, in words; '' where there is nothing of it."""
+        if self._follower is None:
+            return ""
+        if external_id is None:
+            try:
+                behind = await self._follower.list_behind(after="", limit=1)
+            except GraphAwayError as error:
+                return f"Neo4j has not followed: {error}"
+            return f"Neo4j has not followed external_id {behind[0]!r}" if behind else ""
+        if await self._follower.is_behind(external_id):
+            return f"Neo4j has not followed external_id {external_id!r}"
+        return ""
 
     async def enqueue_due(self, *, grace_seconds: float) -> int:
         """Queue the work of streams that is due and has no job, as after a crash; returns of how many.
@@ -255,20 +309,42 @@ class WorkService:
         Args:
             grace_seconds: What has become due later than so long ago is left to the call that is still at it.
         """
+
+        async def list_due(after: str) -> list[str]:
+            async with self._store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
+                return await self._queue.list_due_streams(
+                    db, grace_seconds=grace_seconds, after=after, limit=SWEEP_STREAMS
+                )
+
+        return await self._enqueue_all(list_due)
+
+    async def enqueue_behind(self) -> int:
+        """Queue streams of which Neo4j lacks something; returns how many. None while it is away."""
+        if (follower := self._follower) is None:
+            return 0
+
+        async def list_behind(after: str) -> list[str]:
+            return await follower.list_behind(after=after, limit=SWEEP_STREAMS)
+
+        try:
+            return await self._enqueue_all(list_behind)
+        except GraphAwayError as error:
+            _logger.debug("Neo4j is not asked what it lacks: %s", error)
+            return 0
+
+    async def _enqueue_all(self, list_page: Callable[[str], Awaitable[list[str]]]) -> int:
+        """Queue the work of the streams that `list_page` gives, where no job of theirs waits or runs."""
         async with self._store.transaction("", role=WORKER_ROLE, read_only=True) as db:
             busy = await self._queue.list_busy(db)
         queued, after = 0, ""
         while True:
-            async with self._store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
-                due = await self._queue.list_due_streams(
-                    db, grace_seconds=grace_seconds, after=after, limit=SWEEP_STREAMS
-                )
-            for external_id in due:
+            page = await list_page(after)
+            for external_id in page:
                 if external_id not in busy:
                     queued += await self._enqueue_one(external_id)
-            if len(due) < SWEEP_STREAMS:
+            if len(page) < SWEEP_STREAMS:
                 return queued
-            after = due[-1]
+            after = page[-1]
 
     async def _enqueue_one(self, external_id: str) -> bool:
         try:
@@ -302,6 +378,7 @@ class _Run:
         self.pruned = 0
         self.vectors_filled = 0
         self.vectors_missing = 0
+        self.graph_followed: bool | None = None
         self.is_settled = False
         # The stream's work as it was when the last round began.
         self.seen: WorkState | None = None
@@ -331,6 +408,7 @@ class _Run:
             expired=self.expired,
             pruned=self.pruned,
             vectors_filled=self.vectors_filled,
+            graph_followed=self.graph_followed,
             error=self.error,
             error_type=self.error_type,
         )

@@ -99,6 +99,7 @@ class Worker:
             StoreError: The server is away.
         """
         await self._setup.work.enqueue_due(grace_seconds=0)
+        await self._setup.work.enqueue_behind()
         await self._serve(until_idle=True)
 
     async def _serve(self, *, until_idle: bool) -> None:

@@ -16,7 +16,15 @@ _PAGE = Path(__file__).parents[2] / "docs" / "guide" / "configuration.md"
 _SETTING = re.compile(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _LIMIT = re.compile(r"^\| ([^|`]+|`external_id`[^|]+) \| ([\d,]+)(?: [^|]*)? \|$", re.MULTILINE)
 # Their range is a form, which a validator of its own checks.
-_FREE_FORMS = {"postgres_dsn": "a DSN", "data_dir": "a folder", "embedding_model": "a name"}
+_FREE_FORMS = {
+    "postgres_dsn": "a DSN",
+    "data_dir": "a folder",
+    "embedding_model": "a name",
+    "neo4j_uri": "a URI",
+    "neo4j_user": "a name",
+    "neo4j_password": "a password",
+    "neo4j_database": "a name",
+}
 
 
 def _settings() -> dict[str, tuple[str, str]]:

@@ -1,0 +1,711 @@
+"""Neo4j follows the graph that PostgreSQL holds: it is sent the states of what has changed since its own position.
+
+The changes and the new position go in one transaction of Neo4j's, which takes place only where the position is still
+the one that was read. So a crash between the two stores costs a repetition and never an edge, and of two who follow the
+same stream at once one finds the other's work done.
+
+What does not fit one transaction, and a comparison of everything, is done in turns: the stream's node says whose turn
+it is, and since when. Each part renews it, and takes place only in its own turn, so nobody else's comes in between; one
+that was broken off is known by its age, and whoever comes next compares everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal
+from uuid import UUID, uuid4
+from weakref import WeakValueDictionary
+
+from agent_reminiscence.config.constants import SCHEDULER_ROLE
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphDelta
+from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph, Stored, StreamMark, found_by
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.graph_progress import GraphProgress, GraphProgressRepository
+from agent_reminiscence.domain.audit import Drift, GraphState
+from agent_reminiscence.domain.erasure import ErasureFinding, ErasureReceipt, json_says
+from agent_reminiscence.domain.event import EventKind, GraphErased
+from agent_reminiscence.domain.graph import Entity, Relationship
+from agent_reminiscence.exceptions import (
+    CommitUnknownError,
+    StoreError,
+    StoreTimeoutError,
+    StoreUnavailableError,
+)
+from agent_reminiscence.services.breaker import Breaker
+from agent_reminiscence.services.requests import WriteRequest
+
+_logger = logging.getLogger("agent_reminiscence.graph")
+
+# Rows that are read at a time, and sent in one transaction.
+_PAGE_ROWS = 1_000
+_PART_ROWS = 2_000
+# How often it is begun anew when somebody else was faster.
+_ATTEMPTS = 5
+_COMPARISONS = 3
+
+# Which store it is, and how far it has followed a stream.
+_Where = tuple[str, StreamMark]
+
+ENTITY_TABLE = "neo4j.entity"
+RELATIONSHIP_TABLE = "neo4j.relationship"
+
+
+class GraphAwayError(StoreError):
+    """Neo4j did not take part: it is away, it refused, or another one follows the same stream just now.
+
+    PostgreSQL holds the graph all the same; Neo4j catches up later.
+    """
+
+
+class _RefusedError(GraphAwayError):
+    """Neo4j is there, and did not do as it was told."""
+
+
+class _OvertakenError(Exception):
+    """Neo4j is not what it was taken for: somebody else has followed meanwhile, or something is missing there."""
+
+
+@dataclass(frozen=True, slots=True)
+class FollowReport:
+    """What one catch-up did.
+
+    Attributes:
+        position: The event up to which Neo4j holds the graph now.
+        sent: How many states of entities and relationships it was sent.
+        removed: How many it had to forget.
+        compared: Whether everything was compared, and not only what has changed.
+        drift: What a comparison found.
+    """
+
+    position: int
+    sent: int = 0
+    removed: int = 0
+    compared: bool = False
+    drift: tuple[Drift, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphComparison:
+    """Neo4j beside PostgreSQL at one moment."""
+
+    state: GraphState
+    drift: tuple[Drift, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """One entity or relationship that the two stores do not hold alike; None where one of them lacks it."""
+
+    table: str
+    key: str
+    ours: Entity | Relationship | None
+    theirs: Stored[Entity] | Stored[Relationship] | None
+
+    def describe(self) -> Drift:
+        problem: Literal["missing", "unexpected", "changed"] = "changed"
+        columns: tuple[str, ...] = ()
+        if self.theirs is None:
+            problem = "missing"
+        elif self.ours is None:
+            problem = "unexpected"
+        else:
+            columns = _differing(self.ours, self.theirs) or ()
+        return Drift(table=self.table, key=self.key, problem=problem, columns=columns)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What is to be sent next."""
+
+    entities: list[Entity] = field(default_factory=list)
+    relationships: list[Relationship] = field(default_factory=list)
+    removed_relationships: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> int:
+        return len(self.entities) + len(self.relationships) + len(self.removed_relationships)
+
+    def take(self) -> GraphDelta:
+        """All of it, of which nothing is left here."""
+        delta = GraphDelta(
+            entities=tuple(self.entities),
+            relationships=tuple(self.relationships),
+            removed_relationships=tuple(self.removed_relationships),
+        )
+        self.entities, self.relationships, self.removed_relationships = [], [], []
+        return delta
+
+
+class GraphFollower:
+    """Brings Neo4j up to the graph of one stream at a time, and says how far it is.
+
+    Args:
+        clock: Says what time it is, for the event of an erasure that has reached Neo4j.
+        turn_seconds: A turn whose last part is older was broken off.
+    """
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        graph: Neo4jGraph,
+        repository: EntityGraphRepository,
+        progress: GraphProgressRepository,
+        breaker: Breaker,
+        *,
+        clock: Callable[[], datetime],
+        turn_seconds: float = 15.0,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._graph = graph
+        self._repository = repository
+        self._progress = progress
+        self._breaker = breaker
+        self._clock = clock
+        # One task of this process at a time follows a stream.
+        self._streams: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        # Streams that Neo4j does not follow though it is there, each with a pause of its own that grows.
+        self._failing: dict[str, Breaker] = {}
+        # By which turns of this process are told from those of others.
+        self._name = uuid4().hex
+        self._turn_seconds = turn_seconds
+        self._schema_is_there = False
+        self._store_id: str | None = None
+
+    @property
+    def store_id(self) -> str | None:
+        """Which store Neo4j was when this process asked last; None where it has not asked yet."""
+        return self._store_id
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long Neo4j is left alone, because it is away; 0 where it may be asked."""
+        return self._breaker.pause_left_seconds
+
+    def pause_of(self, external_id: str) -> float:
+        """How long this stream is not followed, because Neo4j is away or the last attempts have failed; in seconds."""
+        failing = self._failing.get(external_id)
+        return max(self.pause_seconds, 0.0 if failing is None else failing.pause_left_seconds)
+
+    async def follow(self, external_id: str) -> FollowReport:
+        """Bring Neo4j up to the end of the stream; nothing is written where it is there already.
+
+        A stream of which that fails is left alone for a pause that grows, whatever it fails of.
+
+        Raises:
+            GraphAwayError: Neo4j did not take part; once it does, this is to be called again.
+            StoreError: PostgreSQL is away.
+        """
+        failing = self._failing.get(external_id)
+        if failing is not None and not failing.allows():
+            raise GraphAwayError(f"following failed, and is tried again in {failing.pause_left_seconds:.0f} s")
+        try:
+            report = await self._follow(external_id, compare=False)
+        except Exception as error:
+            # Neo4j's absence is nothing of this stream's.
+            if isinstance(error, _RefusedError) or not isinstance(error, GraphAwayError):
+                self._failing.setdefault(external_id, Breaker("Neo4j, for one external_id,")).failed(error)
+            raise
+        self._failing.pop(external_id, None)
+        return report
+
+    async def resync(self, external_id: str) -> FollowReport:
+        """Compare everything, and make Neo4j what PostgreSQL holds.
+
+        Raises:
+            GraphAwayError: As for `follow`.
+            StoreError: PostgreSQL is away.
+        """
+        return await self._follow(external_id, compare=True)
+
+    async def follow_soon(self, external_id: str, *, timeout_seconds: float) -> bool:
+        """Follow now if that is a matter of seconds; False where it is left to a worker, whatever the reason."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self.follow(external_id)
+        except Exception as error:  # noqa: BLE001 - what the caller has done is done, and this is to be made up for
+            # Without a traceback, and in our own words only: the driver's error in it may quote a row.
+            why = str(error) if isinstance(error, StoreError) else type(error).__name__
+            _logger.info("Neo4j follows later: %s", why, extra={"external_id": external_id})
+            return False
+        return True
+
+    async def compare(self, external_id: str) -> GraphComparison:
+        """Both stores' states beside each other, changing nothing; no difference counts where Neo4j is behind.
+
+        Raises:
+            StoreError: PostgreSQL is away.
+        """
+        try:
+            for _ in range(_COMPARISONS):
+                if (found := await self._try_to_compare(external_id)) is not None:
+                    return found
+        except GraphAwayError as error:
+            _logger.warning("the graph in Neo4j is not compared: %s", error, extra={"external_id": external_id})
+            return GraphComparison("unavailable")
+        return GraphComparison("behind")
+
+    async def is_behind(self, external_id: str) -> bool:
+        """Whether Neo4j lacks something, as far as PostgreSQL knows."""
+        async with self._store.transaction(external_id, read_only=True) as db:
+            seen = await self._progress.read(db, external_id)
+        return seen is not None and seen.lag(self._store_id) > 0
+
+    async def list_behind(self, *, after: str, limit: int) -> list[str]:
+        """Streams of which Neo4j, as it is now, does not hold everything, at most `limit` behind `after`, in order.
+
+        A Neo4j that was emptied or exchanged holds nothing of any.
+
+        Raises:
+            GraphAwayError: Neo4j did not say which one it is.
+            StoreError: PostgreSQL is away.
+        """
+        store_id = await self._find_store_id()
+        async with self._store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
+            return await self._progress.list_behind(db, graph_store=store_id, after=after, limit=limit)
+
+    async def find_left_over(self, receipt: ErasureReceipt, *, text: str | None) -> list[ErasureFinding] | None:
+        """What Neo4j still holds of what was erased; None where it cannot be asked.
+
+        Raises:
+            StoreError: PostgreSQL is away.
+        """
+        erased = set(receipt.memory_ids)
+        findings: list[ErasureFinding] = []
+        try:
+            tables: tuple[tuple[str, AsyncIterator[Stored[Entity] | Stored[Relationship]]], ...] = (
+                (ENTITY_TABLE, _paged(partial(self._read_entities, receipt.external_id))),
+                (RELATIONSHIP_TABLE, _paged(partial(self._read_relationships, receipt.external_id))),
+                (ENTITY_TABLE, _paged(partial(self._read_strays, receipt.external_id))),
+            )
+            for table, items in tables:
+                async for item in items:
+                    problem = _left_over(item, erased, text)
+                    if problem is not None:
+                        findings.append(ErasureFinding(place=table, key=item.id, problem=problem))
+            compared = await self._try_to_compare(receipt.external_id)
+        except GraphAwayError:
+            return None
+        known = {finding.key for finding in findings}
+        if compared is not None:
+            findings += [
+                ErasureFinding(place=drift.table, key=drift.key, problem="PostgreSQL holds it no more")
+                for drift in compared.drift
+                if drift.problem == "unexpected" and drift.key not in known
+            ]
+        return findings
+
+    # One catch-up
+
+    async def _follow(self, external_id: str, *, compare: bool) -> FollowReport:
+        async with self._streams.setdefault(external_id, asyncio.Lock()):
+            refused: _Where | None = None
+            for attempt in range(_ATTEMPTS):
+                await self._prepare()
+                where = await self._where(external_id)
+                if not where[0]:
+                    # It was emptied under us; with its data, its constraints may be gone.
+                    self._schema_is_there = False
+                    continue
+                # Refused though nobody has followed meanwhile: what the changes hang on is not there.
+                compare = compare or where == refused
+                try:
+                    return await self._try_to_follow(external_id, where, compare=compare)
+                except _OvertakenError:
+                    refused = where
+                    await asyncio.sleep(random.uniform(0, 0.02) * 2**attempt)  # noqa: S311 - no secret
+        raise GraphAwayError("others follow the same stream; it is tried again")
+
+    async def _try_to_follow(self, external_id: str, where: _Where, *, compare: bool) -> FollowReport:
+        """One attempt, from where Neo4j was before PostgreSQL is read, which is never older then.
+
+        Raises:
+            _OvertakenError: Neo4j is not what it was taken for.
+        """
+        store_id, mark = where
+        position = mark.position
+        async with self._store.transaction(external_id, read_only=True) as db:
+            seen = await self._progress.read(db, external_id)
+            if seen is None or seen.head == 0:
+                return FollowReport(0)
+            delta = GraphDelta()
+            # Whoever asks for a comparison wants to be told what differs.
+            may_empty = not compare and not await self._repository.read_entities(db, external_id, after=None, limit=1)
+            compare = compare or await self._needs_comparison(db, external_id, seen, where)
+            if not compare and position is not None and position < seen.graph_head:
+                delta = await self._repository.read_changes(db, external_id, after=position)
+        if compare:
+            self._respect(mark)
+            if may_empty:
+                return await self._empty(external_id, store_id, mark, seen)
+            return await self._compare_everything(external_id, store_id, mark)
+        if position != seen.head:
+            await self._send(external_id, delta, mark, seen)
+        if (seen.graph_position, seen.graph_store) != (seen.head, store_id):
+            await self._note(external_id, seen, store_id, seen.head)
+        sent = len(delta.entities) + len(delta.relationships)
+        removed = len(delta.removed_entities) + len(delta.removed_relationships)
+        _logger.debug("Neo4j took %d states over", sent, extra={"external_id": external_id, "position": seen.head})
+        return FollowReport(seen.head, sent=sent, removed=removed)
+
+    async def _prepare(self) -> None:
+        """Make what of Neo4j's constraints and indexes is missing, once for each process."""
+        if self._schema_is_there:
+            return
+
+        async def prepare() -> None:
+            try:
+                await self._graph.ensure_schema()
+            except (StoreUnavailableError, StoreTimeoutError, CommitUnknownError):
+                raise
+            except StoreError:
+                # Who may not make them may write all the same, where an administrator has made them.
+                if await self._graph.find_store_id() is None:
+                    raise
+
+        await self._ask(prepare)
+        self._schema_is_there = True
+
+    async def _find_store_id(self) -> str:
+        """Which store Neo4j is; '' where it is none yet."""
+        self._store_id = await self._ask(self._graph.find_store_id) or ""
+        return self._store_id
+
+    async def _where(self, external_id: str) -> _Where:
+        """Which store Neo4j is, and how far it has followed the stream."""
+        store_id = await self._find_store_id()
+        return store_id, await self._ask(partial(self._graph.mark, external_id))
+
+    async def _needs_comparison(self, db: SqlExecutor, external_id: str, seen: GraphProgress, where: _Where) -> bool:
+        """Whether what has changed since Neo4j's position may not be all that it lacks."""
+        store_id, mark = where
+        if seen.graph_position < 0 or mark.turn is not None:
+            # It was asked for; or a turn was broken off.
+            return True
+        if mark.position is None:
+            return seen.graph_head > 0
+        if seen.graph_store != store_id or seen.graph_position != mark.position:
+            # Another store than last time; an older state of either, as from a backup; or what was sent was not noted.
+            return True
+        # Of another history: PostgreSQL came from a backup and has been written since, or there are two of them.
+        return mark.chain is None or mark.chain != await self._progress.find_chain(db, external_id, mark.position)
+
+    async def _is_behind(self, db: SqlExecutor, external_id: str, seen: GraphProgress | None, where: _Where) -> bool:
+        if seen is None:
+            return False
+        mark = where[1]
+        if await self._needs_comparison(db, external_id, seen, where):
+            return True
+        return mark.position is not None and mark.position < seen.graph_head
+
+    async def _send(self, external_id: str, delta: GraphDelta, mark: StreamMark, seen: GraphProgress) -> None:
+        """Changes and the position they lead to: in one transaction, or in a turn where they are many."""
+        *others, last = _parts(delta)
+        if not others:
+            await self._apply(external_id, last, expected=mark.position, position=seen.head, chain=seen.chain)
+            return
+        turn = await self._begin_turn(external_id, mark)
+        for part in others:
+            await turn.send(part)
+        await turn.end(last, seen)
+
+    async def _begin_turn(self, external_id: str, mark: StreamMark) -> _Turn:
+        turn = f"{self._name}/{uuid4().hex}"
+        if not await self._ask(partial(self._graph.take_turn, external_id, turn, seen=mark)):
+            raise _OvertakenError
+        apply = partial(self._apply, external_id, expected=mark.position, turn=turn)
+        return _Turn(turn, apply, renew_seconds=self._turn_seconds / 3)
+
+    async def _empty(self, external_id: str, store_id: str, mark: StreamMark, seen: GraphProgress) -> FollowReport:
+        """Delete all of a stream that has no graph, as after the erasure of a whole tenant."""
+        turn = await self._begin_turn(external_id, mark)
+        if not await self._ask(partial(self._graph.erase, external_id, turn=turn.id)):
+            raise _OvertakenError
+        await turn.end(GraphDelta(), seen)
+        await self._note(external_id, seen, store_id, seen.head, confirm_erasures=True)
+        return FollowReport(seen.head, compared=True)
+
+    async def _compare_everything(self, external_id: str, store_id: str, mark: StreamMark) -> FollowReport:
+        turn = await self._begin_turn(external_id, mark)
+        batch, gone, drift = _Batch(), list[str](), list[Drift]()
+        sent = 0
+        async with self._store.transaction(external_id, read_only=True) as db:
+            seen = await self._progress.read(db, external_id)
+            assert seen is not None
+            async with aclosing(self._differences(db, external_id, renew=turn.renew)) as differences:
+                async for difference in differences:
+                    drift.append(difference.describe())
+                    sent += difference.ours is not None
+                    _sort_in(batch, gone, difference)
+                    if batch.rows >= _PART_ROWS:
+                        await turn.send(batch.take())
+        await turn.send(batch.take())
+        # With all entities sent; a page at a time, while each is still to come.
+        async for stray in _paged(partial(self._read_strays, external_id), before_page=turn.renew):
+            drift.append(_stray(stray.id))
+            gone.append(stray.id)
+        # Entities go last: a relationship that hung on one has found its other end by then.
+        for ids in _slices(list(dict.fromkeys(gone))):
+            await turn.send(GraphDelta(removed_entities=ids))
+        await turn.end(GraphDelta(), seen)
+        await self._note(external_id, seen, store_id, seen.head, confirm_erasures=True)
+        _logger.info(
+            "compared the graph with Neo4j: %d states sent, %d removed",
+            sent,
+            len(drift) - sent,
+            extra={"external_id": external_id, "position": seen.head},
+        )
+        return FollowReport(seen.head, sent=sent, removed=len(drift) - sent, compared=True, drift=tuple(drift))
+
+    def _respect(self, mark: StreamMark) -> None:
+        """Leave a turn of another process alone while it goes on; one of this process has been broken off."""
+        if mark.turn is None or mark.turn.startswith(self._name) or mark.turn_age_seconds is None:
+            return
+        left = self._turn_seconds - mark.turn_age_seconds
+        if left > 0:
+            raise GraphAwayError(f"another one compares everything; it has {left:.0f} s left to go on")
+
+    async def _apply(
+        self,
+        external_id: str,
+        delta: GraphDelta,
+        *,
+        expected: int | None,
+        position: int | None = None,
+        chain: str | None = None,
+        turn: str | None = None,
+    ) -> None:
+        apply = partial(
+            self._graph.apply, external_id, delta, expected=expected, position=position, chain=chain, turn=turn
+        )
+        if not await self._ask(apply):
+            raise _OvertakenError
+
+    async def _note(
+        self,
+        external_id: str,
+        seen: GraphProgress,
+        store_id: str,
+        position: int,
+        *,
+        confirm_erasures: bool = False,
+    ) -> None:
+        """Note where Neo4j is now, and with it, after a comparison, which erasures it has followed."""
+        async with self._store.transaction(external_id) as db:
+            await self._ledger.lock(db, external_id)
+            if not await self._progress.note(db, external_id, seen, position=position, graph_store=store_id):
+                raise _OvertakenError
+            if confirm_erasures:
+                for receipt_id in await self._progress.find_unconfirmed_erasures(db, external_id, position):
+                    now = self._clock()
+                    payload = GraphErased(receipt_id=receipt_id, store=store_id, erased_at=now)
+                    request = WriteRequest(external_id=external_id)
+                    await self._ledger.append(
+                        db, request.event(EventKind.GRAPH_ERASED, payload.model_dump(mode="json"), now)
+                    )
+
+    # Comparing
+
+    async def _try_to_compare(self, external_id: str) -> GraphComparison | None:
+        """The differences at one moment; None where Neo4j has moved meanwhile."""
+        before = await self._where(external_id)
+        async with self._store.transaction(external_id, read_only=True) as db:
+            seen = await self._progress.read(db, external_id)
+            if await self._is_behind(db, external_id, seen, before):
+                return GraphComparison("behind")
+            async with aclosing(self._differences(db, external_id)) as differences:
+                drift = [difference.describe() async for difference in differences]
+        known = {found.key for found in drift}
+        strays = [stray.id async for stray in _paged(partial(self._read_strays, external_id))]
+        # Of an entity that is missing, its names say nothing new.
+        drift += [_stray(entity_id) for entity_id in strays if entity_id not in known]
+        return GraphComparison("current", tuple(drift)) if await self._where(external_id) == before else None
+
+    async def _differences(
+        self, db: SqlExecutor, external_id: str, *, renew: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncGenerator[_Difference]:
+        """What the two stores do not hold alike, entities first, each in order of ids.
+
+        Args:
+            renew: Awaited before each page of Neo4j's.
+        """
+        kinds: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
+            (ENTITY_TABLE, self._repository.read_entities, self._read_entities),
+            (RELATIONSHIP_TABLE, self._repository.read_relationships, self._read_relationships),
+        )
+        for table, read_ours, read_theirs in kinds:
+            ours = _paged(partial(_read_stored, read_ours, db, external_id))
+            theirs = _paged(partial(read_theirs, external_id), before_page=renew)
+            async with aclosing(_side_by_side(ours, theirs)) as pairs:
+                async for key, our, their in pairs:
+                    if our is None or their is None or _differing(our, their) != ():
+                        yield _Difference(table, key, our, their)
+
+    async def _read_strays(self, external_id: str, after: str | None) -> Sequence[Stored[Entity]]:
+        return await self._ask(partial(self._graph.read_strays, external_id, after=after, limit=_PAGE_ROWS))
+
+    async def _read_entities(self, external_id: str, after: str | None) -> Sequence[Stored[Entity]]:
+        return await self._ask(partial(self._graph.read_entities, external_id, after=after, limit=_PAGE_ROWS))
+
+    async def _read_relationships(self, external_id: str, after: str | None) -> Sequence[Stored[Relationship]]:
+        return await self._ask(partial(self._graph.read_relationships, external_id, after=after, limit=_PAGE_ROWS))
+
+    async def _ask[T](self, question: Callable[[], Awaitable[T]]) -> T:
+        """What Neo4j answers; while it is known to be away, it is not asked.
+
+        Raises:
+            GraphAwayError: It did not answer, or refused.
+        """
+        if not self._breaker.allows():
+            raise GraphAwayError(f"Neo4j is away and is left alone for {self._breaker.pause_left_seconds:.0f} s")
+        try:
+            answer = await question()
+        except (StoreUnavailableError, StoreTimeoutError, CommitUnknownError) as error:
+            self._breaker.failed(error)
+            raise GraphAwayError(str(error)) from error
+        except StoreError as error:
+            self._breaker.failed(error)
+            raise _RefusedError(str(error)) from error
+        self._breaker.succeeded()
+        return answer
+
+
+class _Turn:
+    """Sole right to a stream in Neo4j for longer than one transaction, for as long as parts follow each other."""
+
+    def __init__(self, turn: str, apply: Callable[..., Awaitable[None]], *, renew_seconds: float) -> None:
+        self.id = turn
+        self._apply = apply
+        self._renew_seconds = renew_seconds
+        self._renewed = time.monotonic()
+
+    async def send(self, delta: GraphDelta) -> None:
+        await self._apply(delta)
+        self._renewed = time.monotonic()
+
+    async def renew(self) -> None:
+        """Say that it goes on, where that was said long ago."""
+        if time.monotonic() - self._renewed > self._renew_seconds:
+            await self.send(GraphDelta())
+
+    async def end(self, delta: GraphDelta, seen: GraphProgress) -> None:
+        await self._apply(delta, position=seen.head, chain=seen.chain)
+
+
+def _stray(entity_id: str) -> Drift:
+    return Drift(table=ENTITY_TABLE, key=entity_id, problem="unexpected", columns=("names",))
+
+
+def _differing(ours: Entity | Relationship, theirs: Stored[Entity] | Stored[Relationship]) -> tuple[str, ...] | None:
+    """The fields in which Neo4j differs, `names` where it finds an entity by others; None where it cannot be read."""
+    state = theirs.state
+    if state is None:
+        return None
+    columns = (
+        () if state == ours else tuple(n for n in type(ours).model_fields if getattr(ours, n) != getattr(state, n))
+    )
+    if isinstance(ours, Entity) and (theirs.keys, theirs.merged_ids) != found_by(ours):
+        columns += ("names",)
+    return columns
+
+
+def _sort_in(batch: _Batch, gone: list[str], difference: _Difference) -> None:
+    ours = difference.ours
+    if isinstance(ours, Entity):
+        batch.entities.append(ours)
+    elif isinstance(ours, Relationship):
+        batch.relationships.append(ours)
+    elif difference.table == ENTITY_TABLE:
+        gone.append(difference.key)
+    else:
+        batch.removed_relationships.append(difference.key)
+
+
+def _parts(delta: GraphDelta) -> list[GraphDelta]:
+    """A delta in parts of one transaction each; entities come before relationships, and go after them."""
+    rows = sum(map(len, (delta.entities, delta.relationships, delta.removed_entities, delta.removed_relationships)))
+    if rows <= _PART_ROWS:
+        return [delta]
+    return [
+        *(GraphDelta(removed_relationships=ids) for ids in _slices(delta.removed_relationships)),
+        *(GraphDelta(entities=items) for items in _slices(delta.entities)),
+        *(GraphDelta(relationships=items) for items in _slices(delta.relationships)),
+        *(GraphDelta(removed_entities=ids) for ids in _slices(delta.removed_entities)),
+    ]
+
+
+def _slices[T](items: Sequence[T]) -> list[Sequence[T]]:
+    return [items[start : start + _PART_ROWS] for start in range(0, len(items), _PART_ROWS)]
+
+
+def _left_over(item: Stored[Entity] | Stored[Relationship], erased: set[UUID], text: str | None) -> str | None:
+    """What is wrong with something that is in Neo4j after an erasure; None where nothing is."""
+    state = item.state
+    if state is None:
+        return "it cannot be read, or only its names are left"
+    if isinstance(state, Entity):
+        if state.shortterm_memory_id in erased:
+            return "it was named by an erased memory"
+        if not item.keys <= found_by(state)[0]:
+            return "it is found by a name that is not its own"
+    if text is None:
+        return None
+    said: list[Any] = [state.description, state.metadata]
+    if isinstance(state, Entity):
+        said += [state.name, list(state.aliases)]
+    return "it holds the text" if json_says(said, text) else None
+
+
+async def _read_stored[T](
+    read: Callable[..., Awaitable[Sequence[T]]], db: SqlExecutor, external_id: str, after: UUID | None
+) -> Sequence[T]:
+    return await read(db, external_id, after=after, limit=_PAGE_ROWS)
+
+
+async def _paged[T: (Entity, Relationship, Stored[Entity], Stored[Relationship])](
+    read: Callable[[Any], Awaitable[Sequence[T]]],
+    *,
+    before_page: Callable[[], Awaitable[None]] | None = None,
+) -> AsyncIterator[T]:
+    """All that `read` gives page by page, each behind the last id of the one before."""
+    after: Any = None
+    while True:
+        if before_page is not None:
+            await before_page()
+        page = await read(after)
+        for item in page:
+            yield item
+        if len(page) < _PAGE_ROWS:
+            return
+        after = page[-1].id
+
+
+async def _side_by_side(
+    ours: AsyncIterator[Entity | Relationship], theirs: AsyncIterator[Stored[Entity] | Stored[Relationship]]
+) -> AsyncGenerator[tuple[str, Entity | Relationship | None, Stored[Entity] | Stored[Relationship] | None]]:
+    """Two iterations in order of ids as one, with the id; what only one of them has stands beside None.
+
+    In Neo4j somebody may have put any text in place of an id. Those of ours have the order of their texts.
+    """
+    our, their = await anext(ours, None), await anext(theirs, None)
+    while our is not None or their is not None:
+        if their is None or (our is not None and str(our.id) < their.id):
+            assert our is not None
+            yield str(our.id), our, None
+            our = await anext(ours, None)
+        elif our is None or their.id < str(our.id):
+            yield their.id, None, their
+            their = await anext(theirs, None)
+        else:
+            yield their.id, our, their
+            our, their = await anext(ours, None), await anext(theirs, None)

@@ -14,10 +14,19 @@ from agent_reminiscence.domain.erasure import (
     ErasureReceipt,
 )
 from agent_reminiscence.domain.event import Event, ModelUsage
+from agent_reminiscence.domain.graph import Entity, GraphPath, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
-from agent_reminiscence.domain.retrieval import Citation, Omission, RetrievalResult, SearchHit, Usage
+from agent_reminiscence.domain.retrieval import (
+    Citation,
+    EntityHit,
+    Omission,
+    RelationshipHit,
+    RetrievalResult,
+    SearchHit,
+    Usage,
+)
 from agent_reminiscence.domain.transfer import (
     AddedMemory,
     ExportReport,
@@ -32,11 +41,13 @@ from agent_reminiscence.exceptions import (
     CommitUnknownError,
     ConfigurationError,
     EmbeddingError,
+    EntityNotFoundError,
     IdempotencyConflictError,
     InvalidInputError,
     MemoryNotFoundError,
     NotInitializedError,
     QuotaExceededError,
+    RelationshipNotFoundError,
     ReminiscenceError,
     StoreError,
     StoreTimeoutError,
@@ -62,6 +73,9 @@ __all__ = [
     "Drift",
     "Embedder",
     "EmbeddingError",
+    "Entity",
+    "EntityHit",
+    "EntityNotFoundError",
     "ErasedEvent",
     "ErasureCheck",
     "ErasureFinding",
@@ -70,6 +84,8 @@ __all__ = [
     "ErasureReceipt",
     "Event",
     "ExportReport",
+    "GraphPath",
+    "GraphTriple",
     "IdempotencyConflictError",
     "ImportReport",
     "ImportedMemory",
@@ -87,6 +103,9 @@ __all__ = [
     "Omission",
     "Progress",
     "QuotaExceededError",
+    "Relationship",
+    "RelationshipHit",
+    "RelationshipNotFoundError",
     "ReminiscenceError",
     "RetrievalResult",
     "SearchHit",
@@ -94,6 +113,7 @@ __all__ = [
     "StoreTimeoutError",
     "StoreUnavailableError",
     "StreamReport",
+    "Subgraph",
     "TierUsage",
     "Usage",
     "UsageError",

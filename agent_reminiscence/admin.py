@@ -32,6 +32,7 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.bulk import BulkService, ImportMessagesRequest
 from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.erasure import EraseRequest, ErasureService
+from agent_reminiscence.services.graph import MemoryGraph
 from agent_reminiscence.services.history import HistoryService
 from agent_reminiscence.services.lifecycle import LifecycleService
 from agent_reminiscence.services.memory_manager import MemoryManager
@@ -62,6 +63,7 @@ class MemoryAdmin:
         worker: Worker,
         lifecycle: LifecycleService,
         usage: UsageService,
+        graph: MemoryGraph,
     ) -> None:
         self._store = store
         self._tables = tables
@@ -76,6 +78,12 @@ class MemoryAdmin:
         self._worker = worker
         self._lifecycle = lifecycle
         self._usage = usage
+        self._graph = graph
+
+    @property
+    def graph(self) -> MemoryGraph:
+        """The entities that memories name, and what they have to do with each other."""
+        return self._graph
 
     async def consolidate(
         self, external_id: str | int | UUID, memory_id: UUID | str | None = None

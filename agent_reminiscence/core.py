@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,12 +20,18 @@ from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.config.constants import MAX_RESULTS, Source, Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
+from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphStore
+from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
+from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
 from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.lifecycle import LifecycleRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
@@ -40,11 +47,15 @@ from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.breaker import Breaker
 from agent_reminiscence.services.bulk import BulkService
 from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.embedders import Embedder, create_embedder
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.erasure import ErasureService
+from agent_reminiscence.services.graph import MemoryGraph
+from agent_reminiscence.services.graph_follower import GraphFollower
+from agent_reminiscence.services.graph_recall import GraphRecall
 from agent_reminiscence.services.history import HistoryService
 from agent_reminiscence.services.ledger import MemoryLedger
 from agent_reminiscence.services.lifecycle import LifecycleService
@@ -355,7 +366,7 @@ class AgentMem:
             operation.note(limit=request.limit, tiers=tuple(request.tiers))
             operation.quote(query=request.query)
             result = await parts.retrieval.retrieve(request)
-            operation.note(hits=len(result.hits))
+            operation.note(hits=len(result.hits), entities=len(result.entities))
             operation.quote(
                 hit_titles=[hit.title for hit in result.hits], hit_contents=[hit.content for hit in result.hits]
             )
@@ -394,6 +405,7 @@ class _Parts:
         self,
         server: EmbeddedPostgres | None,
         store: PostgresManager,
+        neo4j: Neo4jManager | None,
         manager: MemoryManager,
         retrieval: RetrievalService,
         ledger: MemoryLedger,
@@ -403,6 +415,7 @@ class _Parts:
     ) -> None:
         self.server = server
         self.store = store
+        self.neo4j = neo4j
         self.worker = worker
         self.uses = uses
         self.manager = manager
@@ -411,13 +424,15 @@ class _Parts:
         self.admin = admin
 
     async def close(self) -> None:
-        try:
-            await self.worker.stop()
-            await self.uses.close()
-        finally:
-            await self.store.close()
+        # What one of them fails with keeps none of the others open.
+        async with AsyncExitStack() as closing:
             if self.server is not None:
-                await self.server.stop()
+                closing.push_async_callback(self.server.stop)
+            closing.push_async_callback(self.store.close)
+            if self.neo4j is not None:
+                closing.push_async_callback(self.neo4j.close)
+            closing.push_async_callback(self.uses.close)
+            closing.push_async_callback(self.worker.stop)
 
 
 async def _build(
@@ -430,6 +445,8 @@ async def _build(
     """The one place that constructs managers, repositories and services."""
     if embedder is None:
         embedder = create_embedder(config.embedding_provider, config.embedding_model, config.embedding_dimension)
+    # It connects when it is first used, so that one that is away keeps nothing from beginning.
+    neo4j = None if config.neo4j_uri is None else create_neo4j(config, telemetry)
     server, settings = await _connect(config, embedder)
     store = PostgresManager(
         settings,
@@ -442,6 +459,8 @@ async def _build(
     try:
         await store.initialize()
         generation = await _check_schema(store, config, embedder)
+        if neo4j is not None:
+            await neo4j.initialize()
     except BaseException:
         await store.close()
         if server is not None:
@@ -454,10 +473,12 @@ async def _build(
         shortterm=ShorttermMemoryRepository(),
         longterm=LongtermMemoryRepository(generation),
         chunks=MemoryChunkRepository(generation),
+        graph=GraphChangesRepository(),
     )
-    projector = Projector(event_ledger, tables)
-    vectors = ChunkVectorRepository(generation, embedder.model_name)
     queue = WorkQueue()
+    graph_follows = neo4j is not None
+    projector = Projector(event_ledger, tables, queue, graph_follows=graph_follows)
+    vectors = ChunkVectorRepository(generation, embedder.model_name)
     embedding = EmbeddingService(
         store,
         event_ledger,
@@ -469,8 +490,27 @@ async def _build(
     uses = ChunkUseRepository()
     recorder = UseRecorder(store, uses, clock=clock)
     promotion = PromotionService(projector, tables, uses, clock=clock, threshold=config.shortterm_promotion_threshold)
+    graph = EntityGraphRepository()
+    progress = GraphProgressRepository()
+    graph_store: GraphStore = PostgresGraph(store, graph)
+    follower: GraphFollower | None = None
+    # Recall has far less time than the follower; that it ran out says nothing of whether Neo4j is there.
+    recall_breaker = None if neo4j is None else Breaker("Neo4j, for recall,", timeouts=2)
+    if neo4j is not None:
+        neo4j_graph = Neo4jGraph(neo4j)
+        graph_store = neo4j_graph
+        follower = GraphFollower(
+            store,
+            event_ledger,
+            neo4j_graph,
+            graph,
+            progress,
+            Breaker("Neo4j"),
+            clock=clock,
+            turn_seconds=max(15.0, 3 * config.neo4j_timeout_seconds),
+        )
     consolidation = ConsolidationService(
-        store, event_ledger, projector, tables, embedding, promotion, clock=clock, generation=generation
+        store, event_ledger, projector, tables, graph, embedding, promotion, clock=clock, generation=generation
     )
     manager = MemoryManager(
         store,
@@ -499,7 +539,7 @@ async def _build(
     )
     history = HistoryRepository()
     scratch = ScratchRepository(generation, embedder.model_name)
-    replayer = Replayer(event_ledger, tables)
+    replayer = Replayer(event_ledger, tables, queue, graph_follows=graph_follows)
     work = WorkService(
         store,
         event_ledger,
@@ -507,6 +547,7 @@ async def _build(
         embedding,
         consolidation,
         lifecycle,
+        follower,
         max_attempts=config.job_max_attempts,
         retry_seconds=config.job_retry_seconds,
     )
@@ -519,13 +560,21 @@ async def _build(
             heartbeat_seconds=config.job_heartbeat_seconds,
         )
     )
+    search = SearchRepository(generation, weights)
+    recall = GraphRecall(
+        graph,
+        search,
+        # Neo4j is waited for under recall's own deadline, Postgres ends its statements itself.
+        PostgresGraph(store, graph, deadline_seconds=config.graph_deadline_seconds) if neo4j is None else graph_store,
+        deadline_seconds=config.graph_deadline_seconds,
+        breaker=recall_breaker,
+    )
     return _Parts(
         server=server,
         store=store,
+        neo4j=neo4j,
         manager=manager,
-        retrieval=RetrievalService(
-            store, event_ledger, SearchRepository(generation, weights), embedding, history, recorder, clock=clock
-        ),
+        retrieval=RetrievalService(store, search, recall, embedding, history, recorder, clock=clock),
         ledger=MemoryLedger(store, event_ledger, projector, clock=clock),
         admin=MemoryAdmin(
             store,
@@ -533,14 +582,25 @@ async def _build(
             manager,
             consolidation,
             HistoryService(store, event_ledger, history, updates_left=manager.updates_left),
-            VerificationService(store, event_ledger, scratch, replayer, embedding, clock=clock),
-            ErasureService(store, event_ledger, scratch, ErasureRepository(generation), replayer, uses, clock=clock),
+            VerificationService(store, event_ledger, scratch, replayer, embedding, follower, clock=clock),
+            ErasureService(
+                store,
+                event_ledger,
+                scratch,
+                ErasureRepository(generation),
+                replayer,
+                uses,
+                progress,
+                follower,
+                clock=clock,
+            ),
             TransferService(store, event_ledger, replayer, embedding, clock=clock),
             BulkService(manager),
             work,
             worker,
             lifecycle,
-            UsageService(store, event_ledger, embedding, queue, UsageRepository()),
+            UsageService(store, event_ledger, embedding, queue, UsageRepository(), progress, follower),
+            MemoryGraph(store, projector, tables.active, graph, graph_store, clock=clock),
         ),
         worker=worker,
         uses=recorder,

@@ -155,6 +155,8 @@ def demo_config(data_dir: Path) -> Config:
         active_ttl_days=None,
         shortterm_ttl_days=None,
         longterm_ttl_days=None,
+        neo4j_uri=None,
+        neo4j_password=None,
     )
 
 
@@ -172,6 +174,7 @@ async def play(memory: AgentMem, stage: Stage) -> None:
     await _travel(memory, stage, keeper, plan)
     await _isolate(memory, stage, keeper, clinic, plan)
     await _look_into_the_ledger(memory, stage, keeper)
+    await _relate(memory, stage, keeper, clinic)
     await _prove(memory, stage, keeper, plan)
 
 
@@ -346,6 +349,25 @@ async def _look_into_the_ledger(memory: AgentMem, stage: Stage, keeper: str) -> 
     )
 
 
+async def _relate(memory: AgentMem, stage: Stage, keeper: str, clinic: str) -> None:
+    stage.scene(
+        "Who has to do with whom",
+        "A consolidation also finds the names in what is new, and which of them stand together. No model is asked.",
+    )
+    await memory.admin.consolidate(keeper)
+    graph = memory.admin.graph
+    known = await graph.entities(keeper)
+    stage.note(", ".join(f"{entity.name} ({entity.type}, {entity.mentions})" for entity in known))
+    stage.claim("who spoke is known as a person", {"Ines", "Tomas"} <= {e.name for e in known if e.type == "person"})
+    around = await graph.neighbourhood(keeper, "ellory brass quintet")
+    stage.note(f"beside the quintet: {', '.join(e.name for e in around.entities if around.distances[e.id] == 1)}")
+    stage.claim(
+        "the quintet has to do with the cape, and one passage of the plan says so",
+        any(e.name == "Cape Wrenfield" for e in around.entities) and len(around.relationships[0].chunk_ids) == 1,
+    )
+    stage.claim(f"{clinic} knows nobody of them", not await graph.entities(clinic, name="Ines"))
+
+
 async def _prove(memory: AgentMem, stage: Stage, keeper: str, plan: ActiveMemory) -> None:
     stage.scene(
         "History, proof, and forgetting",
@@ -372,6 +394,7 @@ async def _prove(memory: AgentMem, stage: Stage, keeper: str, plan: ActiveMemory
     stage.claim(f"a scan of {len(check.places)} columns finds nothing of it any more", check.ok)
     found = await memory.retrieve_memories(keeper, "Who offered his scaffolding, and until when?", limit=50)
     stage.claim("no answer knows it", not any(FORGOTTEN in hit.content for hit in found.hits))
+    stage.claim("nor does any name", not await memory.admin.graph.entities(keeper, name=FORGOTTEN))
     gulls = await memory.retrieve_memories(keeper, "Why is the gallery closed?")
     stage.answer(gulls)
     stage.claim("everything else is still there", _best(gulls, "gulls") or _best(gulls, "gallery stays closed"))

@@ -5,20 +5,36 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.postgres_manager import PostgresManager, Row, SqlExecutor
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.history import HistoryRepository
-from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS, SearchRepository, SearchRequest, VectorScan
-from agent_reminiscence.domain.retrieval import Citation, Omission, RetrievalResult, SearchHit, Usage
+from agent_reminiscence.database.repositories.search import (
+    SEARCH_SETTINGS,
+    GraphWeights,
+    SearchedStream,
+    SearchRepository,
+    SearchRequest,
+    VectorScan,
+)
+from agent_reminiscence.domain.retrieval import (
+    Citation,
+    EntityHit,
+    Omission,
+    RelationshipHit,
+    RetrievalResult,
+    SearchHit,
+    Usage,
+)
 from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.projections.forms import WORD, fold_name
 from agent_reminiscence.services.consolidation import first_sentence
 from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.graph_recall import GraphRecall
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.tokens import TokenCounter, count_tokens
 from agent_reminiscence.services.use import UseRecorder
@@ -46,14 +62,24 @@ class RetrieveRequest:
     known_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was read for a question."""
+
+    rows: list[Row]
+    entities: tuple[EntityHit, ...] = ()
+    relationships: tuple[RelationshipHit, ...] = ()
+    omitted: tuple[Omission, ...] = ()
+
+
 class RetrievalService:
     """Answers questions from one database."""
 
     def __init__(
         self,
         store: PostgresManager,
-        ledger: EventLedger,
         search: SearchRepository,
+        graph: GraphRecall,
         embedding: EmbeddingService,
         history: HistoryRepository,
         uses: UseRecorder,
@@ -63,8 +89,8 @@ class RetrievalService:
         exact_search_max_chunks: int = constants.EXACT_SEARCH_MAX_CHUNKS,
     ) -> None:
         self._store = store
-        self._ledger = ledger
         self._search = search
+        self._graph = graph
         self._embedding = embedding
         self._history = history
         self._uses = uses
@@ -89,8 +115,9 @@ class RetrievalService:
             now=now,
             limit=request.limit,
         )
-        rows = await repeated(lambda: self._read(search), operation="retrieve", external_id=request.external_id)
-        hits = [SearchHit(**row, tokens=self._count_tokens(row["content"])) for row in rows]
+        found = await repeated(lambda: self._read(search), operation="retrieve", external_id=request.external_id)
+        omitted += found.omitted
+        hits = [SearchHit(**row, tokens=self._count_tokens(row["content"])) for row in found.rows]
         hits, over_budget = _within(hits, request.token_budget)
         if over_budget:
             omitted.append(Omission(reason="token_budget", count=over_budget))
@@ -103,15 +130,36 @@ class RetrievalService:
             hits=tuple(hits),
             summary=summary,
             citations=citations,
+            entities=found.entities,
+            relationships=found.relationships,
             omitted=tuple(omitted),
             usage=Usage(texts_embedded=0 if vector is None else 1),
         )
 
-    async def _read(self, search: SearchRequest) -> list[Row]:
-        async with self._store.transaction(search.external_id, settings=SEARCH_SETTINGS, read_only=True) as db:
-            scan = self._scan(search.vector, await self._ledger.live_chunks(db, search.external_id))
-            rows = await self._search.search(db, search, scan=scan)
-            await self._name_as_then(db, search, rows)
+    async def _read(self, search: SearchRequest) -> _Found:
+        """The hits; where the query names something that the graph knows, with what it reaches there."""
+        async with self._transaction(search) as db:
+            stream = await self._search.describe(db, search.external_id)
+            seeds = await self._graph.find_seeds(db, search.external_id, search.query) if stream.has_graph else []
+            if not seeds:
+                return _Found(await self._find_hits(db, search, stream))
+        # Between the two transactions: the graph has a deadline, and perhaps a server, of its own.
+        around = await self._graph.explore(search, seeds, stream)
+        async with self._transaction(search) as db:
+            if isinstance(around, Omission):
+                return _Found(await self._find_hits(db, search, stream), omitted=(around,))
+            reached = await self._graph.weigh(db, search, around, seeds, stream)
+            rows = await self._find_hits(db, search, stream, graph=reached.weights)
+            return _Found(rows, *await self._graph.find_hits(db, search, reached))
+
+    def _transaction(self, search: SearchRequest) -> AbstractAsyncContextManager[SqlExecutor]:
+        return self._store.transaction(search.external_id, settings=SEARCH_SETTINGS, read_only=True)
+
+    async def _find_hits(
+        self, db: SqlExecutor, search: SearchRequest, stream: SearchedStream, graph: GraphWeights | None = None
+    ) -> list[Row]:
+        rows = await self._search.search(db, search, scan=self._scan(search.vector, stream.live_chunks), graph=graph)
+        await self._name_as_then(db, search, rows)
         return rows
 
     async def _name_as_then(self, db: SqlExecutor, search: SearchRequest, rows: list[Row]) -> None:

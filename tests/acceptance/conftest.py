@@ -13,16 +13,19 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
+from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
 from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.services.embedders import HashEmbedder
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer
+from tests.neo4j_server import Neo4jAddress
+from tests.proxy import TcpSwitch
 
 
 class Server(Protocol):
@@ -189,6 +192,7 @@ def shared_databases() -> dict[Server, str]:
 _FORGET = """
 TRUNCATE reminiscence.memory_stream, reminiscence.memory_event, reminiscence.active_memory,
     reminiscence.shortterm_memory, reminiscence.embedding_cache, reminiscence.chunk_use,
+    reminiscence.entity, reminiscence.entity_name, reminiscence.relationship, reminiscence.graph_mention,
     reminiscence_jobs.procrastinate_jobs, reminiscence_jobs.procrastinate_events,
     reminiscence_jobs.procrastinate_periodic_defers, reminiscence_jobs.procrastinate_workers;
 DELETE FROM reminiscence.chunk_vector_1;
@@ -246,3 +250,46 @@ async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
     """A memory on a database of this test's own."""
     async with AgentMem(config()) as opened:
         yield opened
+
+
+@pytest.fixture
+def with_neo4j(config: Callable[..., Config], neo4j_server: Neo4jAddress) -> Callable[..., Config]:
+    """Makes a `Config` whose graph the Neo4j of this run follows; keywords override settings."""
+
+    def make(**settings: object) -> Config:
+        defaults: dict[str, object] = {
+            "neo4j_uri": neo4j_server.uri,
+            "neo4j_user": neo4j_server.user,
+            "neo4j_password": neo4j_server.password,
+            "neo4j_database": neo4j_server.database,
+            "neo4j_timeout_seconds": 30.0,
+        }
+        return config(**(defaults | settings))
+
+    return make
+
+
+@pytest.fixture
+async def switch(neo4j_server: Neo4jAddress) -> AsyncIterator[TcpSwitch]:
+    """The way to Neo4j, which can be cut."""
+    port = urlsplit(neo4j_server.uri).port
+    if urlsplit(neo4j_server.uri).hostname not in ("127.0.0.1", "localhost") or port is None:
+        pytest.skip("needs Neo4j on this machine, to cut it off")
+    async with TcpSwitch(port) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def neo4j(neo4j_server: Neo4jAddress) -> AsyncIterator[Neo4jManager]:
+    """For looking behind the scenes, and for tampering."""
+    manager = Neo4jManager(
+        neo4j_server.uri,
+        user=neo4j_server.user,
+        password=neo4j_server.password,
+        database=neo4j_server.database,
+        pool_size=2,
+        timeout_seconds=30,
+    )
+    await manager.initialize()
+    yield manager
+    await manager.close()

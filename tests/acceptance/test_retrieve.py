@@ -6,19 +6,27 @@ import re
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
-from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS, SearchRepository, SearchRequest
+from agent_reminiscence.database.repositories.search import (
+    SEARCH_SETTINGS,
+    GraphWeights,
+    SearchRepository,
+    SearchRequest,
+)
 from agent_reminiscence.services.tokens import count_tokens
 from tests.acceptance.conftest import Server, dsn
 from tests.acceptance.servers import BOTH_SERVERS
 from tests.acceptance.steps import EVERYTHING, lines, texts
 from tests.fakes import FAULTS, Fault, FaultyEmbedder, SetClock, away
 
+# An entity that no chunk mentions: the graph's list is made, and is empty.
+_SOMETHING_NAMED = GraphWeights({UUID(int=1): 1.0}, {}, certainty=1.0)
 FACTS = [
     "Ann keeps the harbour keys in the blue drawer.",
     "The ferry to Lisbon leaves at seven.",
@@ -499,12 +507,13 @@ async def test_words_are_ranked_by_their_index_whatever_the_planner_knows(
             limit=10,
         )
         async with fresh_store.transaction("agent-1", settings=SEARCH_SETTINGS, read_only=True) as db:
-            found = await repository.search(db, request, scan="none")
-            plan = await db.fetch_all(f"EXPLAIN {repository._sql['none']}", repository.params(request))
-        assert found[0]["content"].strip() == fact
-        described = "\n".join(row["QUERY PLAN"] for row in plan)
-        for form in ("indexed_text", "indexed_before", "indexed_around"):
-            assert re.search(rf"Index Scan using memory_chunk_p\d_{form}_idx\d* on memory_chunk_p\d", described)
+            for graph, name in ((None, "none"), (_SOMETHING_NAMED, "none_with_graph")):
+                found = await repository.search(db, request, scan="none", graph=graph)
+                plan = await db.fetch_all(f"EXPLAIN {repository._sql[name]}", repository.params(request, graph))
+                assert found[0]["content"].strip() == fact
+                described = "\n".join(row["QUERY PLAN"] for row in plan)
+                for form in ("indexed_text", "indexed_before", "indexed_around"):
+                    assert re.search(rf"Index Scan using memory_chunk_p\d_{form}_idx\d* on memory_chunk_p\d", described)
 
     admin = await open_connection(server.superuser(own_database))
     try:

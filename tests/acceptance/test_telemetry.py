@@ -141,6 +141,7 @@ async def test_the_spans_of_the_four_methods_say_what_was_done(observed: Opens, 
         f"{prefix}limit": 3,
         f"{prefix}tiers": ["active", "shortterm"],
         f"{prefix}hits": 1,
+        f"{prefix}entities": 0,
     }
 
 

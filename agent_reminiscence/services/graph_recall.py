@@ -1,0 +1,331 @@
+"""What a query's names reach in the graph: from the entities that it names, up to two hops on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphFilter, GraphStore
+from agent_reminiscence.database.repositories.search import (
+    Evidence,
+    GraphWeights,
+    SearchedStream,
+    SearchRepository,
+    SearchRequest,
+)
+from agent_reminiscence.domain.graph import Entity, Relationship, Subgraph, strength
+from agent_reminiscence.domain.retrieval import EntityHit, Omission, RelationshipHit
+from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
+from agent_reminiscence.services.activation import Activation, activate, rarity
+from agent_reminiscence.services.breaker import Breaker
+from agent_reminiscence.services.extraction import candidate_keys, mentioned_keys
+from agent_reminiscence.services.graph_plan import TOGETHER, together_confidence
+
+_logger = logging.getLogger("agent_reminiscence.graph")
+
+DEADLINE = Omission(reason="graph_deadline", count=1)
+UNAVAILABLE = Omission(reason="graph_unavailable", count=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What was found around the entities that a query names, and what it weighs."""
+
+    subgraph: Subgraph
+    weights: GraphWeights
+
+
+class GraphRecall:
+    """Finds what the graph adds to a search.
+
+    The names are looked up in Postgres, and what lies around them in `graph`, which only chooses: the entities and
+    relationships that are shown are read in Postgres, in the snapshot of the hits. So a store that is behind may
+    reach less or other things than there are, but nothing that it alone still holds is shown.
+
+    Args:
+        graph: Where the graph is read.
+        deadline_seconds: How long a reading of a server of its own may take; Postgres ends its statements itself.
+        breaker: Where `graph` is a server of its own, knows whether to leave it alone. It is recall's alone, and one
+            that lets a single deadline pass: how patient recall is says little about the server. None is a graph in
+            Postgres.
+    """
+
+    def __init__(
+        self,
+        repository: EntityGraphRepository,
+        search: SearchRepository,
+        graph: GraphStore,
+        *,
+        deadline_seconds: float,
+        breaker: Breaker | None = None,
+    ) -> None:
+        self._repository = repository
+        self._search = search
+        self._graph = graph
+        self._deadline_seconds = deadline_seconds
+        self._breaker = breaker
+        self._silent_until = 0.0
+
+    async def find_seeds(self, db: SqlExecutor, external_id: str, query: str) -> list[UUID]:
+        """The canonical entities that `query` names, in its order; of one name, those of most mentions first."""
+        keys = candidate_keys(query)[: constants.NAME_LOOKUP_KEYS]
+        rows = await self._repository.known_names(db, external_id, keys) if keys else []
+        if not rows:
+            return []
+        known = {row.key: row.type for row in reversed(rows)}
+        by_key: defaultdict[str, list[UUID]] = defaultdict(list)
+        for row in rows:
+            by_key[row.key].append(row.canonical_id)
+        named = (entity_id for key in mentioned_keys(query, known=known) for entity_id in by_key[key])
+        return list(dict.fromkeys(named))[: constants.RECALL_SEEDS]
+
+    async def explore(
+        self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream
+    ) -> Subgraph | Omission:
+        """What lies around `seeds`, or why that is left out. No transaction is open meanwhile: it may wait."""
+        if self._breaker is not None:
+            return await self._explore_server(request, seeds, stream, self._breaker)
+        try:
+            return await self._read(request, seeds)
+        except StoreTimeoutError:
+            self._note("it took longer than graph_deadline_seconds")
+            return DEADLINE
+
+    async def _explore_server(
+        self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream, breaker: Breaker
+    ) -> Subgraph | Omission:
+        """`explore` in a server that follows: whatever is wrong with it, recall answers without it."""
+        if stream.graph_lag > constants.GRAPH_MAX_LAG_EVENTS or not breaker.allows():
+            return UNAVAILABLE
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                found = await self._read(request, seeds)
+        except (TimeoutError, StoreTimeoutError) as error:
+            self._note("it took longer than graph_deadline_seconds")
+            breaker.failed(error)
+            return DEADLINE
+        except StoreError as error:
+            breaker.failed(error)
+            return UNAVAILABLE
+        except Exception as error:  # noqa: BLE001 - whatever it makes of what somebody has changed there
+            self._note(f"it makes no sense ({type(error).__name__})")
+            return UNAVAILABLE
+        breaker.succeeded()
+        if not set(seeds) <= {entity.id for entity in found.entities}:
+            # Emptied, restored from a backup, or behind: what Postgres has just found is not there.
+            return UNAVAILABLE
+        return found
+
+    async def _read(self, request: SearchRequest, seeds: Sequence[UUID]) -> Subgraph:
+        where = GraphFilter(
+            at=request.as_of,
+            fan_out=constants.RECALL_FAN_OUT,
+            max_entities=constants.RECALL_MAX_ENTITIES,
+            max_relationships=constants.RECALL_MAX_RELATIONSHIPS,
+        )
+        return await self._graph.neighbourhood(request.external_id, seeds, hops=constants.RECALL_HOPS, where=where)
+
+    def _note(self, reason: str) -> None:
+        """Say in the log why the graph was left out; once in a while, not at each call."""
+        now = time.monotonic()
+        if now >= self._silent_until:
+            self._silent_until = now + constants.GRAPH_LOG_SECONDS
+            _logger.warning("the graph was left out of recall: %s", reason)
+
+    async def weigh(
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        subgraph: Subgraph,
+        seeds: Sequence[UUID],
+        stream: SearchedStream,
+    ) -> Reached:
+        """Give each entity and each relationship its weight; of another moment, only those that were known then."""
+        if request.as_of is not None:
+            subgraph = await self._as_then(db, request, subgraph)
+        activation = activate(subgraph, seeds, live_chunks=stream.live_chunks)
+        # What weighs less changes no place; each item costs the search a look at its mentions.
+        least = max(activation.entities.values(), default=0.0) * constants.GRAPH_LEAST_SHARE / 2
+        weights = GraphWeights(
+            {item_id: weight for item_id, weight in activation.entities.items() if weight >= least},
+            {item_id: weight for item_id, weight in activation.relationships.items() if weight >= least},
+            certainty=_certainty(subgraph, activation, seeds, stream.live_chunks),
+        )
+        return Reached(subgraph, weights)
+
+    async def _as_then(self, db: SqlExecutor, request: SearchRequest, subgraph: Subgraph) -> Subgraph:
+        """What of `subgraph` chunks say that were known then, and as often as they do."""
+        said = await self._find_evidence(
+            db,
+            request,
+            [entity.id for entity in subgraph.entities],
+            [relationship.id for relationship in subgraph.relationships],
+            mentions=constants.RECALL_PAST_MENTIONS,
+        )
+        entities = tuple(
+            _seen_entity(entity, said[entity.id], is_past=True) for entity in subgraph.entities if entity.id in said
+        )
+        there = {entity.id for entity in entities}
+        relationships = tuple(
+            # How often it is said now is no measure of how strong it was.
+            _seen_relationship(relationship, said[relationship.id], is_past=True)
+            for relationship in subgraph.relationships
+            if relationship.id in said and {relationship.from_id, relationship.to_id} <= there
+        )
+        return subgraph.model_copy(update={"entities": entities, "relationships": relationships})
+
+    async def find_hits(
+        self, db: SqlExecutor, request: SearchRequest, reached: Reached
+    ) -> tuple[tuple[EntityHit, ...], tuple[RelationshipHit, ...]]:
+        """The entities and relationships that count most, with the chunks behind them that the search may see."""
+        weights, distances = reached.weights, reached.subgraph.distances
+        # A few more than are shown: of some, no chunk may be seen.
+        entity_ids = _best(reached.subgraph.entities, weights.entities, distances)[: 2 * constants.RESULT_ENTITIES]
+        relationship_ids = _between(reached.subgraph.relationships, weights.relationships, entity_ids)
+        is_past = request.as_of is not None
+        mentions = constants.RECALL_PAST_MENTIONS if is_past else constants.GRAPH_EVIDENCE_CHUNKS
+        evidence = await self._find_evidence(db, request, entity_ids, relationship_ids, mentions=mentions)
+        # Read again, in this snapshot: the subgraph is of an earlier one, or of a store that may be behind.
+        states = await self._repository.find_entities(db, request.external_id, ids=entity_ids)
+        by_id = {entity.id: entity for entity in states}
+        between = await self._repository.find_relationships(db, request.external_id, ids=relationship_ids)
+        entities = [
+            EntityHit(
+                **_seen_entity(by_id[entity_id], evidence[entity_id], is_past=is_past).model_dump(),
+                score=round(weights.entities.get(entity_id, 0.0), 6),
+                hops=distances[entity_id],
+            )
+            for entity_id in entity_ids
+            if entity_id in by_id and entity_id in evidence
+        ][: constants.RESULT_ENTITIES]
+        shown = {entity.id for entity in entities}
+        relationships = [
+            RelationshipHit(
+                **_seen_relationship(relationship, evidence[relationship.id], is_past=is_past).model_dump(),
+                score=round(weights.relationships.get(relationship.id, 0.0), 6),
+                hops=min(distances[relationship.from_id], distances[relationship.to_id]),
+            )
+            for relationship in between
+            if relationship.id in evidence and {relationship.from_id, relationship.to_id} <= shown
+        ]
+        relationships.sort(key=lambda hit: (-hit.score, hit.hops, hit.id))
+        return tuple(entities), tuple(relationships[: constants.RESULT_RELATIONSHIPS])
+
+    async def _find_evidence(
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        entity_ids: Sequence[UUID],
+        relationship_ids: Sequence[UUID],
+        *,
+        mentions: int,
+    ) -> dict[UUID, list[Evidence]]:
+        rows = await self._search.find_evidence(
+            db, request, entity_ids=entity_ids, relationship_ids=relationship_ids, mentions=mentions
+        )
+        evidence: dict[UUID, list[Evidence]] = {}
+        for row in rows:
+            evidence.setdefault(row.id, []).append(row)
+        return evidence
+
+
+def _certainty(subgraph: Subgraph, activation: Activation, seeds: Collection[UUID], live_chunks: int) -> float:
+    """How much the graph's list counts, 0 to 1: as much as the query's rarest name says, and the graph knows of it.
+
+    Words find what is named as well, so that the list has little to add where it reaches nothing else that weighs much.
+    """
+    rarest = max((rarity(entity, live_chunks) for entity in subgraph.entities if entity.id in seeds), default=0.0)
+    beyond = max((weight for entity_id, weight in activation.entities.items() if entity_id not in seeds), default=0.0)
+    known = min(1.0, beyond / constants.GRAPH_CERTAIN_WEIGHT)
+    return rarest * (constants.GRAPH_NAMED_SHARE + (1 - constants.GRAPH_NAMED_SHARE) * known)
+
+
+def _best(entities: Sequence[Entity], weights: Mapping[UUID, float], distances: Mapping[UUID, int]) -> list[UUID]:
+    """What counts for the query, and what it names though that counts nothing; best first."""
+    chosen = [entity for entity in entities if entity.id in weights or distances[entity.id] == 0]
+    chosen.sort(key=lambda entity: (-weights.get(entity.id, 0.0), distances[entity.id], -entity.mentions, entity.id))
+    return [entity.id for entity in chosen]
+
+
+def _between(
+    relationships: Sequence[Relationship], weights: Mapping[UUID, float], entity_ids: Collection[UUID]
+) -> list[UUID]:
+    """Relationships between some entities, best first, and a few more than are shown."""
+    chosen = [one for one in relationships if one.from_id in entity_ids and one.to_id in entity_ids]
+    chosen.sort(key=lambda one: (-weights.get(one.id, 0.0), -one.strength, one.id))
+    return [one.id for one in chosen[: 2 * constants.RESULT_RELATIONSHIPS]]
+
+
+def _newest(evidence: Sequence[Evidence]) -> tuple[UUID, ...]:
+    return tuple(sorted({chunk_id for row in evidence for chunk_id in row.chunk_ids}, reverse=True))
+
+
+def _seen_entity(entity: Entity, evidence: Sequence[Evidence], *, is_past: bool) -> Entity:
+    """`entity` with the chunks that a search may see; of another moment, as these chunks alone tell of it.
+
+    Of now remain even then: which names mean one entity (`id`), `confidence`, `importance`, `tier` and
+    `shortterm_memory_id`.
+    """
+    chunk_ids = _newest(evidence)
+    newest = chunk_ids[: constants.GRAPH_EVIDENCE_CHUNKS]
+    if not is_past:
+        return entity.model_copy(update={"chunk_ids": newest, "positions": _positions(entity, newest)})
+    # It may have been merged since: then it had the name of one of its members.
+    named = next((row for row in evidence if row.item_id == entity.id), evidence[0])
+    return entity.model_copy(
+        update={
+            "name": named.name,
+            "type": named.type,
+            "description": None,
+            "aliases": (),
+            "merged_ids": (),
+            "metadata": {},
+            "first_seen": min(row.first_start for row in evidence),
+            "last_seen": max(row.last_start for row in evidence),
+            "mentions": len(chunk_ids),
+            "chunk_ids": newest,
+            "positions": (),
+        }
+    )
+
+
+def _seen_relationship(relationship: Relationship, evidence: Sequence[Evidence], *, is_past: bool) -> Relationship:
+    """As `_seen_entity`.
+
+    Of now remain `id`, the ends, `type`, `importance`, `tier`, and a `confidence` that was stated; that of standing
+    together is what the visible chunks give.
+    """
+    chunk_ids = _newest(evidence)
+    newest = chunk_ids[: constants.GRAPH_EVIDENCE_CHUNKS]
+    if not is_past:
+        return relationship.model_copy(update={"chunk_ids": newest, "positions": _positions(relationship, newest)})
+    first = min(row.first_start for row in evidence)
+    is_derived = relationship.type == TOGETHER
+    return relationship.model_copy(
+        update={
+            "description": None,
+            "confidence": together_confidence(len(chunk_ids)) if is_derived else relationship.confidence,
+            "metadata": {},
+            "observations": len(chunk_ids),
+            "strength": strength(len(chunk_ids)),
+            "first_observed": first,
+            "last_observed": max(row.last_start for row in evidence),
+            "start_date": first,
+            "end_date": None,
+            "last_updated": max(row.last_recorded_at for row in evidence),
+            "chunk_ids": newest,
+            "positions": (),
+        }
+    )
+
+
+def _positions(item: Entity | Relationship, chunk_ids: tuple[UUID, ...]) -> tuple[int, ...]:
+    """The positions of `item`, which are of its own newest chunks; of others it knows none."""
+    return item.positions if item.chunk_ids == chunk_ids else ()

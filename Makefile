@@ -41,6 +41,10 @@ chaos: $(TEST) ## Run tests/chaos with full counts: kills, tampering, erasure, r
 chaos-jobs: $(TEST) ## Kill workers and the server for two minutes while memories change; is all work done, and once?
 	@$(RUN) pytest -s --full-chaos tests/chaos/test_jobs.py $(PYTEST_ARGS)
 
+.PHONY: chaos-graph
+chaos-graph: $(TEST) ## Stop, kill, freeze and empty a real Neo4j while memories change; is the graph whole? Takes some minutes.
+	@$(RUN) pytest -s --full-chaos tests/chaos/test_graph.py $(PYTEST_ARGS)
+
 .PHONY: check
 check: check-format check-lint check-types check-imports check-project docs ## Check all that needs no test run.
 
@@ -66,11 +70,12 @@ check-imports: $(DEV)
 
 .PHONY: check-project
 check-project: $(DEV)
-	@echo "check: dependencies, licences, repository, wheel"
+	@echo "check: dependencies, licences, repository, wheel, compose file"
 	@$(BIN)/python scripts/check_dependencies.py
 	@$(BIN)/python scripts/check_licences.py
 	@$(BIN)/python scripts/check_repository.py
 	@$(BIN)/python scripts/check_wheel.py
+	@$(RUN) check_jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 
 .PHONY: check-slim
 check-slim: $(RUNTIME) ## Install without the embedded parts, as documented, and import every module.
@@ -90,10 +95,14 @@ format: $(DEV) ## Format the code and apply the linter's safe fixes.
 bench-locomo: bench-data $(BENCH) ## Measure recall on real conversations. DATA=folder
 	@$(BIN)/python benchmarks/locomo.py --data "$(DATA)" $(BENCH_ARGS)
 
+.PHONY: bench-entities
+bench-entities: bench-data $(BENCH) ## Draw names that the extractor finds, to be judged by hand; and its speed. DATA=folder
+	@$(RUN) benchmarks.entities --data "$(DATA)" $(BENCH_ARGS)
+
 .PHONY: bench-data
 bench-data:
-	@test -n "$(DATA)" || { echo "bench-locomo needs the conversations: make bench-locomo DATA=/path/to/folder" >&2; exit 2; }
-	@test -e "$(DATA)" || { echo "bench-locomo: DATA=$(DATA) does not exist" >&2; exit 2; }
+	@test -n "$(DATA)" || { echo "this needs the conversations: add DATA=/path/to/folder" >&2; exit 2; }
+	@test -e "$(DATA)" || { echo "DATA=$(DATA) does not exist" >&2; exit 2; }
 
 .PHONY: bench-latency
 bench-latency: $(BENCH) ## Measure the four methods beside their bare statements.
@@ -110,6 +119,10 @@ bench-scale: $(BENCH) ## Measure a million chunks of 2,000 tenants: load, disk, 
 .PHONY: bench-jobs
 bench-jobs: $(BENCH) ## Measure how soon work begins, what it takes from calls, and what a worker does.
 	@$(RUN) benchmarks.jobs $(BENCH_ARGS)
+
+.PHONY: bench-graph
+bench-graph: $(BENCH) ## Measure 100,000 entities in both stores: writes, reads, lag, plans. Needs Java; takes about an hour.
+	@$(RUN) benchmarks.graph $(BENCH_ARGS)
 
 .PHONY: bench-ingest
 bench-ingest: $(BENCH) ## Measure imports: one by one, in batches, repeated, and their memory. Takes some 15 minutes.

@@ -23,6 +23,8 @@ from sybil.parsers.rest import DocTestParser
 if TYPE_CHECKING:
     from sybil import Example
 
+pytest_plugins = ["tests.neo4j_fixtures"]
+
 _PREFIX = "REMINISCENCE_"
 _PLACE = "__place__"
 _RUNNER = "__runner__"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
 
@@ -97,3 +98,84 @@ class FaultyProxy:
         while answer := await server.read(_READ_BYTES):
             to_client.write(answer)
         to_client.close()
+
+
+class TcpSwitch:
+    """Stands on a TCP port between clients and a server of this machine, and can be switched off, or fall silent.
+
+    Args:
+        port: Where the server listens on 127.0.0.1.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._server_port = port
+        self._links: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Server | None = None
+        self._is_on = True
+        self._speaks = asyncio.Event()
+        self._speaks.set()
+        self.port = 0
+
+    async def __aenter__(self) -> Self:
+        self._listener = await asyncio.start_server(self._link, "127.0.0.1", 0)
+        self.port = self._listener.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._listener is not None
+        self._listener.close()
+        await self._cut()
+
+    async def off(self) -> None:
+        """Cut all connections, and each new one at once."""
+        self._is_on = False
+        await self._cut()
+
+    def on(self) -> None:
+        """Serve new connections again."""
+        self._is_on = True
+
+    def fall_silent(self) -> None:
+        """Keep connections open and accept new ones, but pass nothing on, like a server that is frozen."""
+        self._speaks.clear()
+
+    def speak(self) -> None:
+        """Pass everything on again, what has waited first."""
+        self._speaks.set()
+
+    async def _cut(self) -> None:
+        for link in self._links:
+            link.cancel()
+        await asyncio.gather(*self._links, return_exceptions=True)
+
+    async def _link(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._links.add(task)
+        to_server: asyncio.StreamWriter | None = None
+        ways: list[asyncio.Task[None]] = []
+        try:
+            if self._is_on:
+                server, to_server = await asyncio.open_connection("127.0.0.1", self._server_port)
+                ways = [
+                    asyncio.create_task(self._pass_on(client, to_server)),
+                    asyncio.create_task(self._pass_on(server, to_client)),
+                ]
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # Switched off; asyncio's server would report a task that was cancelled.
+            pass
+        finally:
+            self._links.discard(task)
+            for way in ways:
+                way.cancel()
+            for writer in (to_client, to_server):
+                if writer is not None:
+                    writer.close()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while message := await reader.read(_READ_BYTES):
+                await self._speaks.wait()
+                writer.write(message)
+                await writer.drain()

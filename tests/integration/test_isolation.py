@@ -22,13 +22,21 @@ from agent_reminiscence.database.places import scanned_places
 from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor
 from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
 from agent_reminiscence.database.repositories.lifecycle import LifecycleRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
-from agent_reminiscence.database.repositories.scratch import ScratchRepository
-from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS, SearchRepository, SearchRequest
+from agent_reminiscence.database.repositories.scratch import PROJECTED_TABLES, ScratchRepository
+from agent_reminiscence.database.repositories.search import (
+    SEARCH_SETTINGS,
+    GraphWeights,
+    SearchRepository,
+    SearchRequest,
+)
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.exceptions import StoreError
@@ -49,7 +57,9 @@ _REPLAYER = Replayer(
         shortterm=ShorttermMemoryRepository(),
         longterm=LongtermMemoryRepository(_GENERATION),
         chunks=MemoryChunkRepository(_GENERATION),
+        graph=GraphChangesRepository(),
     ),
+    WorkQueue(),
 )
 
 
@@ -268,6 +278,49 @@ def _receipt(w: _World) -> dict[str, Any]:
     return _stream(w) | {"receipt_id": str(w.victim.receipt.receipt_id)}
 
 
+def _moment(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"recorded_at": LONG_AGO, "position": 1_000}
+
+
+def _new_entity(w: _World) -> dict[str, Any]:
+    entity_id = uuid4()
+    return _stream(w) | {
+        "memory_id": w.victim.memory_id,
+        "position": 1_000,
+        "entity_ids": [entity_id],
+        "names": ["Taken"],
+        "types": ["person"],
+        "descriptions": [None],
+        "confidences": [0.5],
+        "importances": [0.5],
+        "metadata": ["{}"],
+        "named_ids": [entity_id],
+        "keys": ["taken"],
+        "spellings": ["Taken"],
+        "places": ["{1}"],
+        "chunk_ids": [w.chunk_ids[0]],
+    }
+
+
+def _new_relationship(w: _World) -> dict[str, Any]:
+    relationship_id = uuid4()
+    return _moment(w) | {
+        "memory_id": w.victim.memory_id,
+        "relationship_ids": [relationship_id],
+        "from_ids": [w.victim.survivor_id],
+        "to_ids": [w.victim.merged_entity_id],
+        "types": ["knows"],
+        "descriptions": [None],
+        "confidences": [0.5],
+        "importances": [0.5],
+        "start_dates": [None],
+        "end_dates": [None],
+        "metadata": ["{}"],
+        "places": ["{1}"],
+        "chunk_ids": [w.chunk_ids[0]],
+    }
+
+
 def _imported_event(w: _World) -> dict[str, Any]:
     return _stream(w) | {
         "positions": [1_000],
@@ -286,6 +339,22 @@ def _imported_event(w: _World) -> dict[str, Any]:
         "digests": ["00"],
         "chains": ["00"],
     }
+
+
+def _evidence(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"evidence_chunks": 20}
+
+
+def _graph_filter(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"relationship_types": None, "min_confidence": 0.0, "at": LONG_AGO, "now": None}
+
+
+def _graph_walk(w: _World) -> dict[str, Any]:
+    return _graph_filter(w) | {"entity_ids": [w.victim.survivor_id, w.victim.parted_entity_id]}
+
+
+def _graph_pair(w: _World) -> dict[str, Any]:
+    return {"first_ids": [w.victim.parted_entity_id], "second_ids": [w.victim.survivor_id]}
 
 
 _PARAMETERS: dict[str, dict[str, _Parameters]] = {
@@ -338,6 +407,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "set_projected": lambda w: _stream(w) | {"live_chunks": 0, "is_due": False},
         "import_events": _imported_event,
         "set_head": lambda w: _stream(w) | {"head": 0, "chain": b"", "last_recorded_at": LONG_AGO},
+        "note_graph_change": lambda w: _moment(w) | {"is_work": True},
+        "demand_graph_comparison": _stream,
     },
     "erasure": {
         "find_by_memory": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id)},
@@ -352,6 +423,54 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "was_updated_since": _receipt,
         "find_not_empty": lambda w: _stream(w) | {"positions": [1, 2], "digests": ["00", "00"]},
         "find_left_over": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "with_cache": True},
+    },
+    "entity_graph": {
+        "candidates_by_id": lambda w: _stream(w) | {"ids": [w.victim.merged_entity_id]},
+        "candidates_by_key": lambda w: _stream(w) | {"keys": ["the summer party"]},
+        "find_entities": lambda w: (
+            _evidence(w)
+            | {"ids": [w.victim.merged_entity_id], "keys": ["the summer party"], "types": ["celebration"], "limit": 10}
+        ),
+        "list_entities": lambda w: _evidence(w) | {"types": ["celebration"], "limit": 10},
+        "find_names": lambda w: _stream(w) | {"types": None, "limit": 100},
+        "find_known_types": _stream,
+        "find_relationships": lambda w: _evidence(w) | {"ids": [w.victim.parted_relationship_id], "limit": 10},
+        "find_relationships_among": lambda w: (
+            _evidence(w) | _graph_walk(w) | {"ids": None, "with_any": False, "limit": 10}
+        ),
+        "walk": lambda w: _graph_walk(w) | {"hops": 2, "fan_out": 5, "max_entities": 10},
+        "find_neighbours": lambda w: _graph_walk(w) | {"limit": 10},
+        "find_strongest": lambda w: _graph_filter(w) | _graph_pair(w),
+        "match": lambda w: (
+            _graph_filter(w)
+            | {"from_type": "celebration", "relationship_type": "takes place in", "to_type": "place", "limit": 10}
+            | {"from_properties": "{}", "relationship_properties": "{}", "to_properties": "{}"}
+            | {"more_from_ids": [], "less_from_ids": [], "more_to_ids": [], "less_to_ids": []}
+        ),
+        "find_mentioned": _memory,
+        "find_place": lambda w: _stream(w) | {"entity_id": w.victim.merged_entity_id},
+        "known_names": lambda w: _stream(w) | {"keys": ["the garden"]},
+        "last_entity_change": _stream,
+        "list_names": lambda w: _stream(w) | {"beginnings": ["g"], "limit": 10},
+        "find_between": lambda w: _stream(w) | _graph_pair(w) | {"type": "takes place in"},
+        "read_changed_entities": lambda w: _evidence(w) | {"after": 0},
+        "find_merged_away": lambda w: _stream(w) | {"after": 0},
+        "read_changed_relationships": lambda w: _evidence(w) | {"after": 0},
+        "find_closed_in": lambda w: _stream(w) | {"after": 0},
+        "read_entities": lambda w: _evidence(w) | {"after": None, "limit": 10},
+        "read_relationships": lambda w: _evidence(w) | {"after": None, "limit": 10},
+    },
+    "graph_changes": {
+        "record_entities": _new_entity,
+        "record_relationships": _new_relationship,
+        "touch_roots": lambda w: _stream(w) | {"entity_ids": [w.victim.survivor_id], "position": 1_000},
+        "end_mentions": lambda w: _moment(w) | {"chunk_ids": [w.victim.archived_chunk_id], "ended_at": LONG_AGO},
+        "promote_items": lambda w: _moment(w) | {"chunk_ids": [w.victim.archived_chunk_id], "importances": [0.9]},
+        "merge_entities": lambda w: (
+            _moment(w) | {"survivor_id": w.victim.parted_entity_id, "merged_id": w.victim.survivor_id}
+        ),
+        "unmerge_entity": lambda w: _moment(w) | {"entity_id": w.victim.merged_entity_id},
+        "end_relationship": lambda w: _moment(w) | {"relationship_id": w.victim.relationship_id, "end_date": _LATER},
     },
     "history": {
         "read_memory_events_of_stream": lambda w: _stream(w) | {"after": 0, "known_at": None, "limit": 100},
@@ -427,8 +546,18 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "usage": {
         "count_chunks": _stream,
         "count_memories": _stream,
+        "count_graph": _stream,
         "read_live_texts": lambda w: _stream(w) | {"after": None, "limit": 100},
         "sum_model_usage": _stream,
+    },
+    "graph_progress": {
+        "read_progress": _stream,
+        "note_progress": lambda w: (
+            _stream(w) | {"position": 1, "graph_store": "a store", "seen_position": 0, "seen_store": None}
+        ),
+        "find_chain": lambda w: _stream(w) | {"position": 1},
+        "find_unconfirmed_erasures": lambda w: _stream(w) | {"position": 1_000},
+        "find_graph_erasure": _receipt,
     },
     "work_queue": {
         "read_work": _stream,
@@ -441,26 +570,49 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
 }
 # What is not tried above, each with a test of its own below.
 _ELSEWHERE = {
-    # Pieces that only SearchRepository puts together.
-    "search": {"search", "visible", "vector_distances_exact", "vector_distances_hnsw", "vector_distances_none"},
-    # Pieces that LifecycleRepository puts into the others.
+    # Pieces that only SearchRepository puts together, into what `_SEARCHES` names.
+    "search": {
+        *("search", "visible", "newest_mentions", "fusion", "fusion_with_graph", "describe_stream", "graph_evidence"),
+        *("vector_distances_exact", "vector_distances_hnsw", "vector_distances_none"),
+    },
+    # Pieces that LifecycleRepository puts into the others, and EntityGraphRepository.
     "lifecycle": {"live_chunks", "touched_at"},
+    "entity_graph": {"entity_states", "canonical_type", "ranked", "relationship_states", "fits"},
     # About temporary tables alone, which only their own session sees.
     "scratch": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
     # Across tenants on purpose.
     "event_ledger": {"list_streams"},
+    "graph_progress": {"list_behind_streams"},
     # About the transaction's own tenant, whom they do not name, and across tenants on purpose.
     "work_queue": {
         *("enqueue_work", "enqueue_idle_work", "list_work"),
         *("list_due_streams", "list_failing_streams", "list_all_work", "list_busy_streams"),
     },
 }
-_SEARCHES = ("exact", "hnsw", "none")
+_SEARCHES = (
+    *("exact", "hnsw", "none", "exact_with_graph", "hnsw_with_graph", "none_with_graph"),
+    *("describe_stream", "graph_evidence"),
+)
 # A statement that says of each thing it was asked for whether it is there.
 _ANSWERS_FOR_EACH = {("erasure", "find_not_empty")}
 # What makes a statement do something within its own tenant where it would not by itself.
 _PREPARATIONS = {
     ("event_ledger", "clear_due"): "UPDATE active_memory SET due_version = 0",
+    ("event_ledger", "note_graph_change"): "UPDATE entity SET position = 1000",
+    ("graph_changes", "end_mentions"): "UPDATE graph_mention SET is_live = true",
+    ("entity_graph", "find_known_types"): "UPDATE entity SET type = 'other' WHERE merged_into IS NULL",
+    ("graph_changes", "promote_items"): (
+        "UPDATE graph_mention SET is_live = true; UPDATE memory_chunk SET tier = 'longterm'"
+    ),
+    ("graph_progress", "note_progress"): "UPDATE memory_stream SET graph_position = 0, graph_store = NULL",
+    ("graph_progress", "find_graph_erasure"): """
+INSERT INTO memory_event (
+    external_id, position, event_id, kind, occurred_at, recorded_at, source, payload, salt, digest, chain
+)
+SELECT external_id, 1000, gen_random_uuid(), 'memory.graph_erased', now(), now(), 'user',
+    payload || jsonb_build_object('erased_at', now()), salt, digest, chain
+FROM memory_event
+WHERE kind = 'memory.erased'""",
     ("work_queue", "settle_write"): (
         f"UPDATE memory_stream SET due_at = NULL, failed_attempts = 0, work_at = '{_LATER.isoformat()}'"  # noqa: S608
     ),
@@ -476,12 +628,16 @@ SELECT external_id, gen_random_uuid(), version, title, summary, last_updated FRO
 
 def _statement(file: str, name: str) -> str:
     if file == "search":
-        return SearchRepository(_GENERATION)._sql[name]  # type: ignore[index]
+        return SearchRepository(_GENERATION)._sql[name]
     if file == "lifecycle":
         return LifecycleRepository()._sql[name]
+    if file == "entity_graph":
+        graph = EntityGraphRepository()._sql
+        candidates = (graph[f"candidates_by_{criterion}"] for criterion in ("id", "key"))
+        return graph[name].replace("{candidates}", " INTERSECT ".join(candidates))
     table = "shortterm_memory" if name == "insert_missing" else "active_memory"
     statement = load_queries("sql", file)[name].replace("{generation}", str(_GENERATION))
-    return statement.replace("{table}", table).replace("{key}", "memory_id")
+    return PROJECTED_TABLES[table].fill(statement.replace("{table}", table))
 
 
 @asynccontextmanager
@@ -510,16 +666,22 @@ def _parameters(world: _World, file: str, name: str) -> dict[str, Any]:
     request = SearchRequest(
         external_id=world.victim.external_id,
         query="spare key behind the clock",
-        vector=None if name == "none" else world.vector,
+        vector=None if name.startswith("none") else world.vector,
         speaker_keys=["robin"],
         tiers=TIERS,
         min_confidence=0.0,
-        as_of=None,
+        # What the graph knows of the victim was true once.
+        as_of=LONG_AGO if "graph" in name else None,
         known_at=_LATER,
         now=LONG_AGO,
         limit=10,
     )
-    return SearchRepository(_GENERATION).params(request)
+    entities, relationships = [world.victim.survivor_id], [world.victim.relationship_id]
+    weights = GraphWeights(dict.fromkeys(entities, 1.0), dict.fromkeys(relationships, 1.0), certainty=1.0)
+    params = SearchRepository(_GENERATION).params(request, weights if name.endswith("with_graph") else None)
+    if name == "graph_evidence":
+        params |= {"entity_ids": entities, "relationship_ids": relationships, "mentions": 10}
+    return params
 
 
 _EVERY_QUERY = pytest.mark.parametrize(
@@ -617,8 +779,8 @@ async def _try(
 
 
 def _says_something(rows: list[Row]) -> bool:
-    """Whether a result holds more than counts of nothing."""
-    return any(value not in (None, 0) for row in rows for value in row.values())
+    """Whether a result holds more than counts and lists of nothing."""
+    return any(value not in (None, 0, []) for row in rows for value in row.values())
 
 
 async def test_statements_about_scratch_tables_alone_reach_no_stored_row(store: PostgresManager, world: _World) -> None:
@@ -765,6 +927,21 @@ async def test_only_the_scheduler_sees_all_work_that_is_due_or_fails(store: Post
     }
     async with store.transaction("victim") as db:
         assert await queue.list_due_streams(db, grace_seconds=0, after="", limit=100) == []
+
+
+async def test_only_the_scheduler_sees_whose_graph_is_behind(store: PostgresManager, world: _World) -> None:
+    """A worker that looks for what a store of graphs has not followed reads ids, and nothing of what they hold."""
+    progress = GraphProgressRepository()
+    lists: dict[str, list[str]] = {}
+    for role in (SCHEDULER_ROLE, APP_ROLE, ERASER_ROLE):
+        async with store.transaction(world.intruder.external_id, role=role) as db:
+            lists[role] = await progress.list_behind(db, graph_store="another", after="", limit=100)
+
+    assert lists == {
+        SCHEDULER_ROLE: [world.intruder.external_id, "victim"],
+        APP_ROLE: [world.intruder.external_id],
+        ERASER_ROLE: [world.intruder.external_id],
+    }
 
 
 async def test_work_is_queued_and_listed_for_the_transactions_own_tenant(store: PostgresManager, world: _World) -> None:

@@ -192,7 +192,7 @@ class Product:
         self._external_id = ""
 
     async def ingest(self, conversation: Conversation) -> None:
-        """Remember each session as one memory, unless an earlier run on the same database did."""
+        """Remember each session as one memory and consolidate it, unless an earlier run on the same database did."""
         self._external_id = conversation.external_id
         if await self._memory.get_active_memories(self._external_id):
             return
@@ -201,13 +201,15 @@ class Product:
             for utterance in session.utterances:
                 turns.append({"start": len(text), "speaker": utterance.speaker, "id": utterance.id})
                 text += utterance.line + "\n"
-            await self._memory.create_active_memory(
+            note = await self._memory.create_active_memory(
                 self._external_id,
                 f"Session {session.number}",
                 text,
                 metadata={"turns": turns},
                 occurred_at=session.occurred_at,
             )
+            # Also the short ones, and before the first question: what is asked for is then in the graph.
+            await self._memory.admin.consolidate(self._external_id, note.id)
 
     async def ask(self, question: str) -> Answer:
         """Ask once for the ranking, which is what is timed, and once for each token budget."""
@@ -438,6 +440,7 @@ def variants() -> dict[str, tuple[Weights, dict[str, float]]]:
         "none of the three": (plain, {}),
         "recency 0.1": (replace(usual, recency=0.1), {}),
         "importance 0.1": (replace(usual, importance=0.1), {}),
+        **{f"graph at {weight:g}": (replace(usual, graph=weight), {}) for weight in (0.0, 1.0, 2.0, 3.0, 5.0, 6.0)},
         "speaker boost 0": (replace(usual, speaker=0.0), {}),
         "speaker boost 0.10": (replace(usual, speaker=0.10 * boost), {}),
         "speaker boost 0.15": (replace(usual, speaker=0.15 * boost), {}),
@@ -469,16 +472,36 @@ async def ablate(config: Config, conversations: Sequence[Conversation], latest: 
     return results
 
 
-async def _ablation(name: str, memory: AgentMem, conversations: Sequence[Conversation]) -> dict[str, Any]:
-    product, shares = Product(memory), defaultdict[int, list[float]](list)
+async def compare_graph(
+    config: Config, conversations: Sequence[Conversation], latest: datetime
+) -> list[dict[str, Any]]:
+    """Recall without the graph's list and with it.
+
+    On memories that are all there: while they come in, the statistics that words are ranked by change.
+    """
+    results = []
+    for name, weights in {"without the graph's list": Weights(graph=0.0), "with it": Weights()}.items():
+        async with AgentMem(config, weights=weights, clock=lambda: latest) as memory:
+            results.append({"variant": name, **await _recall(Product(memory), conversations)})
+    return results
+
+
+async def _recall(product: Product, conversations: Sequence[Conversation]) -> dict[str, float]:
+    """Shares of the evidence of answerable questions, in per cent."""
+    shares = defaultdict[int, list[float]](list)
     for conversation in conversations:
         for question in conversation.questions:
             if question.category != ADVERSARIAL:
                 ids = await product.rank(conversation, question.text, max(DEPTHS))
                 for depth in DEPTHS:
                     shares[depth].append(_share(ids[:depth], question.evidence))
-    recall = {f"R@{depth}": _per_cent(shares[depth]) for depth in DEPTHS}
+    return {f"R@{depth}": _per_cent(shares[depth]) for depth in DEPTHS}
+
+
+async def _ablation(name: str, memory: AgentMem, conversations: Sequence[Conversation]) -> dict[str, Any]:
+    product = Product(memory)
     words = await own_words(product, conversations)
+    recall = await _recall(product, conversations)
     result = {"variant": name, **recall, "own words in the top three": words["top_three"]}
     print("  " + "  ".join(f"{key}: {value}" for key, value in result.items()), flush=True)
     return result
@@ -536,6 +559,8 @@ async def run(arguments: argparse.Namespace, config: Config) -> dict[str, Any]:
         if arguments.own_words:
             result["own_words"] = await own_words(product, conversations)
             print("Own words in the top three: {top_three} % of {sample}\n".format(**result["own_words"]), flush=True)
+    result["graph"] = await compare_graph(config, conversations, latest)
+    print_ablation(result["graph"])
     if arguments.ablate:
         result["ablation"] = await ablate(config, conversations, latest)
         print_ablation(result["ablation"])

@@ -27,6 +27,7 @@ from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.event_ledger import event_digest, next_chain
+from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository, NewChunk
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
@@ -222,6 +223,7 @@ async def _fill(rows: _Rows, tenant: Tenant, words: WordModel, vectors: FormVect
         shortterm=ShorttermMemoryRepository(),
         longterm=LongtermMemoryRepository(generation=1),
         chunks=chunks,
+        graph=GraphChangesRepository(),
     )
     # Nothing is sent anywhere.
     nowhere = cast(SqlExecutor, None)

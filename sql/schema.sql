@@ -351,9 +351,9 @@ BEGIN
             ('memory_chunk', '{content,folded_hash,speaker,speaker_key,metadata,indexed_text,indexed_before,indexed_around}'),
             ('chunk_vector_1', '{text_vector,before_vector,around_vector}'),
             ('embedding_cache', '{text_hash,vector}'),
-            ('entity', '{name,description,metadata}'),
+            ('entity', '{name,type,description,metadata}'),
             ('entity_name', '{key,name}'),
-            ('relationship', '{description,metadata}')
+            ('relationship', '{type,description,metadata}')
         ) AS t (name, columns)
         CROSS JOIN LATERAL unnest(t.columns) AS c (name)
     LOOP

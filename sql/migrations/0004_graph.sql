@@ -119,9 +119,9 @@ BEGIN
     FOR place IN
         SELECT t.name AS table_name, c.name AS column_name
         FROM (VALUES
-            ('entity', '{name,description,metadata}'::text[]),
+            ('entity', '{name,type,description,metadata}'::text[]),
             ('entity_name', '{key,name}'),
-            ('relationship', '{description,metadata}')
+            ('relationship', '{type,description,metadata}')
         ) AS t (name, columns)
         CROSS JOIN LATERAL unnest(t.columns) AS c (name)
     LOOP

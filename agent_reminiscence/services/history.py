@@ -85,7 +85,9 @@ class HistoryService:
                     db, external_id, known_at=known_at, after=after, limit=_PAGE_EVENTS
                 )
                 for event in page:
-                    streams[event.payload["memory_id"]].append(event)
+                    # What is said of entities and relationships is of no memory.
+                    if "memory_id" in event.payload:
+                        streams[event.payload["memory_id"]].append(event)
                 if len(page) < _PAGE_EVENTS:
                     return streams
                 after = page[-1].position

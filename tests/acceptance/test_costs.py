@@ -184,8 +184,11 @@ async def test_a_changed_paragraph_costs_itself_and_its_neighbours(memory: Agent
         neighbours = WINDOW_BEFORE + WINDOW_AFTER if place == _MIDDLE else 2
         assert cost.rows == {
             "memory_event insert": 1,
-            # The head of the ledger; that there are vectors to make, and that they are made.
-            "memory_stream update": 2,
+            # The head of the ledger; that there are vectors to make, and that they are made; that the graph has changed.
+            "memory_stream update": 3,
+            # Who is named in the paragraph that ends is named once less.
+            "entity update": 1,
+            "graph_mention update": 1,
             "active_memory update": 1,
             "memory_chunk insert": 1,
             # The chunk that ends, and the neighbours with their new windows.
@@ -231,6 +234,7 @@ async def test_a_consolidation_embeds_nothing_and_writes_what_it_rates_otherwise
 
 
 def _without_stream(rows: dict[str, int]) -> dict[str, int]:
-    """What was written but for the stream's own row: the ledger's head, and that nothing is due any more."""
-    assert 0 < rows["memory_stream update"] <= 3
-    return {name: count for name, count in rows.items() if name != "memory_stream update"}
+    """What was written but for the graph, and for the stream's own row: its head, its graph's, and that nothing is due."""
+    assert 0 < rows["memory_stream update"] <= 4
+    others = ("memory_stream", "entity", "graph_mention", "relationship")
+    return {name: count for name, count in rows.items() if not name.startswith(others)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 
@@ -17,19 +18,24 @@ def canonical_json(value: Any) -> str:
     if not _has_fraction(value):
         # The same spelling by the standard library, which is many times faster.
         return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _spell(value)
+
+
+def _spell(value: Any) -> str:
     match value:
-        case None | bool() | str():
-            return json.dumps(value, ensure_ascii=False)
+        case str():
+            return encode_basestring(value)
+        case None | bool():
+            return json.dumps(value)
         case int():
             return str(value)
         case float() | Decimal():
             number = Decimal(repr(value)) if isinstance(value, float) else value
             return format(number.normalize(), "f") if number else "0"
         case dict():
-            items = (f"{json.dumps(key, ensure_ascii=False)}:{canonical_json(value[key])}" for key in sorted(value))
-            return "{" + ",".join(items) + "}"
+            return "{" + ",".join([f"{encode_basestring(key)}:{_spell(value[key])}" for key in sorted(value)]) + "}"
         case list() | tuple():
-            return "[" + ",".join(canonical_json(item) for item in value) + "]"
+            return "[" + ",".join([_spell(item) for item in value]) + "]"
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 

@@ -154,7 +154,10 @@ DELETE s
 UNWIND $ids AS given
 OPTIONAL MATCH (m:MergedEntity {external_id: $external_id, id: given})
 WITH coalesce(m.entity_id, given) AS id
-MATCH (e:Entity {external_id: $external_id, id: id})
+// By hint: on a store that is new, the planner would rather read the entities of all tenants for each id.
+MATCH (e:Entity)
+USING INDEX SEEK e:Entity(external_id, id)
+WHERE e.external_id = $external_id AND e.id = id
 RETURN collect(DISTINCT e.id) AS ids
 
 // name: find_ids_by_key

@@ -184,7 +184,7 @@ async def test_a_changed_paragraph_costs_itself_and_its_neighbours(memory: Agent
         neighbours = WINDOW_BEFORE + WINDOW_AFTER if place == _MIDDLE else 2
         assert cost.rows == {
             "memory_event insert": 1,
-            # The head of the ledger; that there are vectors to make, and that they are made; that the graph has changed.
+            # The head of the ledger; that there are vectors to make, and that they are made; the head of the graph.
             "memory_stream update": 3,
             # Who is named in the paragraph that ends is named once less.
             "entity update": 1,
@@ -234,7 +234,7 @@ async def test_a_consolidation_embeds_nothing_and_writes_what_it_rates_otherwise
 
 
 def _without_stream(rows: dict[str, int]) -> dict[str, int]:
-    """What was written but for the graph, and for the stream's own row: its head, its graph's, and that nothing is due."""
+    """What was written but for the graph, and for the stream's own row: its heads, and that nothing is due."""
     assert 0 < rows["memory_stream update"] <= 4
     others = ("memory_stream", "entity", "graph_mention", "relationship")
     return {name: count for name, count in rows.items() if not name.startswith(others)}

@@ -352,7 +352,7 @@ class GraphFollower:
         if position != seen.head:
             await self._send(external_id, delta, mark, seen)
         if (seen.graph_position, seen.graph_store) != (seen.head, store_id):
-            await self._note(external_id, seen, store_id, seen.head)
+            await self._note(external_id, seen, store_id)
         sent = len(delta.entities) + len(delta.relationships)
         removed = len(delta.removed_entities) + len(delta.removed_relationships)
         _logger.debug("Neo4j took %d states over", sent, extra={"external_id": external_id, "position": seen.head})
@@ -432,7 +432,7 @@ class GraphFollower:
         if not await self._ask(partial(self._graph.erase, external_id, turn=turn.id)):
             raise _OvertakenError
         await turn.end(GraphDelta(), seen)
-        await self._note(external_id, seen, store_id, seen.head, confirm_erasures=True)
+        await self._note(external_id, seen, store_id, confirm_erasures=True)
         return FollowReport(seen.head, compared=True)
 
     async def _compare_everything(self, external_id: str, store_id: str, mark: StreamMark) -> FollowReport:
@@ -458,7 +458,7 @@ class GraphFollower:
         for ids in _slices(list(dict.fromkeys(gone))):
             await turn.send(GraphDelta(removed_entities=ids))
         await turn.end(GraphDelta(), seen)
-        await self._note(external_id, seen, store_id, seen.head, confirm_erasures=True)
+        await self._note(external_id, seen, store_id, confirm_erasures=True)
         _logger.info(
             "compared the graph with Neo4j: %d states sent, %d removed",
             sent,
@@ -496,17 +496,16 @@ class GraphFollower:
         external_id: str,
         seen: GraphProgress,
         store_id: str,
-        position: int,
         *,
         confirm_erasures: bool = False,
     ) -> None:
-        """Note where Neo4j is now, and with it, after a comparison, which erasures it has followed."""
+        """Note that Neo4j is where `seen` ends, and with it, after a comparison, which erasures it has followed."""
         async with self._store.transaction(external_id) as db:
             await self._ledger.lock(db, external_id)
-            if not await self._progress.note(db, external_id, seen, position=position, graph_store=store_id):
+            if not await self._progress.note(db, external_id, seen, position=seen.head, graph_store=store_id):
                 raise _OvertakenError
             if confirm_erasures:
-                for receipt_id in await self._progress.find_unconfirmed_erasures(db, external_id, position):
+                for receipt_id in await self._progress.find_unconfirmed_erasures(db, external_id, seen.head):
                     now = self._clock()
                     payload = GraphErased(receipt_id=receipt_id, store=store_id, erased_at=now)
                     request = WriteRequest(external_id=external_id)

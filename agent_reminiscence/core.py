@@ -495,7 +495,11 @@ async def _build(
     graph_store: GraphStore = PostgresGraph(store, graph)
     follower: GraphFollower | None = None
     # Recall has far less time than the follower; that it ran out says nothing of whether Neo4j is there.
-    recall_breaker = None if neo4j is None else Breaker("Neo4j, for recall,", timeouts=2)
+    recall_breaker = (
+        None
+        if neo4j is None
+        else Breaker("Neo4j, for recall,", timeouts=2, patience_seconds=config.graph_deadline_seconds)
+    )
     if neo4j is not None:
         neo4j_graph = Neo4jGraph(neo4j)
         graph_store = neo4j_graph
@@ -505,7 +509,7 @@ async def _build(
             neo4j_graph,
             graph,
             progress,
-            Breaker("Neo4j"),
+            Breaker("Neo4j", patience_seconds=config.neo4j_timeout_seconds),
             clock=clock,
             turn_seconds=max(15.0, 3 * config.neo4j_timeout_seconds),
         )

@@ -143,6 +143,11 @@ class TcpSwitch:
         """Pass everything on again, what has waited first."""
         self._speaks.set()
 
+    @property
+    def links(self) -> int:
+        """How many connections there are."""
+        return len(self._links)
+
     async def _cut(self) -> None:
         for link in self._links:
             link.cancel()

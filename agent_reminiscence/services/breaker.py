@@ -32,6 +32,7 @@ class Breaker:
         timeouts: So many in a row begin a pause; each other failure does at once.
         first_pause_seconds: How long the first pause of an outage is.
         max_pause_seconds: How long a pause may become.
+        patience_seconds: How long a question to the store may take. For so long after a pause one caller asks alone.
         clock: Seconds that only ever grow.
     """
 
@@ -42,6 +43,7 @@ class Breaker:
         timeouts: int = 1,
         first_pause_seconds: float = BREAKER_FIRST_PAUSE_SECONDS,
         max_pause_seconds: float = BREAKER_MAX_PAUSE_SECONDS,
+        patience_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
@@ -49,6 +51,7 @@ class Breaker:
         self._timeouts_in_a_row = 0
         self._first_pause_seconds = first_pause_seconds
         self._max_pause_seconds = max_pause_seconds
+        self._patience_seconds = patience_seconds
         self._clock = clock
         self._pause_seconds = 0.0
         self._paused_until = 0.0
@@ -75,7 +78,7 @@ class Breaker:
         if self.pause_left_seconds > 0:
             return False
         self._is_probing = True
-        self._paused_until = self._clock() + self._pause_seconds
+        self._paused_until = self._clock() + max(self._pause_seconds, self._patience_seconds)
         return True
 
     def succeeded(self) -> None:

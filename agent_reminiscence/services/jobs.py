@@ -36,6 +36,7 @@ from agent_reminiscence.config.constants import (
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.work import describe_error
 from agent_reminiscence.services.worker import WorkerSetup
+from agent_reminiscence.telemetry import detached
 
 if TYPE_CHECKING:
     from procrastinate.connector import BaseConnector
@@ -55,8 +56,11 @@ class JobQueue:
         self._telemetry = setup.telemetry
         self._concurrency = setup.concurrency
         self._heartbeat_seconds = setup.heartbeat_seconds
-        # Looks for what Neo4j lacks, beside the work: a Neo4j that says nothing takes its time.
+        # What has to do with Neo4j goes on beside the jobs: one that says nothing is no reason to do no other work.
         self._behind: asyncio.Task[None] | None = None
+        self._following: dict[str, asyncio.Task[None]] = {}
+        self._asked_again: set[str] = set()
+        self._follow_slots = asyncio.Semaphore(setup.concurrency)
 
     async def serve(self, *, until_idle: bool) -> None:
         """Take jobs until the connection is lost, or with `until_idle` until none waits.
@@ -103,9 +107,10 @@ class JobQueue:
                 await asyncio.wait({serving})
             if not serving.cancelled():
                 serving.result()
+            if self._following:
+                await asyncio.wait(self._following.values())
         finally:
-            if self._behind is not None:
-                self._behind.cancel()
+            await self._stop_following()
             # Also where it was not open yet: a pool is there from the first attempt on.
             await app.close_async()
 
@@ -139,23 +144,63 @@ class JobQueue:
     async def _enqueue_behind(self) -> None:
         try:
             queued = await self._work.enqueue_behind()
+            # An outage is over for all streams as soon as one question is answered.
+            while (pause := self._work.graph_pause_seconds) > 0:
+                await asyncio.sleep(pause)
+                queued = await self._work.enqueue_behind()
         except Exception as error:  # noqa: BLE001 - the next sweep looks again
             _logger.warning("it is not known what Neo4j lacks: %s", describe_error(error))
             return
         if queued:
             _logger.info("queued the work of %d streams that Neo4j has not followed", queued)
 
+    def _follow_soon(self, external_id: str) -> None:
+        """Bring Neo4j up to what a job has left; where that goes on already, once more behind it."""
+        if not self._work.has_follower:
+            return
+        self._asked_again.add(external_id)
+        if external_id not in self._following:
+            self._following[external_id] = asyncio.create_task(
+                self._follow(external_id), name="agent_reminiscence graph", context=detached()
+            )
+
+    async def _follow(self, external_id: str) -> None:
+        try:
+            while external_id in self._asked_again:
+                async with self._follow_slots:
+                    self._asked_again.discard(external_id)
+                    with self._telemetry.job("follow_graph", external_id=external_id):
+                        await self._work.follow(external_id)
+        except Exception as error:  # noqa: BLE001 - the next sweep finds the stream
+            _logger.warning(
+                "it is left to a later sweep that Neo4j follows: %s",
+                describe_error(error),
+                extra={"external_id": external_id},
+            )
+        finally:
+            del self._following[external_id]
+            self._asked_again.discard(external_id)
+
+    async def _stop_following(self) -> None:
+        """What Neo4j has not followed by now is found by the next worker that looks."""
+        tasks = {*self._following.values(), *([] if self._behind is None else [self._behind])}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
     async def _do(self, external_id: str, job_id: int | None) -> None:
         attempt, delay = await self._describe(external_id, job_id)
         with self._telemetry.job("work_stream", external_id=external_id, attempt=attempt, delay_seconds=delay) as job:
             try:
-                report = await self._work.run(external_id)
+                report = await self._work.run(external_id, follows=False)
             except asyncio.CancelledError:
                 # Its time was over when this worker ended. The next one begins again at once.
                 await asyncio.shield(self._work.enqueue(external_id))
                 raise
             if report.error_type is not None:
                 job.failed(report.error_type)
+        self._follow_soon(external_id)
         _logger.debug(
             "did a stream's work: %d memories consolidated, %d chunks promoted, %d ended, vectors of %d filled in",
             len(report.consolidated),

@@ -82,18 +82,22 @@ class WorkService:
         self._max_attempts = max_attempts
         self._retry_seconds = retry_seconds
 
-    async def run(self, external_id: str) -> WorkReport:
+    async def run(self, external_id: str, *, follows: bool = True) -> WorkReport:
         """Do what is due for the stream; what fails is noted and queued again, and nothing is raised for it.
 
         A memory whose consolidation fails keeps no other from its own.
+
+        Args:
+            follows: Whether to wait until Neo4j has followed, which may take as long as Neo4j's timeout; otherwise
+                `follow` is to be called.
 
         Raises:
             StoreError: Not even the failure could be noted; the work stays due.
         """
         run = _Run(external_id)
         await self._work_off(run)
-        if self._follower is not None and not run.is_stores_fault:
-            await run.attempt("its graph", self._follow(run, self._follower))
+        if follows and self._follower is not None and not run.is_stores_fault:
+            run.graph_followed = await self._try_to_follow(external_id, self._follower)
         if run.error is not None and not run.is_stores_fault:
             await self.fail(external_id, run.error)
         elif not run.is_settled:
@@ -124,24 +128,38 @@ class WorkService:
         run.expired += reviewed.expired
         run.pruned += reviewed.pruned
 
-    async def _follow(self, run: _Run, follower: GraphFollower) -> None:
-        """Bring Neo4j up to what the run has left; whatever keeps it from that is no failure of the work."""
-        run.graph_followed = False
+    @property
+    def has_follower(self) -> bool:
+        """Whether a Neo4j is configured, that follows the graph."""
+        return self._follower is not None
+
+    async def follow(self, external_id: str) -> None:
+        """Bring Neo4j up to what a run has left, or have it tried again.
+
+        Raises:
+            StoreError: PostgreSQL is away, too; a worker finds the stream later.
+        """
+        if self._follower is not None and not await self._try_to_follow(external_id, self._follower):
+            await self._follow_later(external_id)
+
+    async def _try_to_follow(self, external_id: str, follower: GraphFollower) -> bool:
+        """Whether Neo4j has followed; whatever keeps it from that is no failure of the work."""
         try:
-            await follower.follow(run.external_id)
+            await follower.follow(external_id)
         except GraphAwayError as error:
             # That it is away is told once, by whoever has found it so.
-            _logger.debug("Neo4j does not follow for now: %s", error, extra={"external_id": run.external_id})
+            _logger.debug("Neo4j does not follow for now: %s", error, extra={"external_id": external_id})
         except Exception as error:  # noqa: BLE001 - the follower leaves the stream alone for a pause that grows
             # Without a traceback: an error's message may quote a text.
             _logger.warning(
-                "Neo4j does not follow for now: %s", describe_error(error), extra={"external_id": run.external_id}
+                "Neo4j does not follow for now: %s", describe_error(error), extra={"external_id": external_id}
             )
         else:
-            run.graph_followed = True
+            return True
+        return False
 
     async def _follow_later(self, external_id: str) -> None:
-        """Have it tried again soon, unless Neo4j has been away for long: then a sweep finds the stream once it is back.
+        """Have it tried again soon, unless Neo4j has been away for long: then a worker finds the stream in the end.
 
         So an outage costs no work for each stream that waits for its end.
         """
@@ -317,6 +335,11 @@ class WorkService:
                 )
 
         return await self._enqueue_all(list_due)
+
+    @property
+    def graph_pause_seconds(self) -> float:
+        """How long Neo4j is left alone, because it is away; 0 where it may be asked, and where none is configured."""
+        return 0.0 if self._follower is None else self._follower.pause_seconds
 
     async def enqueue_behind(self) -> int:
         """Queue streams of which Neo4j lacks something; returns how many. None while it is away."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError, WorkReport, WorkTimeoutError
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
+from agent_reminiscence.database.postgres_manager import open_connection
 from agent_reminiscence.domain.audit import StreamReport
+from agent_reminiscence.services import jobs, worker
 from agent_reminiscence.services.doctor import diagnose
+from tests.acceptance.conftest import Server
 from tests.acceptance.steps import all_events
 from tests.proxy import TcpSwitch
 
@@ -35,6 +38,20 @@ def _by_way_of(switch: TcpSwitch) -> dict[str, object]:
 async def _remember(memory: AgentMem, tenant: str, text: str = _TEXT) -> None:
     note = await memory.create_active_memory(tenant, "Notes", text)
     await memory.admin.consolidate(tenant, note.id)
+
+
+async def _make_due(memory: AgentMem, tenant: str, text: str = _TEXT) -> None:
+    """Write a memory whose consolidation is due, where `active_memory_update_threshold` is 1."""
+    note = await memory.create_active_memory(tenant, "Notes", "Nothing yet.")
+    await memory.update_active_memory(tenant, note.id, content=text)
+
+
+async def _until(condition: Callable[[], Awaitable[bool]], *, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(0.05)
 
 
 async def _catch_up(memory: AgentMem, tenant: str) -> WorkReport:
@@ -85,14 +102,37 @@ async def test_a_worker_in_the_process_follows_by_itself(
 async def test_a_graph_from_before_neo4j_was_configured_is_followed_too(
     config: MakeConfig, with_neo4j: MakeConfig, neo4j: Neo4jManager, neo4j_tenant: str
 ) -> None:
-    """A worker that starts with a Neo4j for the first time fills it, for tenants that nobody writes to any more."""
+    """A worker that starts with a Neo4j for the first time fills it, for tenants that nobody writes to any more.
+
+    Whoever writes notes that the graph has changed, whether a Neo4j is configured for them or not.
+    """
     async with AgentMem(config()) as memory:
         await _remember(memory, neo4j_tenant)
 
     async with AgentMem(with_neo4j()) as memory:
+        assert (await memory.admin.usage(neo4j_tenant)).graph_lag > 0
         await memory.admin.run_worker(until_idle=True)
 
-    assert await _names(neo4j, neo4j_tenant) == {"Ana Sousa", "Piet Bakker", "Lisbon"}
+        assert await _names(neo4j, neo4j_tenant) == {"Ana Sousa", "Piet Bakker", "Lisbon"}
+        verified = await _verified(memory, neo4j_tenant)
+        assert (verified.graph, verified.ok, verified.drift) == ("current", True, ())
+
+
+async def test_what_somebody_without_neo4j_writes_is_followed_too(
+    memory: AgentMem, config: MakeConfig, neo4j: Neo4jManager, neo4j_tenant: str
+) -> None:
+    """Of two processes of which one knows no Neo4j, the other takes over what that one has written."""
+    await _remember(memory, neo4j_tenant)
+    await _catch_up(memory, neo4j_tenant)
+    async with AgentMem(config()) as unaware:
+        await _remember(unaware, neo4j_tenant, _SECRET)
+
+    assert (await memory.admin.usage(neo4j_tenant)).graph_lag > 0
+    await _catch_up(memory, neo4j_tenant)
+
+    assert "Marta Lind" in await _names(neo4j, neo4j_tenant)
+    verified = await _verified(memory, neo4j_tenant)
+    assert (verified.graph, verified.ok, verified.drift) == ("current", True, ())
 
 
 async def test_a_neo4j_that_was_emptied_is_filled_by_the_next_sweep(
@@ -172,6 +212,108 @@ async def test_a_worker_goes_on_with_everything_else(
         switch.on()
         assert await memory.admin.wait_until_idle(neo4j_tenant, timeout_seconds=_PATIENCE_SECONDS) == []
         assert (await memory.admin.usage(neo4j_tenant)).graph_lag == 0
+
+
+async def test_due_work_is_done_though_neo4j_does_not_follow(
+    with_neo4j: MakeConfig, neo4j: Neo4jManager, switch: TcpSwitch, neo4j_tenant: str
+) -> None:
+    """The run consolidates, reports that Neo4j has not followed, and raises nothing; the next one makes up for it."""
+    settings = {"active_memory_update_threshold": 1, "neo4j_timeout_seconds": 1.0}
+    async with AgentMem(with_neo4j(**_by_way_of(switch), **settings)) as memory:
+        switch.fall_silent()
+        await _make_due(memory, neo4j_tenant)
+
+        report = await memory.admin.run_due(neo4j_tenant)
+
+        assert len(report.consolidated) == 1
+        assert (report.graph_followed, report.error) == (False, None)
+        usage = await memory.admin.usage(neo4j_tenant)
+        assert (usage.entities, usage.work_failed) == (3, 0)
+        assert usage.graph_lag > 0
+
+        switch.speak()
+        report = await _catch_up(memory, neo4j_tenant)
+
+        assert report.consolidated == ()
+        assert (await memory.admin.usage(neo4j_tenant)).graph_lag == 0
+        assert await _names(neo4j, neo4j_tenant) == {"Ana Sousa", "Piet Bakker", "Lisbon"}
+        assert (await _verified(memory, neo4j_tenant)).graph == "current"
+
+
+async def test_a_worker_beside_a_silent_neo4j_consolidates_without_delay(
+    with_neo4j: MakeConfig, switch: TcpSwitch, new_neo4j_tenant: Callable[[], str]
+) -> None:
+    """A Neo4j that takes connections and says nothing is waited for beside the work."""
+    tenants = [new_neo4j_tenant() for _ in range(3)]
+    settings = {"worker": True, "worker_concurrency": 1, "active_memory_update_threshold": 1}
+    switch.fall_silent()
+    async with AgentMem(with_neo4j(**_by_way_of(switch), **settings, neo4j_timeout_seconds=60.0)) as memory:
+        for tenant in tenants:
+            await _make_due(memory, tenant)
+
+        async def are_consolidated() -> bool:
+            return all([(await memory.admin.usage(tenant)).entities == 3 for tenant in tenants])
+
+        await _until(are_consolidated, seconds=20)
+
+        assert all([(await memory.admin.usage(tenant)).graph_lag > 0 for tenant in tenants])
+
+
+@pytest.mark.parametrize("fault", ["silent", "cut off"])
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["waited for", "given up"])
+async def test_closing_beside_a_neo4j_with_a_fault_leaves_nothing_open(
+    with_neo4j: MakeConfig,
+    switch: TcpSwitch,
+    server: Server,
+    database: str,
+    neo4j_tenant: str,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    is_cancelled: bool,
+) -> None:
+    """What one part fails with, and a caller who gives up on closing, keep no task and no connection."""
+    for module in (jobs, worker):
+        monkeypatch.setattr(module, "WORKER_GRACE_SECONDS", 1.0)
+    tasks = asyncio.all_tasks()
+    administrator = await open_connection(server.superuser(database))
+
+    async def is_closed() -> bool:
+        rows = await administrator.fetch_all(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND application_name LIKE 'agent_reminiscence%'"
+        )
+        # The links of the switch are tasks, too.
+        left = [task for task in asyncio.all_tasks() - tasks if "TcpSwitch" not in repr(task)]
+        return not rows and not left and switch.links == 0
+
+    try:
+        settings = {"worker": True, "active_memory_update_threshold": 1, "neo4j_timeout_seconds": 30.0}
+        memory = AgentMem(with_neo4j(**_by_way_of(switch), **settings))
+        await memory.initialize()
+        await _make_due(memory, neo4j_tenant)
+        assert await memory.admin.wait_until_idle(neo4j_tenant, timeout_seconds=_PATIENCE_SECONDS) == []
+        assert switch.links > 0
+        if fault == "silent":
+            switch.fall_silent()
+        else:
+            await switch.off()
+        await _make_due(memory, neo4j_tenant, _SECRET)
+        await asyncio.sleep(0.5)
+
+        closing = asyncio.create_task(memory.close())
+        if is_cancelled:
+            await asyncio.sleep(0)
+            closing.cancel()
+            await asyncio.wait({closing})
+            assert closing.cancelled()
+        else:
+            await closing
+        # What was sent before is taken by nobody; the server's side of a connection ends when it is passed on.
+        switch.speak()
+
+        await _until(is_closed, seconds=10)
+    finally:
+        administrator.close()
 
 
 async def test_a_password_without_a_place_is_refused(config: MakeConfig) -> None:

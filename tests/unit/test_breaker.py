@@ -60,6 +60,20 @@ def test_after_a_pause_only_one_caller_finds_out(breaker: Breaker, clock: _Clock
     assert [breaker.allows() for _ in range(3)] == [True, False, False]
 
 
+def test_only_one_caller_asks_however_long_an_answer_takes(clock: _Clock) -> None:
+    """A store that says nothing holds one caller up, though its pauses are shorter than the patience with it."""
+    breaker = Breaker("The graph", first_pause_seconds=1.0, patience_seconds=10.0, clock=clock)
+    breaker.failed(TimeoutError())
+    clock.now += 1
+    assert breaker.allows()
+    clock.now += 9
+    assert not breaker.allows()
+
+    breaker.failed(TimeoutError())
+
+    assert breaker.pause_left_seconds == 2
+
+
 def test_each_pause_is_twice_as_long_up_to_the_limit(breaker: Breaker, clock: _Clock) -> None:
     """A long outage costs less and less."""
     pauses = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from agent_reminiscence.config.constants import GRAPH_DAMPING, RARITY_MIN_CHUNKS
-from agent_reminiscence.domain.graph import Entity, Subgraph
+from agent_reminiscence.database.repositories.entity_graph import EntityOutline, GraphOutline
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Activation:
 
 
 def activate(
-    subgraph: Subgraph, seeds: Collection[UUID], *, live_chunks: int, damping: float = GRAPH_DAMPING
+    outline: GraphOutline, seeds: Collection[UUID], *, live_chunks: int, damping: float = GRAPH_DAMPING
 ) -> Activation:
     """Spread weight from `seeds` outwards, hop by hop.
 
@@ -33,11 +33,11 @@ def activate(
     Args:
         live_chunks: Of the tenant, all together.
     """
-    rarities = {entity.id: rarity(entity, live_chunks) for entity in subgraph.entities}
+    rarities = {entity.id: rarity(entity, live_chunks) for entity in outline.entities}
     weights = {entity_id: rarities[entity_id] for entity_id in seeds if entity_id in rarities}
     outwards: defaultdict[UUID, list[tuple[UUID, UUID, float]]] = defaultdict(list)
     totals: defaultdict[UUID, float] = defaultdict(float)
-    for relationship in subgraph.relationships:
+    for relationship in outline.relationships:
         if not {relationship.from_id, relationship.to_id} <= rarities.keys() or not relationship.strength > 0:
             continue
         for near, far in (
@@ -45,10 +45,10 @@ def activate(
             (relationship.to_id, relationship.from_id),
         ):
             totals[near] += relationship.strength
-            if subgraph.distances[far] > subgraph.distances[near]:
+            if outline.distances[far] > outline.distances[near]:
                 outwards[near].append((far, relationship.id, relationship.strength))
     flows: defaultdict[UUID, float] = defaultdict(float)
-    for near in sorted(weights | dict.fromkeys(outwards, 0.0), key=lambda entity_id: subgraph.distances[entity_id]):
+    for near in sorted(weights | dict.fromkeys(outwards, 0.0), key=lambda entity_id: outline.distances[entity_id]):
         sent = damping * weights.get(near, 0.0) / math.sqrt(totals[near]) if totals[near] else 0.0
         for far, relationship_id, strength in outwards[near]:
             flows[relationship_id] += sent * strength
@@ -59,7 +59,7 @@ def activate(
     )
 
 
-def rarity(entity: Entity, live_chunks: int) -> float:
+def rarity(entity: EntityOutline, live_chunks: int) -> float:
     """How much it says that a chunk names an entity: 1 where one chunk does, 0 where all do.
 
     Of a few chunks all may name it by chance: fewer than `RARITY_MIN_CHUNKS` count as that many.

@@ -5,8 +5,8 @@ the one that was read. So a crash between the two stores costs a repetition and 
 same stream at once one finds the other's work done.
 
 What does not fit one transaction, and a comparison of everything, is done in turns: the stream's node says whose turn
-it is, and since when. Each part renews it, and takes place only in its own turn, so nobody else's comes in between; one
-that was broken off is known by its age, and whoever comes next compares everything.
+it is, and until when. Each part renews it, and takes place only in its own turn, so nobody else's comes in between; one
+that was broken off is over in the end, and whoever comes next compares everything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphDelta
-from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph, Stored, StreamMark, found_by
+from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph, Stored, StreamMark, Turn, found_by
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph_progress import GraphProgress, GraphProgressRepository
 from agent_reminiscence.domain.audit import Drift, GraphState
@@ -150,7 +150,7 @@ class GraphFollower:
 
     Args:
         clock: Says what time it is, for the event of an erasure that has reached Neo4j.
-        turn_seconds: A turn whose last part is older was broken off.
+        turn_seconds: How long a turn of this process holds after each of its parts; longer than one may take.
     """
 
     def __init__(
@@ -419,17 +419,17 @@ class GraphFollower:
             await turn.send(part)
         await turn.end(last, seen)
 
-    async def _begin_turn(self, external_id: str, mark: StreamMark) -> _Turn:
-        turn = f"{self._name}/{uuid4().hex}"
+    async def _begin_turn(self, external_id: str, mark: StreamMark) -> _OpenTurn:
+        turn = Turn(f"{self._name}/{uuid4().hex}", self._turn_seconds)
         if not await self._ask(partial(self._graph.take_turn, external_id, turn, seen=mark)):
             raise _OvertakenError
         apply = partial(self._apply, external_id, expected=mark.position, turn=turn)
-        return _Turn(turn, apply, renew_seconds=self._turn_seconds / 3)
+        return _OpenTurn(turn, apply)
 
     async def _empty(self, external_id: str, store_id: str, mark: StreamMark, seen: GraphProgress) -> FollowReport:
         """Delete all of a stream that has no graph, as after the erasure of a whole tenant."""
         turn = await self._begin_turn(external_id, mark)
-        if not await self._ask(partial(self._graph.erase, external_id, turn=turn.id)):
+        if not await self._ask(partial(self._graph.erase, external_id, turn=turn.turn)):
             raise _OvertakenError
         await turn.end(GraphDelta(), seen)
         await self._note(external_id, seen, store_id, confirm_erasures=True)
@@ -469,10 +469,10 @@ class GraphFollower:
 
     def _respect(self, mark: StreamMark) -> None:
         """Leave a turn of another process alone while it goes on; one of this process has been broken off."""
-        if mark.turn is None or mark.turn.startswith(self._name) or mark.turn_age_seconds is None:
+        if mark.turn is None or mark.turn.startswith(self._name):
             return
-        left = self._turn_seconds - mark.turn_age_seconds
-        if left > 0:
+        left = mark.turn_left_seconds
+        if left is not None and left > 0:
             raise GraphAwayError(f"another one compares everything; it has {left:.0f} s left to go on")
 
     async def _apply(
@@ -483,7 +483,7 @@ class GraphFollower:
         expected: int | None,
         position: int | None = None,
         chain: str | None = None,
-        turn: str | None = None,
+        turn: Turn | None = None,
     ) -> None:
         apply = partial(
             self._graph.apply, external_id, delta, expected=expected, position=position, chain=chain, turn=turn
@@ -579,13 +579,12 @@ class GraphFollower:
         return answer
 
 
-class _Turn:
-    """Sole right to a stream in Neo4j for longer than one transaction, for as long as parts follow each other."""
+class _OpenTurn:
+    """A turn in which parts follow each other."""
 
-    def __init__(self, turn: str, apply: Callable[..., Awaitable[None]], *, renew_seconds: float) -> None:
-        self.id = turn
+    def __init__(self, turn: Turn, apply: Callable[..., Awaitable[None]]) -> None:
+        self.turn = turn
         self._apply = apply
-        self._renew_seconds = renew_seconds
         self._renewed = time.monotonic()
 
     async def send(self, delta: GraphDelta) -> None:
@@ -594,7 +593,7 @@ class _Turn:
 
     async def renew(self) -> None:
         """Say that it goes on, where that was said long ago."""
-        if time.monotonic() - self._renewed > self._renew_seconds:
+        if time.monotonic() - self._renewed > self.turn.seconds / 3:
             await self.send(GraphDelta())
 
     async def end(self, delta: GraphDelta, seen: GraphProgress) -> None:

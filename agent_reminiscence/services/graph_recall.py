@@ -7,12 +7,19 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphFilter, GraphStore
+from agent_reminiscence.database.repositories.entity_graph import (
+    EntityGraphRepository,
+    EntityOutline,
+    GraphFilter,
+    GraphOutline,
+    GraphStore,
+    RelationshipOutline,
+)
 from agent_reminiscence.database.repositories.search import (
     Evidence,
     GraphWeights,
@@ -20,7 +27,7 @@ from agent_reminiscence.database.repositories.search import (
     SearchRepository,
     SearchRequest,
 )
-from agent_reminiscence.domain.graph import Entity, Relationship, Subgraph, strength
+from agent_reminiscence.domain.graph import Entity, Relationship, strength
 from agent_reminiscence.domain.retrieval import EntityHit, Omission, RelationshipHit
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
 from agent_reminiscence.services.activation import Activation, activate, rarity
@@ -38,7 +45,7 @@ UNAVAILABLE = Omission(reason="graph_unavailable", count=1)
 class Reached:
     """What was found around the entities that a query names, and what it weighs."""
 
-    subgraph: Subgraph
+    outline: GraphOutline
     weights: GraphWeights
 
 
@@ -88,7 +95,7 @@ class GraphRecall:
 
     async def explore(
         self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream
-    ) -> Subgraph | Omission:
+    ) -> GraphOutline | Omission:
         """What lies around `seeds`, or why that is left out. No transaction is open meanwhile: it may wait."""
         if self._breaker is not None:
             return await self._explore_server(request, seeds, stream, self._breaker)
@@ -100,7 +107,7 @@ class GraphRecall:
 
     async def _explore_server(
         self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream, breaker: Breaker
-    ) -> Subgraph | Omission:
+    ) -> GraphOutline | Omission:
         """`explore` in a server that follows: whatever is wrong with it, recall answers without it."""
         if stream.graph_lag > constants.GRAPH_MAX_LAG_EVENTS or not breaker.allows():
             return UNAVAILABLE
@@ -123,14 +130,14 @@ class GraphRecall:
             return UNAVAILABLE
         return found
 
-    async def _read(self, request: SearchRequest, seeds: Sequence[UUID]) -> Subgraph:
+    async def _read(self, request: SearchRequest, seeds: Sequence[UUID]) -> GraphOutline:
         where = GraphFilter(
             at=request.as_of,
             fan_out=constants.RECALL_FAN_OUT,
             max_entities=constants.RECALL_MAX_ENTITIES,
             max_relationships=constants.RECALL_MAX_RELATIONSHIPS,
         )
-        return await self._graph.neighbourhood(request.external_id, seeds, hops=constants.RECALL_HOPS, where=where)
+        return await self._graph.outline(request.external_id, seeds, hops=constants.RECALL_HOPS, where=where)
 
     def _note(self, reason: str) -> None:
         """Say in the log why the graph was left out; once in a while, not at each call."""
@@ -143,56 +150,55 @@ class GraphRecall:
         self,
         db: SqlExecutor,
         request: SearchRequest,
-        subgraph: Subgraph,
+        outline: GraphOutline,
         seeds: Sequence[UUID],
         stream: SearchedStream,
     ) -> Reached:
         """Give each entity and each relationship its weight; of another moment, only those that were known then."""
         if request.as_of is not None:
-            subgraph = await self._as_then(db, request, subgraph)
-        activation = activate(subgraph, seeds, live_chunks=stream.live_chunks)
+            outline = await self._as_then(db, request, outline)
+        activation = activate(outline, seeds, live_chunks=stream.live_chunks)
         # What weighs less changes no place; each item costs the search a look at its mentions.
         least = max(activation.entities.values(), default=0.0) * constants.GRAPH_LEAST_SHARE / 2
         weights = GraphWeights(
             {item_id: weight for item_id, weight in activation.entities.items() if weight >= least},
             {item_id: weight for item_id, weight in activation.relationships.items() if weight >= least},
-            certainty=_certainty(subgraph, activation, seeds, stream.live_chunks),
+            certainty=_certainty(outline, activation, seeds, stream.live_chunks),
         )
-        return Reached(subgraph, weights)
+        return Reached(outline, weights)
 
-    async def _as_then(self, db: SqlExecutor, request: SearchRequest, subgraph: Subgraph) -> Subgraph:
-        """What of `subgraph` chunks say that were known then, and as often as they do."""
+    async def _as_then(self, db: SqlExecutor, request: SearchRequest, outline: GraphOutline) -> GraphOutline:
+        """What of `outline` chunks say that were known then, and as often as they do."""
         said = await self._find_evidence(
             db,
             request,
-            [entity.id for entity in subgraph.entities],
-            [relationship.id for relationship in subgraph.relationships],
+            [entity.id for entity in outline.entities],
+            [relationship.id for relationship in outline.relationships],
             mentions=constants.RECALL_PAST_MENTIONS,
         )
-        entities = tuple(
-            _seen_entity(entity, said[entity.id], is_past=True) for entity in subgraph.entities if entity.id in said
-        )
+        # How often it is said now is no measure of how strong it was.
+        counts = {item_id: len(_newest(evidence)) for item_id, evidence in said.items()}
+        entities = [replace(entity, mentions=counts[entity.id]) for entity in outline.entities if entity.id in counts]
         there = {entity.id for entity in entities}
-        relationships = tuple(
-            # How often it is said now is no measure of how strong it was.
-            _seen_relationship(relationship, said[relationship.id], is_past=True)
-            for relationship in subgraph.relationships
-            if relationship.id in said and {relationship.from_id, relationship.to_id} <= there
-        )
-        return subgraph.model_copy(update={"entities": entities, "relationships": relationships})
+        relationships = [
+            replace(relationship, strength=strength(counts[relationship.id]))
+            for relationship in outline.relationships
+            if relationship.id in counts and {relationship.from_id, relationship.to_id} <= there
+        ]
+        return replace(outline, entities=entities, relationships=relationships)
 
     async def find_hits(
         self, db: SqlExecutor, request: SearchRequest, reached: Reached
     ) -> tuple[tuple[EntityHit, ...], tuple[RelationshipHit, ...]]:
         """The entities and relationships that count most, with the chunks behind them that the search may see."""
-        weights, distances = reached.weights, reached.subgraph.distances
+        weights, distances = reached.weights, reached.outline.distances
         # A few more than are shown: of some, no chunk may be seen.
-        entity_ids = _best(reached.subgraph.entities, weights.entities, distances)[: 2 * constants.RESULT_ENTITIES]
-        relationship_ids = _between(reached.subgraph.relationships, weights.relationships, entity_ids)
+        entity_ids = _best(reached.outline.entities, weights.entities, distances)[: 2 * constants.RESULT_ENTITIES]
+        relationship_ids = _between(reached.outline.relationships, weights.relationships, entity_ids)
         is_past = request.as_of is not None
         mentions = constants.RECALL_PAST_MENTIONS if is_past else constants.GRAPH_EVIDENCE_CHUNKS
         evidence = await self._find_evidence(db, request, entity_ids, relationship_ids, mentions=mentions)
-        # Read again, in this snapshot: the subgraph is of an earlier one, or of a store that may be behind.
+        # Read again, in this snapshot: the outline is of an earlier one, or of a store that may be behind.
         states = await self._repository.find_entities(db, request.external_id, ids=entity_ids)
         by_id = {entity.id: entity for entity in states}
         between = await self._repository.find_relationships(db, request.external_id, ids=relationship_ids)
@@ -236,18 +242,20 @@ class GraphRecall:
         return evidence
 
 
-def _certainty(subgraph: Subgraph, activation: Activation, seeds: Collection[UUID], live_chunks: int) -> float:
+def _certainty(outline: GraphOutline, activation: Activation, seeds: Collection[UUID], live_chunks: int) -> float:
     """How much the graph's list counts, 0 to 1: as much as the query's rarest name says, and the graph knows of it.
 
     Words find what is named as well, so that the list has little to add where it reaches nothing else that weighs much.
     """
-    rarest = max((rarity(entity, live_chunks) for entity in subgraph.entities if entity.id in seeds), default=0.0)
+    rarest = max((rarity(entity, live_chunks) for entity in outline.entities if entity.id in seeds), default=0.0)
     beyond = max((weight for entity_id, weight in activation.entities.items() if entity_id not in seeds), default=0.0)
     known = min(1.0, beyond / constants.GRAPH_CERTAIN_WEIGHT)
     return rarest * (constants.GRAPH_NAMED_SHARE + (1 - constants.GRAPH_NAMED_SHARE) * known)
 
 
-def _best(entities: Sequence[Entity], weights: Mapping[UUID, float], distances: Mapping[UUID, int]) -> list[UUID]:
+def _best(
+    entities: Sequence[EntityOutline], weights: Mapping[UUID, float], distances: Mapping[UUID, int]
+) -> list[UUID]:
     """What counts for the query, and what it names though that counts nothing; best first."""
     chosen = [entity for entity in entities if entity.id in weights or distances[entity.id] == 0]
     chosen.sort(key=lambda entity: (-weights.get(entity.id, 0.0), distances[entity.id], -entity.mentions, entity.id))
@@ -255,7 +263,7 @@ def _best(entities: Sequence[Entity], weights: Mapping[UUID, float], distances: 
 
 
 def _between(
-    relationships: Sequence[Relationship], weights: Mapping[UUID, float], entity_ids: Collection[UUID]
+    relationships: Sequence[RelationshipOutline], weights: Mapping[UUID, float], entity_ids: Collection[UUID]
 ) -> list[UUID]:
     """Relationships between some entities, best first, and a few more than are shown."""
     chosen = [one for one in relationships if one.from_id in entity_ids and one.to_id in entity_ids]

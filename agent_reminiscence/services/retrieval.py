@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from agent_reminiscence.database.repositories.search import (
     SearchRequest,
     VectorScan,
 )
+from agent_reminiscence.domain.graph import without_possessive
 from agent_reminiscence.domain.retrieval import (
     Citation,
     EntityHit,
@@ -41,7 +41,6 @@ from agent_reminiscence.services.use import UseRecorder
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
 
-_POSSESSIVE = re.compile(r"['’]s$|['’]$")
 # A name longer than four words is no speaker's; more candidates than this come from no question.
 _NAME_WORDS = 4
 _MAX_NAME_CANDIDATES = 200
@@ -197,7 +196,7 @@ def name_candidates(query: str) -> list[str]:
     Names are capitalised where the query has capitals at all, so that "will" in "what will she do?" is nobody; a query
     all in lower case may mean any of its words.
     """
-    words = [_POSSESSIVE.sub("", word) for word in WORD.findall(query)]
+    words = [without_possessive(word) for word in WORD.findall(query)]
     cased = any(word[:1].isupper() for word in words)
     candidates: dict[str, None] = {}
     for length in range(1, _NAME_WORDS + 1):

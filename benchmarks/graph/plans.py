@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PAGE = 1_000
 _SCHEMA_QUERIES = {"identify_store", "await_indexes"}
 # Parts of queries, and what no call above needs.
-_PARTS = {"matches", "fits", "entity_states", "canonical_type", "ranked", "relationship_states"}
+_PARTS = {"matches", "fits", "entity_states", "canonical_type", "ranked", "relationship_states", "strongest_among"}
 _CANDIDATES = {"candidates_by_id", "candidates_by_key"}
 
 
@@ -339,6 +339,7 @@ async def _read_all(graph: GraphStore, tenant: str, world: World) -> None:
                 if where is None
                 else graph.neighbourhood(tenant, [start], hops=2, where=where)
             )
+    await graph.outline(tenant, [hub], hops=2, where=RECALL)
     around = await graph.neighbourhood(tenant, [hub], hops=1, where=RECALL)
     await graph.find_relationships(tenant, ids=[relationship.id for relationship in around.relationships[:20]])
     await graph.find_relationships(tenant, entity_ids=[entity.id for entity in around.entities])

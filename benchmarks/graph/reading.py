@@ -96,6 +96,9 @@ async def measure_reads(stores: Stores, tenant: str, world: World, *, asked: int
             size = f"{_middle([one[0] for one in sizes])} / {_middle([one[1] for one in sizes])}"
             rows.append(found.row(f"two hops, {caps}, {group}") | {"found": size})
     for group, chosen in groups.items():
+        found = await ask_both(stores, [_outline(tenant, one) for one in chosen])
+        rows.append(found.row(f"two hops, recall's caps, no more than recall weighs, {group}"))
+    for group, chosen in groups.items():
         others = world.some(len(chosen))
         pairs = [(first, last) for first, last in zip(chosen, others, strict=True) if first != last]
         found = await ask_both(stores, [_path(tenant, *pair) for pair in pairs])
@@ -156,6 +159,10 @@ def _neighbourhood(
         return found
 
     return ask
+
+
+def _outline(tenant: str, entity_id: UUID) -> Question:
+    return lambda store: store.outline(tenant, [entity_id], hops=RECALL_HOPS, where=RECALL)
 
 
 def _path(tenant: str, first: UUID, last: UUID) -> Question:

@@ -23,20 +23,20 @@ MERGE (s:MemoryStream {external_id: $external_id})
 SET s.locked_at = datetime()
 
 // name: find_mark
-// Up to where the stream has followed, and whose turn it is; how old that is says this server's own clock.
+// Up to where the stream has followed, and whose turn it is; how long it has left says this server's own clock.
 MATCH (s:MemoryStream {external_id: $external_id})
-RETURN s.position AS position, s.chain AS chain, s.turn AS turn, toStringOrNull(s.turn_renewed_at) AS turn_renewed_at,
-    (datetime().epochMillis - s.turn_renewed_at.epochMillis) / 1000.0 AS turn_age_seconds
+RETURN s.position AS position, s.chain AS chain, s.turn AS turn, toStringOrNull(s.turn_ends_at) AS turn_ends_at,
+    (s.turn_ends_at.epochMillis - datetime().epochMillis) / 1000.0 AS turn_left_seconds
 
 // name: set_position
 // It ends a turn.
 MATCH (s:MemoryStream {external_id: $external_id})
 SET s.position = $position, s.chain = $chain
-REMOVE s.turn, s.turn_renewed_at
+REMOVE s.turn, s.turn_ends_at
 
 // name: renew_turn
 MATCH (s:MemoryStream {external_id: $external_id})
-SET s.turn = $turn, s.turn_renewed_at = datetime()
+SET s.turn = $turn, s.turn_ends_at = datetime() + duration({milliseconds: $milliseconds})
 
 // name: merge_entities
 UNWIND $rows AS row
@@ -268,10 +268,10 @@ RETURN collect([e.id, n.key, e.mentions]) AS names
 r.external_id = $external_id
 AND ($relationship_types IS NULL OR r.type IN $relationship_types)
 AND r.confidence >= $min_confidence
-AND ($starts_by IS NULL OR r.start_date <= $starts_by)
+AND r.start_date <= $starts_by
 AND (r.end_date IS NULL OR r.end_date > $ends_after)
 
-// name: find_ids_among
+// name: strongest_among
 // The strongest relationships between any two of some entities; $ids may narrow them down.
 MATCH (a:Entity)
 USING INDEX a:Entity(external_id, id)
@@ -279,8 +279,26 @@ WHERE a.external_id = $external_id AND a.id IN $entity_ids
 MATCH (a)-[r:RELATES_TO]->(b)
 WHERE b.external_id = $external_id AND b.id IN $entity_ids
     AND r.external_id = $external_id AND ($ids IS NULL OR r.id IN $ids) AND ($with_any OR ({{fits}}))
-WITH r ORDER BY r.observations DESC, r.id LIMIT $limit
+WITH a, r, b ORDER BY r.observations DESC, r.id LIMIT $limit
+
+// name: find_ids_among
+{{strongest_among}}
 RETURN collect(r.id) AS ids
+
+// name: outline
+// Of some entities, most mentions first, and of the strongest relationships between them only what it takes to weigh them.
+CALL () {
+    MATCH (e:Entity)
+    USING INDEX e:Entity(external_id, id)
+    WHERE e.external_id = $external_id AND e.id IN $entity_ids
+    WITH e ORDER BY e.mentions DESC, e.id
+    RETURN collect([e.id, e.mentions]) AS entities
+}
+CALL () {
+    {{strongest_among}}
+    RETURN collect([r.id, a.id, b.id, r.strength]) AS relationships
+}
+RETURN entities, relationships
 
 // name: hop
 // From some entities along the strongest relationships of each: what was not seen before, that behind the strongest first,

@@ -20,8 +20,10 @@ CROSS JOIN LATERAL (
         min(m.first_seen) AS first_seen, max(m.last_seen) AS last_seen,
         (array_agg(m.shortterm_memory_id ORDER BY m.first_seen, m.entity_id))[1] AS shortterm_memory_id,
         sum(m.mentions)::bigint AS mentions
-    FROM entity AS m
-    WHERE m.external_id = $(external_id)p AND m.canonical_id = r.entity_id
+    FROM (
+        -- OFFSET 0: where sorting is to be avoided, all entities would be read, for they lie in the order that is asked for.
+        SELECT * FROM entity WHERE external_id = $(external_id)p AND canonical_id = r.entity_id OFFSET 0
+    ) AS m
 ) AS members
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(other.name ORDER BY other.key COLLATE "C", other.name COLLATE "C"), '{}') AS aliases
@@ -199,17 +201,27 @@ WITH chosen AS (
 ORDER BY r.observations DESC, r.relationship_id
 LIMIT $(limit)p;
 
--- name: find_relationships_among
+-- name: strongest_among
 -- The strongest relationships between any two of some canonical entities. `ids` may narrow them down.
-WITH chosen AS (
-    SELECT r.relationship_id AS id
-    FROM unnest($(entity_ids)p::uuid[]) AS first (id)
-    JOIN relationship AS r ON r.external_id = $(external_id)p AND r.from_id = first.id
-    JOIN unnest($(entity_ids)p::uuid[]) AS second (id) ON second.id = r.to_id
-    WHERE r.from_id <> r.to_id AND ($(ids)p::uuid[] IS NULL OR r.relationship_id = ANY($(ids)p::uuid[]))
+SELECT r.relationship_id AS id, r.from_id, r.to_id, r.observations
+FROM unnest($(entity_ids)p::uuid[]) AS first (id)
+CROSS JOIN LATERAL (
+    -- OFFSET 0 as above.
+    SELECT r.relationship_id, r.from_id, r.to_id, r.observations
+    FROM relationship AS r
+    WHERE r.external_id = $(external_id)p AND r.from_id = first.id AND r.to_id <> first.id
+        AND r.to_id = ANY($(entity_ids)p::uuid[])
+        AND ($(ids)p::uuid[] IS NULL OR r.relationship_id = ANY($(ids)p::uuid[]))
         AND ($(with_any)p::boolean OR ({fits}))
-    ORDER BY r.observations DESC, r.relationship_id
-    LIMIT $(limit)p
+    OFFSET 0
+) AS r
+ORDER BY r.observations DESC, r.relationship_id
+LIMIT $(limit)p
+
+-- name: find_relationships_among
+-- The same, with all that is known of them.
+WITH chosen AS (
+    {strongest_among}
 )
 {relationship_states}
 ORDER BY r.observations DESC, r.relationship_id;
@@ -283,6 +295,18 @@ WITH RECURSIVE walk AS (
 SELECT hop, reached, is_cut
 FROM walk
 ORDER BY hop;
+
+-- name: count_mentions
+-- How often some canonical entities are mentioned, those with most mentions first; of one that is not there no row.
+SELECT wanted.id, members.mentions
+FROM unnest($(ids)p::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT sum(m.mentions)::bigint AS mentions
+    FROM entity AS m
+    WHERE m.external_id = $(external_id)p AND m.canonical_id = wanted.id
+) AS members
+WHERE members.mentions IS NOT NULL
+ORDER BY members.mentions DESC, wanted.id;
 
 -- name: find_neighbours
 -- For each of some canonical entities those that a relationship joins it with, whichever way it points.

@@ -388,8 +388,11 @@ async def test_a_neo4j_far_behind_is_not_asked(memory: AgentMem, server: Server,
 @pytest.mark.parametrize(
     ("change", "omitted"),
     [
-        ("MATCH (e:Entity {external_id: $tenant}) SET e.metadata = 'no JSON'", ["graph_unavailable"]),
+        ("MATCH (e:Entity {external_id: $tenant}) SET e.mentions = 'many'", ["graph_unavailable"]),
         ("MATCH (e:Entity {external_id: $tenant}) REMOVE e.tier, e.mentions", ["graph_unavailable"]),
+        ("MATCH (:Entity {external_id: $tenant})-[r]->(:Entity) REMOVE r.id, r.strength", ["graph_unavailable"]),
+        # It is read in Postgres.
+        ("MATCH (e:Entity {external_id: $tenant}) SET e.metadata = 'no JSON'", []),
         ("MATCH (:Entity {external_id: $tenant})-[r]->(:Entity) SET r.strength = -2.0", []),
         ("MATCH (e:Entity {external_id: $tenant}) SET e.name = 'Atlantis', e.mentions = -5", []),
     ],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -15,14 +16,17 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import GRAPH_EVIDENCE_CHUNKS, MAX_ENTITY_NAME_CHARACTERS
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.repositories.entity_graph import (
+    ANYTHING,
     EntityGraphRepository,
+    EntityOutline,
     GraphDelta,
     GraphFilter,
     GraphStore,
+    RelationshipOutline,
 )
 from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
-from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, name_key, strength
+from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, Subgraph, name_key, strength
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.graph_scene import GraphScene, day
 
@@ -118,6 +122,21 @@ async def _states(scene: GraphScene) -> GraphDelta:
 
 def _ids(items: Any) -> list[UUID]:
     return [item.id for item in items]
+
+
+async def _around(
+    store: GraphStore, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
+) -> Subgraph:
+    """A neighbourhood, of which the outline has to be the same with less of each."""
+    around = await store.neighbourhood(external_id, entity_ids, hops=hops, where=where)
+    outline = await store.outline(external_id, entity_ids, hops=hops, where=where)
+    assert list(outline.entities) == [EntityOutline(each.id, each.mentions) for each in around.entities]
+    assert list(outline.relationships) == [
+        RelationshipOutline(each.id, each.from_id, each.to_id, each.strength) for each in around.relationships
+    ]
+    assert outline.distances == around.distances
+    assert outline.is_truncated == around.is_truncated
+    return around
 
 
 # Entities
@@ -257,7 +276,7 @@ async def test_a_merged_entity_speaks_for_all_of_its_names(scene: GraphScene, sh
         assert list(found.chunk_ids) == sorted(await scene.chunks(*first, *second), reverse=True)
     [moved] = await store.find_relationships(scene.external_id, ids=[edge])
     assert (moved.from_id, moved.to_id) == (robin, ana)
-    around = await store.neighbourhood(scene.external_id, [robert], hops=1)
+    around = await _around(store, scene.external_id, [robert], hops=1)
     assert _ids(around.entities) == [robin, ana]
     path = await store.shortest_path(scene.external_id, ana, robert, max_hops=2)
     assert path is not None
@@ -333,7 +352,7 @@ async def test_a_relationship_of_an_entity_to_itself_is_none(scene: GraphScene, 
 
     assert _ids(await store.find_relationships(scene.external_id, ids=[inner, outer])) == [outer]
     assert _ids(await store.find_relationships(scene.external_id, entity_ids=[robin, ana])) == [outer]
-    around = await store.neighbourhood(scene.external_id, [robin], hops=3, where=GraphFilter(fan_out=1))
+    around = await _around(store, scene.external_id, [robin], hops=3, where=GraphFilter(fan_out=1))
     assert (_ids(around.relationships), around.is_truncated) == ([outer], False)
     assert [triple.relationship.id for triple in await store.match(scene.external_id, GraphPattern())] == [outer]
 
@@ -392,7 +411,7 @@ async def test_an_ended_relationship_is_found_at_the_time_it_was_true(scene: Gra
 
     async def found(at: datetime | None) -> list[UUID]:
         where = GraphFilter(at=at)
-        around = await store.neighbourhood(scene.external_id, [ana], hops=1, where=where)
+        around = await _around(store, scene.external_id, [ana], hops=1, where=where)
         path = await store.shortest_path(scene.external_id, ana, mill, max_hops=1, where=where)
         matched = await store.match(scene.external_id, GraphPattern(), where=where)
         assert _ids(around.relationships) == [triple.relationship.id for triple in matched]
@@ -417,8 +436,8 @@ async def test_what_ends_later_or_begins_later_is_among_what_has_not_ended(scene
     await scene.tell(running, coming)
     store = await shown(scene)
 
-    around = await store.neighbourhood(scene.external_id, [ana], hops=1)
-    today = await store.neighbourhood(scene.external_id, [ana], hops=1, where=GraphFilter(at=now))
+    around = await _around(store, scene.external_id, [ana], hops=1)
+    today = await _around(store, scene.external_id, [ana], hops=1, where=GraphFilter(at=now))
 
     assert _ids(around.relationships) == [running, coming]
     assert _ids(today.relationships) == [running]
@@ -434,7 +453,7 @@ async def test_what_has_ended_is_decided_by_the_callers_clock(scene: GraphScene,
 
     async def found(**when: datetime) -> list[UUID]:
         where = GraphFilter(**when)  # type: ignore[arg-type]
-        around = await store.neighbourhood(scene.external_id, [ana], hops=1, where=where)
+        around = await _around(store, scene.external_id, [ana], hops=1, where=where)
         path = await store.shortest_path(scene.external_id, ana, mill, max_hops=1, where=where)
         matched = await store.match(scene.external_id, GraphPattern(), where=where)
         assert _ids(around.relationships) == [triple.relationship.id for triple in matched]
@@ -463,7 +482,7 @@ async def test_what_no_live_chunk_says_any_more_is_of_the_past(scene: GraphScene
     [ended] = await store.find_relationships(scene.external_id, ids=[edge])
     assert (ended.observations, ended.strength, ended.chunk_ids, ended.positions) == (0, 0.0, (), ())
     assert ended.end_date == day(30)
-    assert (await store.neighbourhood(scene.external_id, [ana], hops=1)).relationships == ()
+    assert (await _around(store, scene.external_id, [ana], hops=1)).relationships == ()
 
 
 async def test_what_is_promoted_is_longterm(scene: GraphScene, shown: Shown) -> None:
@@ -510,20 +529,20 @@ async def test_a_neighbourhood_reaches_as_far_as_its_hops(scene: GraphScene, sho
     store = await shown(scene)
     tenant = scene.external_id
 
-    alone = await store.neighbourhood(tenant, [a], hops=0)
+    alone = await _around(store, tenant, [a], hops=0)
     assert (_ids(alone.entities), alone.relationships, alone.distances) == ([a], (), {a: 0})
-    near = await store.neighbourhood(tenant, [a], hops=1)
+    near = await _around(store, tenant, [a], hops=1)
     assert (near.distances, _ids(near.relationships), near.is_truncated) == ({a: 0, b: 1}, [ab], False)
-    wide = await store.neighbourhood(tenant, [a], hops=2)
+    wide = await _around(store, tenant, [a], hops=2)
     assert wide.distances == {a: 0, b: 1, c: 2, d: 2}
     # Also what joins two that the last hop reached.
     assert cd in _ids(wide.relationships)
     assert cb in _ids(wide.relationships)
-    whole = await store.neighbourhood(tenant, [a], hops=3)
+    whole = await _around(store, tenant, [a], hops=3)
     assert whole == wide
-    two = await store.neighbourhood(tenant, [a, c, c, uuid4()], hops=1)
+    two = await _around(store, tenant, [a, c, c, uuid4()], hops=1)
     assert two.distances == {a: 0, c: 0, b: 1, d: 1}
-    assert await store.neighbourhood(tenant, [uuid4()], hops=1) == await store.neighbourhood(tenant, [], hops=1)
+    assert await _around(store, tenant, [uuid4()], hops=1) == await _around(store, tenant, [], hops=1)
 
 
 async def test_entities_around_come_nearest_first_then_by_mentions(scene: GraphScene, shown: Shown) -> None:
@@ -535,7 +554,7 @@ async def test_entities_around_come_nearest_first_then_by_mentions(scene: GraphS
     await scene.tell(ab, times=2)
     store = await shown(scene)
 
-    around = await store.neighbourhood(scene.external_id, [a], hops=2)
+    around = await _around(store, scene.external_id, [a], hops=2)
 
     assert _ids(around.entities) == [a, b, c, d]
     assert _ids(around.relationships) == [ab, ac, cd]
@@ -549,7 +568,7 @@ async def test_only_relationships_that_fit_are_followed(scene: GraphScene, shown
     store = await shown(scene)
 
     async def reached(**where: Any) -> set[UUID]:
-        around = await store.neighbourhood(scene.external_id, [a], hops=3, where=GraphFilter(**where))
+        around = await _around(store, scene.external_id, [a], hops=3, where=GraphFilter(**where))
         return set(around.distances)
 
     assert await reached(relationship_types=["works_for"]) == {a, b}
@@ -572,7 +591,7 @@ async def test_a_cap_on_entities_keeps_those_behind_the_strongest_relationships(
 
     async def reached(limit: int) -> tuple[list[UUID], bool]:
         where = GraphFilter(max_entities=limit)
-        around = await store.neighbourhood(scene.external_id, [hub], hops=2, where=where)
+        around = await _around(store, scene.external_id, [hub], hops=2, where=where)
         assert {r.from_id for r in around.relationships} | {r.to_id for r in around.relationships} <= set(
             around.distances
         )
@@ -589,7 +608,7 @@ async def test_starts_beyond_the_cap_are_left_out(scene: GraphScene, shown: Show
     people = await scene.people("P1", "P2", "P3")
     store = await shown(scene)
 
-    around = await store.neighbourhood(scene.external_id, people, hops=1, where=GraphFilter(max_entities=2))
+    around = await _around(store, scene.external_id, people, hops=1, where=GraphFilter(max_entities=2))
 
     assert around.distances == {people[0]: 0, people[1]: 0}
     assert around.is_truncated
@@ -604,7 +623,7 @@ async def test_a_cap_on_relationships_keeps_the_strongest(scene: GraphScene, sho
 
     async def found(limit: int) -> tuple[list[UUID], bool]:
         where = GraphFilter(max_relationships=limit)
-        around = await store.neighbourhood(scene.external_id, [a], hops=2, where=where)
+        around = await _around(store, scene.external_id, [a], hops=2, where=where)
         return _ids(around.relationships), around.is_truncated
 
     assert await found(2) == ([edges[2], edges[0]], True)
@@ -622,11 +641,52 @@ async def test_of_a_hub_only_the_strongest_relationships_are_followed(scene: Gra
     await scene.tell(edges[301], times=2)
     store = await shown(scene)
 
-    around = await store.neighbourhood(scene.external_id, [hub], hops=2, where=GraphFilter(fan_out=4))
+    around = await _around(store, scene.external_id, [hub], hops=2, where=GraphFilter(fan_out=4))
 
     assert around.distances == {hub: 0} | dict.fromkeys((others[301], others[700], others[0], others[1]), 1)
     assert around.is_truncated
     assert _ids(around.relationships) == [edges[301], edges[700], edges[0], edges[1]]
+
+
+async def test_an_outline_is_of_what_the_neighbourhood_chooses(scene: GraphScene, shown: Shown) -> None:
+    """Recall weighs the same entities and relationships as a reading of the whole states would show it."""
+    chance = random.Random(3)
+    people = await scene.people(*(f"P{number}" for number in range(14)))
+    for number in range(40):
+        first, second = chance.sample(people, 2)
+        edge = scene.relationship(
+            first,
+            second,
+            chance.choice(("knows", "works_for")),
+            confidence=chance.choice((0.3, 0.9)),
+            start_date=day(number % 5),
+        )
+        await scene.tell(edge, times=chance.choice((1, 1, 2)))
+        if number % 8 == 0:
+            await scene.memory.admin.graph.end_relationship(scene.external_id, edge, end_date=day(20))
+    await scene.memory.admin.graph.merge(scene.external_id, people[0], people[1])
+    store = await shown(scene)
+
+    sizes = set()
+    filters: list[dict[str, Any]] = [
+        {},
+        {"at": day(2)},
+        {"at": day(30)},
+        {"relationship_types": ["knows"]},
+        {"min_confidence": 0.5},
+        {"fan_out": 2},
+        {"max_entities": 6},
+        {"max_relationships": 7},
+        {"at": day(3), "fan_out": 3, "max_entities": 8, "max_relationships": 9},
+    ]
+    for where in filters:
+        for hops in (0, 1, 2):
+            around = await _around(
+                store, scene.external_id, [people[1], people[5], uuid4()], hops=hops, where=GraphFilter(**where)
+            )
+            sizes.add((len(around.entities), len(around.relationships), around.is_truncated))
+    # Otherwise the filters would make no difference here.
+    assert len(sizes) > len(filters)
 
 
 # Paths
@@ -802,8 +862,8 @@ async def test_tenants_with_the_same_names_never_meet(new_scene: Callable[[], Gr
     assert _ids(entity for entity, _ in await store.find_alike(tenant, "Anna")) == [ana]
     assert await store.find_relationships(tenant, ids=[their_edge]) == []
     assert await store.find_relationships(tenant, entity_ids=[their_ana, their_ben]) == []
-    assert (await store.neighbourhood(tenant, [their_ana], hops=2)).entities == ()
-    assert _ids((await store.neighbourhood(tenant, [ana, their_ana], hops=2)).entities) == [ana, ben]
+    assert (await _around(store, tenant, [their_ana], hops=2)).entities == ()
+    assert _ids((await _around(store, tenant, [ana, their_ana], hops=2)).entities) == [ana, ben]
     assert await store.shortest_path(tenant, their_ana, their_ben, max_hops=3) is None
     assert await store.shortest_path(tenant, ana, their_ben, max_hops=3) is None
     assert [t.relationship.id for t in await store.match(tenant, GraphPattern())] == [edge]
@@ -866,7 +926,7 @@ async def test_hostile_names_are_stored_and_found_unchanged(scene: GraphScene, s
     [(alike, score), *_] = await store.find_alike(tenant, name)
     assert (alike.id, score) == (odd, 1.0)
     where = GraphFilter(relationship_types=[type_])
-    around = await store.neighbourhood(tenant, [odd], hops=2, where=where)
+    around = await _around(store, tenant, [odd], hops=2, where=where)
     assert [(r.id, r.type, r.description) for r in around.relationships] == [(edge, type_, name)]
     pattern = GraphPattern(from_type=type_, relationship_type=type_, to_properties={name: name})
     assert [t.relationship.id for t in await store.match(tenant, pattern)] == [edge]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories import entity_graph_postgres
 from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphFilter, rank_alike
 from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
+from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS
 from agent_reminiscence.domain.graph import name_key
 from agent_reminiscence.exceptions import InvalidInputError, StoreTimeoutError
 from tests.conftest import TestServer
@@ -75,12 +76,14 @@ async def store(test_server: TestServer, database: str) -> AsyncIterator[Postgre
 
 
 _FILTER = {"relationship_types": None, "min_confidence": 0.0, "at": None, "now": None}
+_AMONG = _FILTER | {"entity_ids": [_entity(3), _entity(4)], "ids": None, "with_any": False, "limit": 10}
 _PLANNED: dict[str, dict[str, Any]] = {
     "candidates_by_id": {"ids": [_entity(1), _entity(2)]},
     "candidates_by_key": {"keys": ["name 1", "name 2"]},
     "find_relationships": {"ids": [_entity(1)], "evidence_chunks": 20, "limit": 10},
-    "find_relationships_among": _FILTER
-    | {"entity_ids": [_entity(3), _entity(4)], "ids": None, "with_any": False, "evidence_chunks": 20, "limit": 10},
+    "find_relationships_among": _AMONG | {"evidence_chunks": 20},
+    "strongest_among": _AMONG,
+    "count_mentions": {"ids": [_entity(3), _entity(4)]},
     "walk": _FILTER | {"entity_ids": [_entity(3)], "hops": 2, "fan_out": 50, "max_entities": 500},
     "find_neighbours": _FILTER | {"entity_ids": [_entity(3)], "limit": 10},
     "find_strongest": _FILTER | {"first_ids": [_entity(1)], "second_ids": [_entity(3)]},
@@ -126,8 +129,12 @@ _OPEN: dict[str, Any] = {
 }
 
 
-async def _plan(store: PostgresManager, statement: str, params: dict[str, Any]) -> str:
-    settings = {"plan_cache_mode": "force_custom_plan", "jit": "off"}
+_SETTINGS = {"plan_cache_mode": "force_custom_plan", "jit": "off"}
+
+
+async def _plan(
+    store: PostgresManager, statement: str, params: dict[str, Any], settings: Mapping[str, str] = _SETTINGS
+) -> str:
     async with store.transaction(_TENANT, read_only=True, settings=settings) as db:
         rows = await db.fetch_all(f"EXPLAIN {statement}", {"external_id": _TENANT} | params, prepared=False)
     return "\n".join(row["QUERY PLAN"] for row in rows)
@@ -170,6 +177,23 @@ async def test_names_and_members_are_looked_up_one_by_one(
     lines = [line for line in plan.splitlines() if "entity_name_p" in line]
     assert lines
     assert all("_entity_id_idx" in line for line in lines), plan
+
+
+async def test_with_the_settings_of_a_search_entities_are_found_by_their_ids(
+    test_server: TestServer, store: PostgresManager, database: str
+) -> None:
+    """Recall reads what it shows where sorting is off, and must not read all entities in order for each of them."""
+    repository = EntityGraphRepository()
+    statement = repository._sql["find_entities"].replace("{candidates}", repository._sql["candidates_by_id"])
+    params = {"ids": [_entity(1), _entity(2)], "types": None, "limit": 100, "evidence_chunks": 20}
+    async with superuser(test_server, database) as db:
+        await db.execute_script("ANALYZE")
+
+    plan = await _plan(store, statement, params, SEARCH_SETTINGS)
+
+    conditions = [line.strip() for line in plan.splitlines() if "Index Cond" in line]
+    assert conditions
+    assert not [condition for condition in conditions if "_id = " not in condition.partition("AND")[2]], plan
 
 
 async def test_the_mentions_of_what_was_merged_are_summed_up(test_server: TestServer) -> None:

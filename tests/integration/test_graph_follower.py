@@ -15,7 +15,7 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphDelta
-from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
+from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph, Turn
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
 from agent_reminiscence.domain.graph import Entity, Relationship
@@ -341,15 +341,16 @@ async def test_a_comparison_that_was_broken_off_is_made_anew(
     await follower.follow(neo4j_tenant)
     position = await graph.position(neo4j_tenant)
     entities, _ = await _in_neo4j(graph, neo4j_tenant)
-    assert await graph.take_turn(neo4j_tenant, "another's", seen=await graph.mark(neo4j_tenant))
+    turn = Turn("another's", seconds=60)
+    assert await graph.take_turn(neo4j_tenant, turn, seen=await graph.mark(neo4j_tenant))
     half_way = GraphDelta(removed_entities=[entities[0].id])
-    assert await graph.apply(neo4j_tenant, half_way, expected=position, position=None, turn="another's")
-    with pytest.raises(GraphAwayError, match="another one compares everything"):
+    assert await graph.apply(neo4j_tenant, half_way, expected=position, position=None, turn=turn)
+    with pytest.raises(GraphAwayError, match=r"another one compares everything; it has (60|59|5\d) s left"):
         await follower.follow(neo4j_tenant)
     assert (await follower.compare(neo4j_tenant)).state == "behind"
     await neo4j.write(
         lambda db: db.fetch_all(
-            "MATCH (s:MemoryStream {external_id: $tenant}) SET s.turn_renewed_at = datetime() - duration('PT1M')",
+            "MATCH (s:MemoryStream {external_id: $tenant}) SET s.turn_ends_at = datetime() - duration('PT1S')",
             {"tenant": neo4j_tenant},
         )
     )
@@ -358,7 +359,7 @@ async def test_a_comparison_that_was_broken_off_is_made_anew(
 
     assert report.compared
     assert await _in_neo4j(graph, neo4j_tenant) == await _in_postgres(store, neo4j_tenant)
-    assert not await graph.apply(neo4j_tenant, GraphDelta(), expected=report.position, position=None, turn="another's")
+    assert not await graph.apply(neo4j_tenant, GraphDelta(), expected=report.position, position=None, turn=turn)
 
 
 async def test_tampering_is_named_and_mended(

@@ -438,6 +438,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_relationships_among": lambda w: (
             _evidence(w) | _graph_walk(w) | {"ids": None, "with_any": False, "limit": 10}
         ),
+        "strongest_among": lambda w: _graph_walk(w) | {"ids": None, "with_any": False, "limit": 10},
+        "count_mentions": lambda w: _stream(w) | {"ids": [w.victim.survivor_id, w.victim.parted_entity_id]},
         "walk": lambda w: _graph_walk(w) | {"hops": 2, "fan_out": 5, "max_entities": 10},
         "find_neighbours": lambda w: _graph_walk(w) | {"limit": 10},
         "find_strongest": lambda w: _graph_filter(w) | _graph_pair(w),

@@ -183,7 +183,7 @@ _Parameters = Callable[[_World], dict[str, Any]]
 _FILTER = {
     "relationship_types": None,
     "min_confidence": 0.0,
-    "starts_by": None,
+    "starts_by": datetime.max.replace(tzinfo=UTC),
     "ends_after": _THEN,
 }
 _PATTERN = _FILTER | {
@@ -230,7 +230,7 @@ _PARAMETERS: dict[str, _Parameters] = {
     "lock_stream": lambda w: {},
     "find_mark": lambda w: {},
     "set_position": lambda w: {"position": 8, "chain": "aa"},
-    "renew_turn": lambda w: {"turn": "mine"},
+    "renew_turn": lambda w: {"turn": "mine", "milliseconds": 60_000},
     "merge_entities": _entity_rows,
     "delete_stale_names": lambda w: {"rows": [{"id": str(_ANA), "keys": ["ana"]}]},
     "merge_names": lambda w: {"rows": [{"id": str(_ANA), "keys": ["ana", "taken"]}]},
@@ -262,6 +262,9 @@ _PARAMETERS: dict[str, _Parameters] = {
     "find_names": lambda w: {"types": None, "limit": _ALL},
     "find_ids_among": lambda w: (
         _FILTER | {"entity_ids": _ids_of_both(w)["ids"], "ids": None, "with_any": True, "limit": _ALL}
+    ),
+    "outline": lambda w: (
+        _FILTER | {"entity_ids": _ids_of_both(w)["ids"], "ids": None, "with_any": False, "limit": _ALL}
     ),
     "hop": lambda w: _FILTER | {"ids": [str(_ANA), str(w.their_entity)], "seen": [], "fan_out": 50, "limit": _ALL},
     "find_shortest_path": lambda w: _FILTER | {"from_id": str(w.my_entity), "to_id": str(_ACME)},

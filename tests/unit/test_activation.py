@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
-from agent_reminiscence.domain.graph import Entity, Relationship, Subgraph, strength
+from agent_reminiscence.database.repositories.entity_graph import EntityOutline, GraphOutline, RelationshipOutline
+from agent_reminiscence.domain.graph import strength
 from agent_reminiscence.services.activation import activate, rarity
 
-_THEN = datetime(2024, 3, 1, tzinfo=UTC)
 _LIVE = 100
 
 
@@ -19,55 +19,28 @@ def _id(name: str) -> UUID:
     return UUID(bytes=name.encode().ljust(16))
 
 
-def _entity(name: str, mentions: int = 1) -> Entity:
-    return Entity(
-        id=_id(name),
-        external_id="agent-1",
-        tier="shortterm",
-        name=name,
-        type="other",
-        confidence=1.0,
-        importance=0.5,
-        first_seen=_THEN,
-        last_seen=_THEN,
-        shortterm_memory_id=_id("memory"),
-        mentions=mentions,
-    )
+def _entity(name: str, mentions: int = 1) -> EntityOutline:
+    return EntityOutline(_id(name), mentions)
 
 
-def _subgraph(
+def _outline(
     mentions: Mapping[str, int], edges: Sequence[tuple[str, str, int]], distances: Mapping[str, int]
-) -> Subgraph:
+) -> GraphOutline:
     """Entities by how many chunks name each, relationships by how many say each."""
     relationships = [
-        Relationship(
-            id=_id(f"{one}-{other}"),
-            external_id="agent-1",
-            tier="shortterm",
-            from_id=_id(one),
-            to_id=_id(other),
-            type="related_to",
-            confidence=0.5,
-            strength=strength(observations),
-            importance=0.5,
-            observations=observations,
-            first_observed=_THEN,
-            last_observed=_THEN,
-            start_date=_THEN,
-            last_updated=_THEN,
-        )
+        RelationshipOutline(_id(f"{one}-{other}"), _id(one), _id(other), strength(observations))
         for one, other, observations in edges
     ]
-    return Subgraph(
-        entities=tuple(_entity(name, count) for name, count in mentions.items()),
-        relationships=tuple(relationships),
+    return GraphOutline(
+        entities=[_entity(name, count) for name, count in mentions.items()],
+        relationships=relationships,
         distances={_id(name): distance for name, distance in distances.items()},
     )
 
 
 def test_weight_fades_with_each_hop() -> None:
     """What is named counts most, then what stands beside it, then what stands beside that."""
-    chain = _subgraph(
+    chain = _outline(
         {"boat": 1, "ivo": 1, "mara": 1}, [("boat", "ivo", 1), ("ivo", "mara", 1)], {"boat": 0, "ivo": 1, "mara": 2}
     )
 
@@ -79,10 +52,10 @@ def test_weight_fades_with_each_hop() -> None:
 def test_whichever_way_a_relationship_points_weight_goes_outwards() -> None:
     """A question may name either end."""
     forth = activate(
-        _subgraph({"boat": 1, "ivo": 1}, [("boat", "ivo", 1)], {"boat": 0, "ivo": 1}), [_id("boat")], live_chunks=_LIVE
+        _outline({"boat": 1, "ivo": 1}, [("boat", "ivo", 1)], {"boat": 0, "ivo": 1}), [_id("boat")], live_chunks=_LIVE
     )
     back = activate(
-        _subgraph({"boat": 1, "ivo": 1}, [("ivo", "boat", 1)], {"boat": 0, "ivo": 1}), [_id("boat")], live_chunks=_LIVE
+        _outline({"boat": 1, "ivo": 1}, [("ivo", "boat", 1)], {"boat": 0, "ivo": 1}), [_id("boat")], live_chunks=_LIVE
     )
 
     assert forth.entities == back.entities
@@ -90,7 +63,7 @@ def test_whichever_way_a_relationship_points_weight_goes_outwards() -> None:
 
 def test_a_stronger_relationship_passes_more_on() -> None:
     """What was seen together often has more to do with each other."""
-    star = _subgraph(
+    star = _outline(
         {"boat": 1, "ivo": 1, "ann": 1}, [("boat", "ivo", 5), ("boat", "ann", 1)], {"boat": 0, "ivo": 1, "ann": 1}
     )
 
@@ -102,10 +75,10 @@ def test_a_stronger_relationship_passes_more_on() -> None:
 def test_who_has_many_relationships_passes_less_along_each() -> None:
     """A name beside which everything stands says little about any of it."""
     names = [f"n{number}" for number in range(20)]
-    hub = _subgraph(
+    hub = _outline(
         {"hub": 1} | dict.fromkeys(names, 1), [("hub", name, 1) for name in names], {"hub": 0} | dict.fromkeys(names, 1)
     )
-    pair = _subgraph({"hub": 1, "n0": 1}, [("hub", "n0", 1)], {"hub": 0, "n0": 1})
+    pair = _outline({"hub": 1, "n0": 1}, [("hub", "n0", 1)], {"hub": 0, "n0": 1})
 
     crowded = activate(hub, [_id("hub")], live_chunks=_LIVE).entities[_id("n0")]
     alone = activate(pair, [_id("hub")], live_chunks=_LIVE).entities[_id("n0")]
@@ -115,7 +88,7 @@ def test_who_has_many_relationships_passes_less_along_each() -> None:
 
 def test_who_stands_in_every_chunk_counts_nothing_and_passes_nothing_on() -> None:
     """One of two speakers of a conversation is no clue."""
-    chain = _subgraph(
+    chain = _outline(
         {"boat": 1, "ivo": _LIVE, "mara": 1}, [("boat", "ivo", 9), ("ivo", "mara", 9)], {"boat": 0, "ivo": 1, "mara": 2}
     )
 
@@ -126,7 +99,7 @@ def test_who_stands_in_every_chunk_counts_nothing_and_passes_nothing_on() -> Non
 
 def test_what_two_named_things_share_counts_twice() -> None:
     """Between two names, whoever has to do with both is the better clue."""
-    shared = _subgraph(
+    shared = _outline(
         {"boat": 1, "barn": 1, "ivo": 1, "ann": 1},
         [("boat", "ivo", 1), ("barn", "ivo", 1), ("barn", "ann", 1)],
         {"boat": 0, "barn": 0, "ivo": 1, "ann": 1},
@@ -152,17 +125,16 @@ def test_in_a_small_memory_even_what_stands_everywhere_says_something(live: int)
 
 def test_a_relationship_without_an_end_or_a_strength_passes_nothing_on() -> None:
     """What a store of its own gives may have been changed there; the rest counts as if it were not there."""
-    whole = _subgraph({"boat": 1, "ivo": 1}, [("boat", "ivo", 1)], {"boat": 0, "ivo": 1})
+    whole = _outline({"boat": 1, "ivo": 1}, [("boat", "ivo", 1)], {"boat": 0, "ivo": 1})
     (sound,) = whole.relationships
-    broken = whole.model_copy(
-        update={
-            "relationships": (
-                sound,
-                sound.model_copy(update={"to_id": _id("nobody")}),
-                sound.model_copy(update={"from_id": _id("nobody")}),
-                sound.model_copy(update={"strength": -2.0}),
-            )
-        }
+    broken = replace(
+        whole,
+        relationships=[
+            sound,
+            replace(sound, to_id=_id("nobody")),
+            replace(sound, from_id=_id("nobody")),
+            replace(sound, strength=-2.0),
+        ],
     )
 
     assert activate(broken, [_id("boat")], live_chunks=_LIVE) == activate(whole, [_id("boat")], live_chunks=_LIVE)

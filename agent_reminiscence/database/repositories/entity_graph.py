@@ -108,6 +108,34 @@ class EntityPlace:
     canonical_id: UUID
 
 
+@dataclass(frozen=True, slots=True)
+class EntityOutline:
+    """Of a canonical entity only how many live chunks name it."""
+
+    id: UUID
+    mentions: int
+
+
+@dataclass(frozen=True, slots=True)
+class RelationshipOutline:
+    """Of a relationship only its canonical ends, and its strength, 0 to 1."""
+
+    id: UUID
+    from_id: UUID
+    to_id: UUID
+    strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class GraphOutline:
+    """What a `Subgraph` holds, in the same order, with no more of each than it takes to weigh it."""
+
+    entities: Sequence[EntityOutline]
+    relationships: Sequence[RelationshipOutline]
+    distances: Mapping[UUID, int]
+    is_truncated: bool = False
+
+
 class GraphStore(Protocol):
     """Reads the graph of one `external_id` at a time. Every list has an order that is the same in every store."""
 
@@ -155,6 +183,12 @@ class GraphStore(Protocol):
         Where there are more than `max_entities`, those behind the strongest relationships come in, then by id. It is
         truncated, too, where an entity has more relationships than are followed, whatever they would have led to.
         """
+        ...
+
+    async def outline(
+        self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
+    ) -> GraphOutline:
+        """What `neighbourhood` chooses, without the states of it, which take most of its time."""
         ...
 
     async def shortest_path(
@@ -227,6 +261,7 @@ class EntityGraphRepository:
             name: sql.replace("{entity_states}", queries["entity_states"])
             .replace("{relationship_states}", queries["relationship_states"])
             .replace("{ranked}", queries["ranked"])
+            .replace("{strongest_among}", queries["strongest_among"])
             .replace("{canonical_type}", queries["canonical_type"])
             .replace("{fits}", queries["fits"])
             for name, sql in queries.items()
@@ -293,10 +328,7 @@ class EntityGraphRepository:
             "evidence_chunks": GRAPH_EVIDENCE_CHUNKS,
         }
         if entity_ids is not None:
-            params |= _filter_params(where or ANYTHING) | {
-                "entity_ids": list(dict.fromkeys(entity_ids)),
-                "with_any": where is None,
-            }
+            params |= _among_params(entity_ids, where)
             rows = await db.fetch_all(self._sql["find_relationships_among"], params)
         elif wanted is not None:
             rows = await db.fetch_all(self._sql["find_relationships"], params)
@@ -318,6 +350,27 @@ class EntityGraphRepository:
         return [
             ReachedEntities(row["hop"], [UUID(entity_id) for entity_id in row["reached"]], row["is_cut"])
             for row in await db.fetch_all(self._sql["walk"], params)
+        ]
+
+    async def outline_entities(
+        self, db: SqlExecutor, external_id: str, entity_ids: Iterable[UUID]
+    ) -> list[EntityOutline]:
+        """Of some canonical entities how often they are mentioned; most mentions first, then by id."""
+        params = {"external_id": external_id, "ids": list(entity_ids)}
+        rows = await db.fetch_all(self._sql["count_mentions"], params)
+        return [EntityOutline(UUID(row["id"]), row["mentions"]) for row in rows]
+
+    async def outline_relationships(
+        self, db: SqlExecutor, external_id: str, entity_ids: Iterable[UUID], *, where: GraphFilter, limit: int
+    ) -> list[RelationshipOutline]:
+        """The relationships that `find_relationships` finds between some canonical entities."""
+        params = _among_params(entity_ids, where) | {"external_id": external_id, "ids": None, "limit": limit}
+        rows = await db.fetch_all(self._sql["strongest_among"], params)
+        return [
+            RelationshipOutline(
+                UUID(row["id"]), UUID(row["from_id"]), UUID(row["to_id"]), strength(row["observations"])
+            )
+            for row in rows
         ]
 
     async def find_neighbours(
@@ -467,6 +520,13 @@ def _filter_params(where: GraphFilter) -> dict[str, Any]:
         "min_confidence": where.min_confidence,
         "at": where.at,
         "now": where.now,
+    }
+
+
+def _among_params(entity_ids: Iterable[UUID], where: GraphFilter | None) -> dict[str, Any]:
+    return _filter_params(where or ANYTHING) | {
+        "entity_ids": list(dict.fromkeys(entity_ids)),
+        "with_any": where is None,
     }
 
 

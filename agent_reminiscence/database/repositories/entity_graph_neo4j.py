@@ -21,7 +21,15 @@ from pydantic import BaseModel
 from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row
 from agent_reminiscence.database.queries import NamedQuery, load_queries, statement_folder
-from agent_reminiscence.database.repositories.entity_graph import ANYTHING, GraphDelta, GraphFilter, rank_alike
+from agent_reminiscence.database.repositories.entity_graph import (
+    ANYTHING,
+    EntityOutline,
+    GraphDelta,
+    GraphFilter,
+    GraphOutline,
+    RelationshipOutline,
+    rank_alike,
+)
 from agent_reminiscence.domain.graph import (
     Entity,
     GraphPath,
@@ -33,6 +41,8 @@ from agent_reminiscence.domain.graph import (
 )
 from agent_reminiscence.exceptions import StoreError
 
+_FOREIGN = "Neo4j holds what is no {} of ours; `agent-reminiscence verify --repair` mends it"
+_LATEST = datetime.max.replace(tzinfo=UTC)
 # Rows of one statement.
 _BATCH_ROWS = 1_000
 # What one transaction of an erasure deletes.
@@ -58,15 +68,28 @@ class StreamMark:
         position: The event up to which the graph is here; None where nobody knows.
         chain: The ledger's chain at that event, hexadecimal: of which history it is.
         turn: Whose turn it is while what takes several transactions goes on; None where nothing does.
-        turn_renewed_at: When that was said last, by Neo4j's clock.
-        turn_age_seconds: How long ago that was when this was read.
+        turn_ends_at: When it is over unless it is renewed, by Neo4j's clock.
+        turn_left_seconds: How long it had left when this was read; below zero, it was broken off.
     """
 
     position: int | None = None
     chain: str | None = None
     turn: str | None = None
-    turn_renewed_at: str | None = None
-    turn_age_seconds: float | None = field(default=None, compare=False)
+    turn_ends_at: str | None = None
+    turn_left_seconds: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The sole right to a stream for longer than one transaction.
+
+    Attributes:
+        id: Tells it from all others.
+        seconds: How long it holds after each of its parts. Only its owner knows how long the next one may take.
+    """
+
+    id: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,25 +186,7 @@ class Neo4jGraph:
         """As `GraphStore`."""
 
         async def work(db: CypherExecutor) -> Subgraph:
-            start = sorted(await _canonical_ids(db, external_id, entity_ids))
-            frontier = start[: where.max_entities]
-            is_cut = len(start) > len(frontier)
-            distances = dict.fromkeys(frontier, 0)
-            for hop in range(1, hops + 1):
-                if not frontier:
-                    break
-                room = where.max_entities - len(distances)
-                reached = await _one(
-                    db,
-                    "hop",
-                    external_id,
-                    _filter_params(where)
-                    # One more than there is room for, to see whether there are more.
-                    | {"ids": frontier, "seen": list(distances), "fan_out": where.fan_out, "limit": room + 1},
-                )
-                frontier = reached["ids"][:room]
-                is_cut = is_cut or reached["is_cut"] or len(reached["ids"]) > room
-                distances |= dict.fromkeys(frontier, hop)
+            distances, is_cut = await _reach(db, external_id, entity_ids, hops=hops, where=where)
             entities = await _read_entities(db, external_id, distances, limit=len(distances))
             among = await _ids_among(db, external_id, list(distances), where=where, limit=where.max_relationships + 1)
             relationships = await _read_relationships(
@@ -195,6 +200,27 @@ class Neo4jGraph:
                 relationships=tuple(each for each in relationships if {each.from_id, each.to_id} <= there),
                 distances={entity.id: distances[str(entity.id)] for entity in entities},
                 is_truncated=is_cut or len(among) > where.max_relationships,
+            )
+
+        return await self._manager.read(work)
+
+    async def outline(
+        self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
+    ) -> GraphOutline:
+        """As `GraphStore`."""
+
+        async def work(db: CypherExecutor) -> GraphOutline:
+            distances, is_cut = await _reach(db, external_id, entity_ids, hops=hops, where=where)
+            params = _among_params(list(distances), where=where, limit=where.max_relationships + 1)
+            row = await _one(db, "outline", external_id, params)
+            entities, relationships = _outlines(row["entities"], row["relationships"][: where.max_relationships])
+            there = {entity.id for entity in entities}
+            return GraphOutline(
+                # A stable sort, as in `neighbourhood`.
+                entities=sorted(entities, key=lambda entity: distances[str(entity.id)]),
+                relationships=[each for each in relationships if {each.from_id, each.to_id} <= there],
+                distances={entity.id: distances[str(entity.id)] for entity in entities},
+                is_truncated=is_cut or len(row["relationships"]) > where.max_relationships,
             )
 
         return await self._manager.read(work)
@@ -290,14 +316,14 @@ class Neo4jGraph:
         """Up to which position of its stream this tenant's graph is here; None where nobody knows."""
         return (await self.mark(external_id)).position
 
-    async def take_turn(self, external_id: str, turn: str, *, seen: StreamMark) -> bool:
+    async def take_turn(self, external_id: str, turn: Turn, *, seen: StreamMark) -> bool:
         """Begin what takes several transactions; False where anybody has done anything since `seen` was read."""
 
         async def work(db: CypherExecutor) -> None:
             await _run(db, "lock_stream", external_id)
             if await _mark(db, external_id) != seen:
                 raise _OtherwiseError
-            await _run(db, "renew_turn", external_id, turn=turn)
+            await _renew(db, external_id, turn)
 
         return await self._changes(work)
 
@@ -309,7 +335,7 @@ class Neo4jGraph:
         expected: int | None,
         position: int | None,
         chain: str | None = None,
-        turn: str | None = None,
+        turn: Turn | None = None,
     ) -> bool:
         """Take changes over, all of them or none; to do it twice does no harm.
 
@@ -337,7 +363,7 @@ class Neo4jGraph:
             if position is not None:
                 await _run(db, "set_position", external_id, position=position, chain=chain)
             elif turn is not None:
-                await _run(db, "renew_turn", external_id, turn=turn)
+                await _renew(db, external_id, turn)
 
         return await self._changes(work)
 
@@ -376,7 +402,7 @@ class Neo4jGraph:
 
         return [Stored(each, None) for each in await self._manager.read(work, latest=True)]
 
-    async def erase(self, external_id: str, *, turn: str | None = None) -> bool:
+    async def erase(self, external_id: str, *, turn: Turn | None = None) -> bool:
         """Delete all that is here of a tenant, in transactions of a bounded size; with a turn, but for that.
 
         Returns:
@@ -397,7 +423,7 @@ class Neo4jGraph:
                 await _check_turn(db, external_id, turn)
                 deleted = (await _one(db, query, external_id, {"limit": _ERASED_ROWS}))["deleted"]
                 if turn is not None:
-                    await _run(db, "renew_turn", external_id, turn=turn)
+                    await _renew(db, external_id, turn)
 
             while deleted == _ERASED_ROWS:
                 if not await self._changes(erase_some):
@@ -425,9 +451,11 @@ def graph_queries() -> Mapping[str, NamedQuery]:
     """The queries of `cypher/queries/entity_graph.cypher`, by name, with what they have in common filled in."""
     queries = load_queries("cypher", "entity_graph")
     return {
-        name: query.replace("{{matches}}", queries["matches"]).replace("{{fits}}", queries["fits"])
+        name: query.replace("{{strongest_among}}", queries["strongest_among"])
+        .replace("{{matches}}", queries["matches"])
+        .replace("{{fits}}", queries["fits"])
         for name, query in queries.items()
-        if name not in ("matches", "fits")
+        if name not in ("strongest_among", "matches", "fits")
     }
 
 
@@ -461,21 +489,51 @@ async def _mark(db: CypherExecutor, external_id: str) -> StreamMark:
     return StreamMark() if row is None else StreamMark(**row)
 
 
+async def _renew(db: CypherExecutor, external_id: str, turn: Turn) -> None:
+    await _run(db, "renew_turn", external_id, turn=turn.id, milliseconds=round(turn.seconds * 1000))
+
+
 _ANY_POSITION = object()
 
 
 async def _check_turn(
-    db: CypherExecutor, external_id: str, turn: str | None, *, expected: object = _ANY_POSITION
+    db: CypherExecutor, external_id: str, turn: Turn | None, *, expected: object = _ANY_POSITION
 ) -> None:
     """Lock the stream, and leave the transaction where it is not as expected."""
     await _run(db, "lock_stream", external_id)
     mark = await _mark(db, external_id)
-    if mark.turn != turn or (expected is not _ANY_POSITION and mark.position != expected):
+    if mark.turn != (turn and turn.id) or (expected is not _ANY_POSITION and mark.position != expected):
         raise _OtherwiseError
 
 
 async def _canonical_ids(db: CypherExecutor, external_id: str, ids: Sequence[UUID]) -> list[str]:
     return await _ids(db, "find_canonical_ids", external_id, ids=_texts(ids))
+
+
+async def _reach(
+    db: CypherExecutor, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter
+) -> tuple[dict[str, int], bool]:
+    """The entities that lie within so many hops, each with its distance; and whether something was left out."""
+    start = sorted(await _canonical_ids(db, external_id, entity_ids))
+    frontier = start[: where.max_entities]
+    is_cut = len(start) > len(frontier)
+    distances = dict.fromkeys(frontier, 0)
+    for hop in range(1, hops + 1):
+        if not frontier:
+            break
+        room = where.max_entities - len(distances)
+        reached = await _one(
+            db,
+            "hop",
+            external_id,
+            _filter_params(where)
+            # One more than there is room for, to see whether there are more.
+            | {"ids": frontier, "seen": list(distances), "fan_out": where.fan_out, "limit": room + 1},
+        )
+        frontier = reached["ids"][:room]
+        is_cut = is_cut or reached["is_cut"] or len(reached["ids"]) > room
+        distances |= dict.fromkeys(frontier, hop)
+    return distances, is_cut
 
 
 async def _ids_among(
@@ -488,13 +546,19 @@ async def _ids_among(
     limit: int,
 ) -> list[str]:
     """The strongest relationships between any two of some canonical entities; without `where` ended ones, too."""
-    params = _filter_params(where or ANYTHING) | {
+    params = _among_params(entity_ids, ids=ids, where=where, limit=limit)
+    return await _ids(db, "find_ids_among", external_id, **params)
+
+
+def _among_params(
+    entity_ids: Sequence[str], *, ids: Sequence[UUID] | None = None, where: GraphFilter | None, limit: int
+) -> Row:
+    return _filter_params(where or ANYTHING) | {
         "entity_ids": list(entity_ids),
         "ids": None if ids is None else _texts(ids),
         "with_any": where is None,
         "limit": limit,
     }
-    return await _ids(db, "find_ids_among", external_id, **params)
 
 
 async def _read_entities(
@@ -601,9 +665,7 @@ def _read[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequence[
     """
     found = _readable(model, fields, values)
     if found is None:
-        raise StoreError(
-            f"Neo4j holds what is no {model.__name__} of ours; `agent-reminiscence verify --repair` mends it"
-        )
+        raise StoreError(_FOREIGN.format(model.__name__))
     return found
 
 
@@ -617,11 +679,33 @@ def _readable[T: BaseModel](model: type[T], fields: Sequence[str], values: Seque
         return None
 
 
+def _outlines(
+    entities: Sequence[Sequence[Any]], relationships: Sequence[Sequence[Any]]
+) -> tuple[list[EntityOutline], list[RelationshipOutline]]:
+    """What `outline` collects.
+
+    Raises:
+        StoreError: Something else than this package has written it.
+    """
+    try:
+        return (
+            [EntityOutline(UUID(entity_id), int(mentions)) for entity_id, mentions in entities],
+            [
+                RelationshipOutline(UUID(relationship_id), UUID(from_id), UUID(to_id), float(strength))
+                for relationship_id, from_id, to_id, strength in relationships
+            ],
+        )
+    except (TypeError, ValueError, AttributeError):
+        # What is wrong with it may quote a text.
+        raise StoreError(_FOREIGN.format("graph")) from None
+
+
 def _filter_params(where: GraphFilter) -> Row:
     return {
         "relationship_types": _listed(where.relationship_types),
         "min_confidence": where.min_confidence,
-        "starts_by": where.at and where.at.astimezone(UTC),
+        # A time in any case: Neo4j makes another plan for another type, which takes longer than recall waits.
+        "starts_by": _LATEST if where.at is None else where.at.astimezone(UTC),
         "ends_after": (where.at or where.now or datetime.now(UTC)).astimezone(UTC),
     }
 

@@ -14,6 +14,7 @@ from agent_reminiscence.database.repositories.entity_graph import (
     ANYTHING,
     EntityGraphRepository,
     GraphFilter,
+    GraphOutline,
     rank_alike,
 )
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
@@ -78,8 +79,7 @@ class PostgresGraph:
     ) -> Subgraph:
         """As `GraphStore`."""
         async with self._reading(external_id) as db:
-            levels = await self._repository.walk(db, external_id, entity_ids, hops=hops, where=where)
-            distances = {entity_id: level.hop for level in levels for entity_id in level.ids}
+            distances, is_cut = await self._reach(db, external_id, entity_ids, hops=hops, where=where)
             entities = await self._repository.find_entities(
                 db, external_id, ids=list(distances), limit=where.max_entities
             )
@@ -91,7 +91,25 @@ class PostgresGraph:
             entities=tuple(sorted(entities, key=lambda entity: distances[entity.id])),
             relationships=tuple(relationships[: where.max_relationships]),
             distances=distances,
-            is_truncated=any(level.is_cut for level in levels) or len(relationships) > where.max_relationships,
+            is_truncated=is_cut or len(relationships) > where.max_relationships,
+        )
+
+    async def outline(
+        self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
+    ) -> GraphOutline:
+        """As `GraphStore`."""
+        async with self._reading(external_id) as db:
+            distances, is_cut = await self._reach(db, external_id, entity_ids, hops=hops, where=where)
+            entities = await self._repository.outline_entities(db, external_id, distances)
+            relationships = await self._repository.outline_relationships(
+                db, external_id, distances, where=where, limit=where.max_relationships + 1
+            )
+        return GraphOutline(
+            # A stable sort, as in `neighbourhood`.
+            entities=sorted(entities, key=lambda entity: distances[entity.id]),
+            relationships=relationships[: where.max_relationships],
+            distances=distances,
+            is_truncated=is_cut or len(relationships) > where.max_relationships,
         )
 
     async def shortest_path(
@@ -149,6 +167,14 @@ class PostgresGraph:
             GraphTriple(source=by_id[relationship.from_id], relationship=relationship, target=by_id[relationship.to_id])
             for relationship in relationships
         ]
+
+    async def _reach(
+        self, db: SqlExecutor, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter
+    ) -> tuple[dict[UUID, int], bool]:
+        """The entities that lie within so many hops, each with its distance; and whether something was left out."""
+        levels = await self._repository.walk(db, external_id, entity_ids, hops=hops, where=where)
+        distances = {entity_id: level.hop for level in levels for entity_id in level.ids}
+        return distances, any(level.is_cut for level in levels)
 
     @asynccontextmanager
     async def _reading(self, external_id: str) -> AsyncIterator[SqlExecutor]:

@@ -371,8 +371,8 @@ class PostgresManager:
         finally:
             for _ in range(ended):
                 self._free.release()
-        while self._idle:
-            self._idle.pop().close()
+            while self._idle:
+                self._idle.pop().close()
 
     @asynccontextmanager
     async def transaction(

@@ -71,9 +71,10 @@ def without_speaker(content: str, speaker: str | None) -> str:
 
 
 def fold_name(name: str) -> str:
-    """A name as it is compared: without case, marks and surplus spaces.
+    """A speaker's name as it is compared: without case, marks and surplus spaces.
 
-    In Python, not by an extension: the embedded server has no unaccent.
+    In Python, not by an extension: the embedded server has no unaccent. Not `name_key`, which keeps titles out and
+    those marks that make another letter: rows hold what this gives.
     """
     decomposed = unicodedata.normalize("NFKD", name)
     plain = "".join(character for character in decomposed if not unicodedata.combining(character))

@@ -39,7 +39,7 @@ from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS
-from agent_reminiscence.domain.graph import name_key
+from agent_reminiscence.domain.graph import name_key, without_possessive
 from agent_reminiscence.projections.forms import without_speaker
 from agent_reminiscence.services.chunking import ROLES, clean_speaker
 from agent_reminiscence.services.name_words import (
@@ -118,7 +118,6 @@ _INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
 _FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
 _LIST_MARK = re.compile(r"(?:[-*+•>]|\d{1,3}[.)])\s+")
-_POSSESSIVE = re.compile(r"['’]s$|['’]$")
 _ADDRESS_MARKS = ("@", "://", "www.", "\\", "#", "_")
 _LETTER_BETWEEN_DIGITS = re.compile(r"\d[^\W\d_]+\d|[^\W\d_]\d+[^\W\d_]")
 # Between words these do not end a sentence.
@@ -307,7 +306,7 @@ class _Names:
         lengths = self._lengths_from.get(word)
         if lengths is None:
             folded = self._fold(word)
-            found = self._lengths.get(folded, set()) | self._lengths.get(_bare(folded).rstrip("."), set())
+            found = self._lengths.get(folded, set()) | self._lengths.get(without_possessive(folded).rstrip("."), set())
             lengths = self._lengths_from[word] = tuple(sorted(found, reverse=True))
         return lengths
 
@@ -318,7 +317,7 @@ class _Names:
     def _phrase(self, words: Sequence[str]) -> str:
         """Words as a text is compared with names."""
         *before, last = map(self._fold, words)
-        return " ".join([*before, _bare(last).rstrip(".")])
+        return " ".join([*before, without_possessive(last).rstrip(".")])
 
     def _fold(self, word: str) -> str:
         folded = self._folds.get(word)
@@ -396,7 +395,7 @@ class _Collector:
         place = end
         while place < len(words) and words[place].joined and not words[place].quoted:
             text, before = words[place].text, words[place - 1].text
-            if _bare(before) != before and self._is_owner(before):
+            if without_possessive(before) != before and self._is_owner(before):
                 break
             if text.casefold() in PRONOUNS or before.casefold() in PRONOUNS:
                 break
@@ -416,7 +415,7 @@ class _Collector:
 
     def _is_owner(self, word: str) -> bool:
         """Whether `Tim's` is of somebody, so that what comes next is another name."""
-        bare = _bare(word.casefold())
+        bare = without_possessive(word.casefold())
         return bare in self._speaker_words or bare in _NOISE
 
     def _add_inside(self, run: Sequence[_Word]) -> None:
@@ -462,7 +461,7 @@ class _Collector:
 
     def _is_written_small(self, word: str) -> bool:
         """Whether the memory writes the word without a capital, too; names that are also words may be."""
-        lower = _bare(word.casefold())
+        lower = without_possessive(word.casefold())
         if lower in ALSO_WORDS or lower in self._speaker_words:
             return False
         return not self._lower_words.isdisjoint((lower, f"{lower}s", lower.removesuffix("s")))
@@ -506,7 +505,7 @@ def _is_meant(line: _Line, place: int, length: int) -> bool:
     word = line.words[place]
     if length > 1:
         return True
-    lower = _bare(word.text.casefold())
+    lower = without_possessive(word.text.casefold())
     is_ordinary = lower in ALSO_WORDS or lower in _NOISE
     if not word.text.islower():
         follows = line.words[place + 1].text.casefold() if place + 1 < len(line.words) else ""
@@ -622,12 +621,12 @@ def _trim(run: Sequence[_Word]) -> list[_Word]:
 def _is_loose(word: _Word) -> bool:
     if word.begins:
         return _is_noise(word.text)
-    return _bare(word.text.casefold()) in _LOOSE_WORDS or word.text.casefold() in CONNECTORS
+    return without_possessive(word.text.casefold()) in _LOOSE_WORDS or word.text.casefold() in CONNECTORS
 
 
 def _is_noise(word: str) -> bool:
     """Whether a word alone is no name: a function word, an interjection, a date, a common acronym, a letter."""
-    lower = _bare(word.casefold().rstrip(".")).rstrip(".,!?:;")
+    lower = without_possessive(word.casefold().rstrip(".")).rstrip(".,!?:;")
     return len(lower) < 2 or lower in _NOISE or lower.endswith("n't") or lower.split("'")[0] in _NOISE
 
 
@@ -664,7 +663,7 @@ def _is_paired(following: Sequence[_Word]) -> bool:
 
 def _is_subject(word: str, following: Sequence[_Word]) -> bool:
     """Whether the first word of a sentence is a name because it does something: `Maria works`, not `Dancing helps`."""
-    lower = _bare(word.casefold())
+    lower = without_possessive(word.casefold())
     if lower.endswith("ing") or lower in ALSO_WORDS or not following:
         return False
     if _is_common(lower.removesuffix("s")) or any(_is_common(part) for part in lower.split("-")):
@@ -690,7 +689,7 @@ def _is_short_name(run: Sequence[_Word]) -> bool:
 
 def _guess_type(run: Sequence[_Word]) -> str:
     """A type by the first and the last word, `other` for most."""
-    words = [_bare(word.text.casefold()) for word in run]
+    words = [without_possessive(word.text.casefold()) for word in run]
     first, last = words[0].rstrip("."), words[-1].rstrip(".")
     if _has_title(run):
         return "person"
@@ -707,11 +706,7 @@ def _spell(run: Sequence[_Word]) -> str:
     *before, last = (word.text for word in run)
     if last[:-1].casefold() in ABBREVIATIONS:
         last = last.removesuffix(".")
-    return " ".join([*before, _bare(last)])
-
-
-def _bare(word: str) -> str:
-    return _POSSESSIVE.sub("", word) if word[-1] in "s'’" else word
+    return " ".join([*before, without_possessive(last)])
 
 
 def _fold(word: str) -> str:

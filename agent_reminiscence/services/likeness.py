@@ -34,6 +34,8 @@ from uuid import UUID
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
+from agent_reminiscence.domain.graph import FORMS_OF_ADDRESS
+
 MIN_LETTERS = 5
 """Names of fewer letters are alike only when they are equal."""
 MIN_VARIANT_LETTERS = 7
@@ -49,7 +51,7 @@ _LEGAL_FORMS = {
 _SAME_SOUND = tuple(map(frozenset, ("sz", "sc", "ck", "iy", "vw")))
 _NUMBER = re.compile(r"\d+")
 _SEPARATORS = re.compile(r"[^\w&]+|_")
-_TITLE = re.compile(r"(?:mrs|mr|ms|mx|miss|herr|frau|monsieur|madame|dr|prof|professor)\b", re.IGNORECASE)
+_TITLE = re.compile(rf"(?:{'|'.join(sorted(FORMS_OF_ADDRESS))})\b", re.IGNORECASE)
 _ANY_TYPE = "other"
 _PERSON = "person"
 

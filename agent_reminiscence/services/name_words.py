@@ -5,6 +5,8 @@ They are short on purpose: what they miss is caught by the same word in lower ca
 
 from __future__ import annotations
 
+from agent_reminiscence.domain.graph import FORMS_OF_ADDRESS
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -104,14 +106,14 @@ ALSO_WORDS = _words(
 )
 """Given names, companies and places that are ordinary words, too."""
 
-TITLES = _words(
+TITLES = FORMS_OF_ADDRESS | _words(
     """
-    aunt auntie brother captain chef coach col colonel cpt dame dr father frau gen general grandma grandpa granny herr
-    judge king lady lieutenant lord lt madame miss monsieur mr mrs ms mx pastor president prince princess prof professor
-    queen rabbi rev reverend saint senator sergeant señor señora sgt sir sister uncle
+    aunt auntie brother captain chef coach col colonel cpt dame father gen general grandma grandpa granny judge king
+    lady lieutenant lord lt pastor president prince princess queen rabbi rev reverend saint senator sergeant señor
+    señora sgt sir sister uncle
     """
 )
-"""What stands before a name of a person."""
+"""What stands before a name of a person; those that are no form of address stay a part of it."""
 
 ABBREVIATIONS = _words(
     """

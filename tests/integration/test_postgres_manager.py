@@ -486,6 +486,26 @@ async def test_a_transaction_under_way_outlives_close(new_store: NewStore, admin
     await _wait_for(gone)
 
 
+async def test_who_gives_up_on_closing_leaves_only_what_is_under_way(
+    new_store: NewStore, administrator: SqlExecutor
+) -> None:
+    """A caller who does not wait for a transaction's end keeps no connection open that nobody uses."""
+    store = await new_store(pool_size=2, pool_timeout_seconds=30)
+
+    async with store.transaction("agent-1") as db:
+        async with store.transaction("agent-2") as other:
+            assert await _backends(administrator) == {await _pid(db), await _pid(other)}
+        closing = asyncio.create_task(store.close())
+        await asyncio.sleep(0.05)
+        closing.cancel()
+        await asyncio.wait({closing})
+
+        async def is_alone() -> bool:
+            return await _backends(administrator) == {await _pid(db)}
+
+        await _wait_for(is_alone)
+
+
 async def test_closing_waits_for_what_is_under_way(new_store: NewStore, administrator: SqlExecutor) -> None:
     """Whoever stops the server after `close()` does not stop it beneath a transaction."""
     store = await new_store()

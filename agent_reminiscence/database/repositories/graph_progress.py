@@ -39,7 +39,7 @@ class GraphProgress:
         return graph_lag(self.graph_head, self.graph_position, self.graph_store, store)
 
 
-def graph_lag(graph_head: int, graph_position: int, graph_store: str | None, store: str | None) -> int:
+def graph_lag(graph_head: int, graph_position: int, graph_store: str | None = None, store: str | None = None) -> int:
     """How many positions a store of graphs is behind, by what is noted of a stream.
 
     Args:

@@ -14,6 +14,7 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.graph_progress import graph_lag
 
 # The numbers of the lists in the statement.
 LIST_NAMES: Mapping[str, str] = {
@@ -154,7 +155,7 @@ class SearchRepository:
         row = await db.fetch_one(self._sql["describe_stream"], {"external_id": external_id})
         if row is None:
             return SearchedStream(0, has_graph=False, graph_lag=0)
-        lag = max(0, row["graph_head"] - max(0, row["graph_position"]))
+        lag = graph_lag(row["graph_head"], row["graph_position"])
         return SearchedStream(row["live_chunks"], has_graph=row["has_graph"], graph_lag=lag)
 
     async def search(

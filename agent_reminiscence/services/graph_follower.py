@@ -5,8 +5,9 @@ the one that was read. So a crash between the two stores costs a repetition and 
 same stream at once one finds the other's work done.
 
 What does not fit one transaction, and a comparison of everything, is done in turns: the stream's node says whose turn
-it is, and until when. Each part renews it, and takes place only in its own turn, so nobody else's comes in between; one
-that was broken off is over in the end, and whoever comes next compares everything.
+it is, and until when. Each part renews it, and takes place only in its own turn, so nobody else's comes in between. One
+that was broken off is over in the end. Whoever comes next begins again where it began: what changes were sent is sent
+once more, and what was compared is compared anew.
 """
 
 from __future__ import annotations
@@ -46,11 +47,15 @@ from agent_reminiscence.services.requests import WriteRequest
 _logger = logging.getLogger("agent_reminiscence.graph")
 
 # Rows that are read at a time, and sent in one transaction.
-_PAGE_ROWS = 1_000
-_PART_ROWS = 2_000
+_PAGE_ROWS = 500
+# Half a second's work of a server that is awake: one that has just started takes its time, and has a timeout.
+_PART_ROWS = 500
 # How often it is begun anew when somebody else was faster.
 _ATTEMPTS = 5
 _COMPARISONS = 3
+
+# What a turn is for; its id begins with it.
+_Purpose = Literal["changes", "comparison"]
 
 # Which store it is, and how far it has followed a stream.
 _Where = tuple[str, StreamMark]
@@ -344,8 +349,9 @@ class GraphFollower:
             compare = compare or await self._needs_comparison(db, external_id, seen, where)
             if not compare and position is not None and position < seen.graph_head:
                 delta = await self._repository.read_changes(db, external_id, after=position)
-        if compare:
+        if compare or mark.turn is not None:
             self._respect(mark)
+        if compare:
             if may_empty:
                 return await self._empty(external_id, store_id, mark, seen)
             return await self._compare_everything(external_id, store_id, mark)
@@ -389,15 +395,16 @@ class GraphFollower:
     async def _needs_comparison(self, db: SqlExecutor, external_id: str, seen: GraphProgress, where: _Where) -> bool:
         """Whether what has changed since Neo4j's position may not be all that it lacks."""
         store_id, mark = where
-        if seen.graph_position < 0 or mark.turn is not None:
-            # It was asked for; or a turn was broken off.
+        if seen.graph_position < 0 or (mark.turn is not None and not _is_of_changes(mark.turn)):
+            # It was asked for; or a comparison was broken off.
             return True
         if mark.position is None:
             return seen.graph_head > 0
-        if seen.graph_store != store_id or seen.graph_position != mark.position:
-            # Another store than last time; an older state of either, as from a backup; or what was sent was not noted.
+        if seen.graph_store != store_id or seen.graph_position > mark.position:
+            # Another store than last time, or an older state of it, as from a backup. Where it is further than was
+            # noted, whoever has sent that could not note it any more.
             return True
-        # Of another history: PostgreSQL came from a backup and has been written since, or there are two of them.
+        # Of another history: PostgreSQL came from a backup, or there are two of them.
         return mark.chain is None or mark.chain != await self._progress.find_chain(db, external_id, mark.position)
 
     async def _is_behind(self, db: SqlExecutor, external_id: str, seen: GraphProgress | None, where: _Where) -> bool:
@@ -411,16 +418,16 @@ class GraphFollower:
     async def _send(self, external_id: str, delta: GraphDelta, mark: StreamMark, seen: GraphProgress) -> None:
         """Changes and the position they lead to: in one transaction, or in a turn where they are many."""
         *others, last = _parts(delta)
-        if not others:
+        if not others and mark.turn is None:
             await self._apply(external_id, last, expected=mark.position, position=seen.head, chain=seen.chain)
             return
-        turn = await self._begin_turn(external_id, mark)
+        turn = await self._begin_turn(external_id, mark, "changes")
         for part in others:
             await turn.send(part)
         await turn.end(last, seen)
 
-    async def _begin_turn(self, external_id: str, mark: StreamMark) -> _OpenTurn:
-        turn = Turn(f"{self._name}/{uuid4().hex}", self._turn_seconds)
+    async def _begin_turn(self, external_id: str, mark: StreamMark, purpose: _Purpose) -> _OpenTurn:
+        turn = Turn(f"{purpose}/{self._name}/{uuid4().hex}", self._turn_seconds)
         if not await self._ask(partial(self._graph.take_turn, external_id, turn, seen=mark)):
             raise _OvertakenError
         apply = partial(self._apply, external_id, expected=mark.position, turn=turn)
@@ -428,7 +435,7 @@ class GraphFollower:
 
     async def _empty(self, external_id: str, store_id: str, mark: StreamMark, seen: GraphProgress) -> FollowReport:
         """Delete all of a stream that has no graph, as after the erasure of a whole tenant."""
-        turn = await self._begin_turn(external_id, mark)
+        turn = await self._begin_turn(external_id, mark, "comparison")
         if not await self._ask(partial(self._graph.erase, external_id, turn=turn.turn)):
             raise _OvertakenError
         await turn.end(GraphDelta(), seen)
@@ -436,7 +443,7 @@ class GraphFollower:
         return FollowReport(seen.head, compared=True)
 
     async def _compare_everything(self, external_id: str, store_id: str, mark: StreamMark) -> FollowReport:
-        turn = await self._begin_turn(external_id, mark)
+        turn = await self._begin_turn(external_id, mark, "comparison")
         batch, gone, drift = _Batch(), list[str](), list[Drift]()
         sent = 0
         async with self._store.transaction(external_id, read_only=True) as db:
@@ -469,11 +476,11 @@ class GraphFollower:
 
     def _respect(self, mark: StreamMark) -> None:
         """Leave a turn of another process alone while it goes on; one of this process has been broken off."""
-        if mark.turn is None or mark.turn.startswith(self._name):
+        if mark.turn is None or f"/{self._name}/" in mark.turn:
             return
         left = mark.turn_left_seconds
         if left is not None and left > 0:
-            raise GraphAwayError(f"another one compares everything; it has {left:.0f} s left to go on")
+            raise GraphAwayError(f"another one is at it, and has {left:.0f} s left to go on")
 
     async def _apply(
         self,
@@ -598,6 +605,11 @@ class _OpenTurn:
 
     async def end(self, delta: GraphDelta, seen: GraphProgress) -> None:
         await self._apply(delta, position=seen.head, chain=seen.chain)
+
+
+def _is_of_changes(turn: str) -> bool:
+    purpose: _Purpose = "changes"
+    return turn.startswith(f"{purpose}/")
 
 
 def _stray(entity_id: str) -> Drift:

@@ -19,7 +19,7 @@ from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGra
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
 from agent_reminiscence.domain.graph import Entity, Relationship
-from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.exceptions import StoreError, StoreUnavailableError
 from agent_reminiscence.services import graph_follower
 from agent_reminiscence.services.breaker import Breaker
 from agent_reminiscence.services.graph_follower import GraphAwayError, GraphFollower
@@ -87,7 +87,7 @@ async def graph(neo4j: Neo4jManager) -> Neo4jGraph:
     return found
 
 
-def _follower(store: PostgresManager, graph: Neo4jGraph) -> GraphFollower:
+def _follower(store: PostgresManager, graph: Neo4jGraph, *, turn_seconds: float = 15.0) -> GraphFollower:
     return GraphFollower(
         store,
         EventLedger(),
@@ -96,6 +96,7 @@ def _follower(store: PostgresManager, graph: Neo4jGraph) -> GraphFollower:
         GraphProgressRepository(),
         Breaker("Neo4j"),
         clock=lambda: datetime.now(UTC),
+        turn_seconds=turn_seconds,
     )
 
 
@@ -258,6 +259,48 @@ async def test_many_changes_go_in_several_transactions(
     assert (await follower.compare(neo4j_tenant)).drift == ()
 
 
+class _BrokenOff(Neo4jGraph):
+    """Is away from the third part on."""
+
+    parts = 0
+
+    async def apply(self, *arguments: Any, **options: Any) -> bool:
+        self.parts += 1
+        if self.parts > 2:
+            raise StoreUnavailableError("Neo4j was stopped")
+        return await super().apply(*arguments, **options)
+
+
+async def test_changes_that_were_broken_off_are_sent_again_and_no_more(
+    memory: AgentMem,
+    store: PostgresManager,
+    neo4j: Neo4jManager,
+    graph: Neo4jGraph,
+    neo4j_tenant: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stop in the middle of many changes costs their repetition, by anybody, and no comparison of a large graph."""
+    monkeypatch.setattr(graph_follower, "_PART_ROWS", 2)
+    await _remember(memory, neo4j_tenant, _FIRST)
+    await _follower(store, graph).follow(neo4j_tenant)
+    before = await graph.position(neo4j_tenant)
+    await _remember(memory, neo4j_tenant, _SECOND)
+    with pytest.raises(GraphAwayError):
+        await _follower(store, _BrokenOff(neo4j), turn_seconds=1.0).follow(neo4j_tenant)
+    mark = await graph.mark(neo4j_tenant)
+    assert (mark.position, mark.turn is not None) == (before, True)
+    with pytest.raises(GraphAwayError, match="another one is at it"):
+        await _follower(store, graph).follow(neo4j_tenant)
+    await asyncio.sleep(1.1)
+
+    report = await _follower(store, graph).follow(neo4j_tenant)
+
+    assert (report.compared, report.sent > 2) == (False, True)
+    assert set(await _count_edges(neo4j, neo4j_tenant)) == {1}
+    assert await _in_neo4j(graph, neo4j_tenant) == await _in_postgres(store, neo4j_tenant)
+    assert (await graph.mark(neo4j_tenant)).turn is None
+
+
 # What makes it compare everything -----------------------------------------------------------------
 
 
@@ -284,7 +327,7 @@ async def test_a_crash_between_applying_and_recording_costs_a_repetition(
     report = await follower.follow(neo4j_tenant)
 
     head, position, _ = await _noted(administrator, neo4j_tenant)
-    assert (position, report.sent) == (head, 0)
+    assert (position, report.sent, report.compared) == (head, 0, False)
     assert set(await _count_edges(neo4j, neo4j_tenant)) == {1}
     assert await _in_neo4j(graph, neo4j_tenant) == await _in_postgres(store, neo4j_tenant)
 
@@ -341,11 +384,11 @@ async def test_a_comparison_that_was_broken_off_is_made_anew(
     await follower.follow(neo4j_tenant)
     position = await graph.position(neo4j_tenant)
     entities, _ = await _in_neo4j(graph, neo4j_tenant)
-    turn = Turn("another's", seconds=60)
+    turn = Turn("comparison/another/1", seconds=60)
     assert await graph.take_turn(neo4j_tenant, turn, seen=await graph.mark(neo4j_tenant))
     half_way = GraphDelta(removed_entities=[entities[0].id])
     assert await graph.apply(neo4j_tenant, half_way, expected=position, position=None, turn=turn)
-    with pytest.raises(GraphAwayError, match=r"another one compares everything; it has (60|59|5\d) s left"):
+    with pytest.raises(GraphAwayError, match=r"another one is at it, and has (60|59|5\d) s left"):
         await follower.follow(neo4j_tenant)
     assert (await follower.compare(neo4j_tenant)).state == "behind"
     await neo4j.write(

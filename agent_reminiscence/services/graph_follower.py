@@ -54,8 +54,8 @@ _PART_ROWS = 500
 _ATTEMPTS = 5
 _COMPARISONS = 3
 
-# What a turn is for; its id begins with it.
-_Purpose = Literal["changes", "comparison"]
+# What begins the id of a turn for changes; behind it stand the position and the chain that they lead to.
+_CHANGES = "changes"
 
 # Which store it is, and how far it has followed a stream.
 _Where = tuple[str, StreamMark]
@@ -77,6 +77,10 @@ class _RefusedError(GraphAwayError):
 
 class _OvertakenError(Exception):
     """Neo4j is not what it was taken for: somebody else has followed meanwhile, or something is missing there."""
+
+
+class _NotedMeanwhileError(_OvertakenError):
+    """Somebody else has noted how far Neo4j is, which says nothing against what Neo4j holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +195,11 @@ class GraphFollower:
     def store_id(self) -> str | None:
         """Which store Neo4j was when this process asked last; None where it has not asked yet."""
         return self._store_id
+
+    @property
+    def is_away(self) -> bool:
+        """Whether Neo4j is known to be away; asking changes nothing."""
+        return self._breaker.is_open
 
     @property
     def pause_seconds(self) -> float:
@@ -314,7 +323,7 @@ class GraphFollower:
 
     async def _follow(self, external_id: str, *, compare: bool) -> FollowReport:
         async with self._streams.setdefault(external_id, asyncio.Lock()):
-            refused: _Where | None = None
+            refused: tuple[str, int | None, str | None] | None = None
             for attempt in range(_ATTEMPTS):
                 await self._prepare()
                 where = await self._where(external_id)
@@ -322,14 +331,18 @@ class GraphFollower:
                     # It was emptied under us; with its data, its constraints may be gone.
                     self._schema_is_there = False
                     continue
+                # A turn, our own of the last attempt for one, is no progress.
+                reached = where[0], where[1].position, where[1].chain
                 # Refused though nobody has followed meanwhile: what the changes hang on is not there.
-                compare = compare or where == refused
+                compare = compare or reached == refused
                 try:
                     return await self._try_to_follow(external_id, where, compare=compare)
+                except _NotedMeanwhileError:
+                    refused = None
                 except _OvertakenError:
-                    refused = where
-                    await asyncio.sleep(random.uniform(0, 0.02) * 2**attempt)  # noqa: S311 - no secret
-        raise GraphAwayError("others follow the same stream; it is tried again")
+                    refused = reached
+                await asyncio.sleep(random.uniform(0, 0.02) * 2**attempt)  # noqa: S311 - no secret
+        raise _RefusedError("others follow the same stream; it is tried again")
 
     async def _try_to_follow(self, external_id: str, where: _Where, *, compare: bool) -> FollowReport:
         """One attempt, from where Neo4j was before PostgreSQL is read, which is never older then.
@@ -395,9 +408,14 @@ class GraphFollower:
     async def _needs_comparison(self, db: SqlExecutor, external_id: str, seen: GraphProgress, where: _Where) -> bool:
         """Whether what has changed since Neo4j's position may not be all that it lacks."""
         store_id, mark = where
-        if seen.graph_position < 0 or (mark.turn is not None and not _is_of_changes(mark.turn)):
-            # It was asked for; or a comparison was broken off.
+        if seen.graph_position < 0:
+            # It was asked for.
             return True
+        if mark.turn is not None:
+            # One for changes is finished by sending them again, where what was sent before is of this history, too.
+            aim = _aim_of(mark.turn)
+            if aim is None or aim[1] != await self._progress.find_chain(db, external_id, aim[0]):
+                return True
         if mark.position is None:
             return seen.graph_head > 0
         if seen.graph_store != store_id or seen.graph_position > mark.position:
@@ -421,12 +439,12 @@ class GraphFollower:
         if not others and mark.turn is None:
             await self._apply(external_id, last, expected=mark.position, position=seen.head, chain=seen.chain)
             return
-        turn = await self._begin_turn(external_id, mark, "changes")
+        turn = await self._begin_turn(external_id, mark, f"{_CHANGES}/{seen.head}/{seen.chain}")
         for part in others:
             await turn.send(part)
         await turn.end(last, seen)
 
-    async def _begin_turn(self, external_id: str, mark: StreamMark, purpose: _Purpose) -> _OpenTurn:
+    async def _begin_turn(self, external_id: str, mark: StreamMark, purpose: str) -> _OpenTurn:
         turn = Turn(f"{purpose}/{self._name}/{uuid4().hex}", self._turn_seconds)
         if not await self._ask(partial(self._graph.take_turn, external_id, turn, seen=mark)):
             raise _OvertakenError
@@ -510,7 +528,7 @@ class GraphFollower:
         async with self._store.transaction(external_id) as db:
             await self._ledger.lock(db, external_id)
             if not await self._progress.note(db, external_id, seen, position=seen.head, graph_store=store_id):
-                raise _OvertakenError
+                raise _NotedMeanwhileError
             if confirm_erasures:
                 for receipt_id in await self._progress.find_unconfirmed_erasures(db, external_id, seen.head):
                     now = self._clock()
@@ -607,9 +625,12 @@ class _OpenTurn:
         await self._apply(delta, position=seen.head, chain=seen.chain)
 
 
-def _is_of_changes(turn: str) -> bool:
-    purpose: _Purpose = "changes"
-    return turn.startswith(f"{purpose}/")
+def _aim_of(turn: str) -> tuple[int, str] | None:
+    """Which position and chain the changes of a turn lead to; None where it is another one's."""
+    purpose, *rest = turn.split("/")
+    if purpose != _CHANGES or len(rest) != 4 or not rest[0].isdecimal():
+        return None
+    return int(rest[0]), rest[1]
 
 
 def _stray(entity_id: str) -> Drift:

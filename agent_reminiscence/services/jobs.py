@@ -46,6 +46,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("agent_reminiscence.jobs")
 
+# Streams that wait for each one that Neo4j is being sent; more are left to others.
+_FOLLOWED_PER_SLOT = 20
+# How often it is looked whether a Neo4j that is away is back; how often it is asked is its breaker's business.
+_AWAY_LOOK_SECONDS = 1.0
+
 
 class JobQueue:
     """Procrastinate's side of a worker."""
@@ -107,12 +112,14 @@ class JobQueue:
                 await asyncio.wait({serving})
             if not serving.cancelled():
                 serving.result()
-            if self._following:
+            if until_idle and self._following:
                 await asyncio.wait(self._following.values())
         finally:
-            await self._stop_following()
-            # Also where it was not open yet: a pool is there from the first attempt on.
-            await app.close_async()
+            try:
+                await self._stop_following()
+            finally:
+                # Also where it was not open yet: a pool is there from the first attempt on.
+                await app.close_async()
 
     @property
     def _silence_seconds(self) -> float:
@@ -138,15 +145,15 @@ class JobQueue:
 
     def _look_behind(self) -> None:
         """Queue what Neo4j lacks, without waiting for its answer."""
-        if self._behind is None or self._behind.done():
+        if (self._behind is None or self._behind.done()) and not self._is_backed_up:
             self._behind = asyncio.create_task(self._enqueue_behind(), name="agent_reminiscence graph")
 
     async def _enqueue_behind(self) -> None:
         try:
             queued = await self._work.enqueue_behind()
-            # An outage is over for all streams as soon as one question is answered.
-            while (pause := self._work.graph_pause_seconds) > 0:
-                await asyncio.sleep(pause)
+            # An outage is over for all streams as soon as one question of anybody's is answered.
+            while self._work.graph_is_away:
+                await asyncio.sleep(_AWAY_LOOK_SECONDS)
                 queued = await self._work.enqueue_behind()
         except Exception as error:  # noqa: BLE001 - the next sweep looks again
             _logger.warning("it is not known what Neo4j lacks: %s", describe_error(error))
@@ -156,13 +163,18 @@ class JobQueue:
 
     def _follow_soon(self, external_id: str) -> None:
         """Bring Neo4j up to what a job has left; where that goes on already, once more behind it."""
-        if not self._work.has_follower:
+        if not self._work.has_follower or (self._is_backed_up and external_id not in self._following):
+            # Where it cannot keep up, a later sweep finds what is left, and so may another process.
             return
         self._asked_again.add(external_id)
         if external_id not in self._following:
             self._following[external_id] = asyncio.create_task(
                 self._follow(external_id), name="agent_reminiscence graph", context=detached()
             )
+
+    @property
+    def _is_backed_up(self) -> bool:
+        return len(self._following) >= _FOLLOWED_PER_SLOT * self._concurrency
 
     async def _follow(self, external_id: str) -> None:
         try:
@@ -182,7 +194,7 @@ class JobQueue:
             self._asked_again.discard(external_id)
 
     async def _stop_following(self) -> None:
-        """What Neo4j has not followed by now is found by the next worker that looks."""
+        """What Neo4j has not followed by now is found by the next worker, which looks for it first of all."""
         tasks = {*self._following.values(), *([] if self._behind is None else [self._behind])}
         for task in tasks:
             task.cancel()

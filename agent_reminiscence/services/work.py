@@ -337,9 +337,9 @@ class WorkService:
         return await self._enqueue_all(list_due)
 
     @property
-    def graph_pause_seconds(self) -> float:
-        """How long Neo4j is left alone, because it is away; 0 where it may be asked, and where none is configured."""
-        return 0.0 if self._follower is None else self._follower.pause_seconds
+    def graph_is_away(self) -> bool:
+        """Whether Neo4j is known to be away; asking changes nothing."""
+        return self._follower is not None and self._follower.is_away
 
     async def enqueue_behind(self) -> int:
         """Queue streams of which Neo4j lacks something; returns how many. None while it is away."""

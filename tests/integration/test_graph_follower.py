@@ -87,8 +87,10 @@ async def graph(neo4j: Neo4jManager) -> Neo4jGraph:
     return found
 
 
-def _follower(store: PostgresManager, graph: Neo4jGraph, *, turn_seconds: float = 15.0) -> GraphFollower:
-    return GraphFollower(
+def _follower(
+    store: PostgresManager, graph: Neo4jGraph, *, turn_seconds: float = 15.0, of: type[GraphFollower] = GraphFollower
+) -> GraphFollower:
+    return of(
         store,
         EventLedger(),
         graph,
@@ -301,7 +303,63 @@ async def test_changes_that_were_broken_off_are_sent_again_and_no_more(
     assert (await graph.mark(neo4j_tenant)).turn is None
 
 
+class _NotingLate(GraphFollower):
+    """Waits before it notes how far Neo4j is, until another one has done so."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.has_sent, self.may_note = asyncio.Event(), asyncio.Event()
+
+    async def _note(self, *arguments: Any, **options: Any) -> None:
+        self.has_sent.set()
+        await self.may_note.wait()
+        await super()._note(*arguments, **options)
+
+
+async def test_who_notes_second_has_nothing_to_compare(
+    memory: AgentMem, store: PostgresManager, graph: Neo4jGraph, neo4j_tenant: str
+) -> None:
+    """That somebody else has noted what both have seen says nothing against Neo4j."""
+    first, second = (_follower(store, graph, of=_NotingLate) for _ in range(2))
+    assert isinstance(first, _NotingLate)
+    assert isinstance(second, _NotingLate)
+    await _remember(memory, neo4j_tenant, _FIRST)
+    sending = asyncio.create_task(first.follow(neo4j_tenant))
+    await first.has_sent.wait()
+    seeing = asyncio.create_task(second.follow(neo4j_tenant))
+    await second.has_sent.wait()
+    first.may_note.set()
+    await sending
+    second.may_note.set()
+
+    report = await seeing
+
+    assert not report.compared
+    assert (await _follower(store, graph).compare(neo4j_tenant)).state == "current"
+
+
 # What makes it compare everything -----------------------------------------------------------------
+
+
+async def test_changes_of_another_history_that_were_broken_off_are_compared(
+    memory: AgentMem, graph: Neo4jGraph, store: PostgresManager, follower: GraphFollower, neo4j_tenant: str
+) -> None:
+    """Where PostgreSQL came back from a backup, some of what it has never heard of may be in Neo4j already."""
+    await _remember(memory, neo4j_tenant, _FIRST)
+    await follower.follow(neo4j_tenant)
+    mark = await graph.mark(neo4j_tenant)
+    assert mark.position is not None
+    entities, _ = await _in_neo4j(graph, neo4j_tenant)
+    turn = Turn(f"changes/{mark.position + 2}/{'ab' * 32}/another/1", seconds=0.1)
+    assert await graph.take_turn(neo4j_tenant, turn, seen=mark)
+    lost = GraphDelta(entities=[entities[0].model_copy(update={"id": uuid4(), "name": "Ida Holm"})])
+    assert await graph.apply(neo4j_tenant, lost, expected=mark.position, position=None, turn=turn)
+    await asyncio.sleep(0.2)
+
+    report = await follower.follow(neo4j_tenant)
+
+    assert (report.compared, report.removed) == (True, 1)
+    assert await _in_neo4j(graph, neo4j_tenant) == await _in_postgres(store, neo4j_tenant)
 
 
 async def test_a_crash_between_applying_and_recording_costs_a_repetition(
@@ -438,6 +496,7 @@ async def test_tampering_is_named_and_mended(
     assert await _in_neo4j(graph, neo4j_tenant) == await _in_postgres(store, neo4j_tenant)
 
 
+@pytest.mark.parametrize("part_rows", [500, 2], ids=["one transaction", "several"])
 async def test_changes_that_hang_on_what_is_missing_make_it_compare_everything(
     memory: AgentMem,
     store: PostgresManager,
@@ -445,8 +504,11 @@ async def test_changes_that_hang_on_what_is_missing_make_it_compare_everything(
     neo4j: Neo4jManager,
     follower: GraphFollower,
     neo4j_tenant: str,
+    monkeypatch: pytest.MonkeyPatch,
+    part_rows: int,
 ) -> None:
     """A relationship without an end is never left out in silence, and a stream does not stay behind for it."""
+    monkeypatch.setattr(graph_follower, "_PART_ROWS", part_rows)
     note = await memory.create_active_memory(neo4j_tenant, "Notes", f"{_FIRST}\n\n{_SECOND}")
     await memory.admin.consolidate(neo4j_tenant, note.id)
     await follower.follow(neo4j_tenant)

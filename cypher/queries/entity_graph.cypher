@@ -1,5 +1,5 @@
-// But for the first three, every query begins with $external_id and reaches what it reads by a seek within it; a hint says
-// so where the planner, which counts all tenants together, would rather scan. `{{...}}` stands for another part of this file.
+// But for the first three, every query begins with $external_id and reaches what it reads by a seek within it; the hints
+// say so, for the planner counts all tenants together and would rather scan a store that holds little. `{{...}}` stands for another part of this file.
 //
 // What is read comes as one record with a list in it, and as lists of values instead of maps: the driver takes 0.1 ms for a
 // record and several times as long for a map. Times travel as text, for it takes 0.1 ms for one of its own, too.
@@ -12,6 +12,7 @@ RETURN g.id AS id
 
 // name: find_store
 MATCH (g:GraphStore {name: 'agent_reminiscence'})
+USING INDEX SEEK g:GraphStore(name)
 RETURN g.id AS id
 
 // name: await_indexes
@@ -25,17 +26,20 @@ SET s.locked_at = datetime()
 // name: find_mark
 // Up to where the stream has followed, and whose turn it is; how long it has left says this server's own clock.
 MATCH (s:MemoryStream {external_id: $external_id})
+USING INDEX SEEK s:MemoryStream(external_id)
 RETURN s.position AS position, s.chain AS chain, s.turn AS turn, toStringOrNull(s.turn_ends_at) AS turn_ends_at,
     (s.turn_ends_at.epochMillis - datetime().epochMillis) / 1000.0 AS turn_left_seconds
 
 // name: set_position
 // It ends a turn.
 MATCH (s:MemoryStream {external_id: $external_id})
+USING INDEX SEEK s:MemoryStream(external_id)
 SET s.position = $position, s.chain = $chain
 REMOVE s.turn, s.turn_ends_at
 
 // name: renew_turn
 MATCH (s:MemoryStream {external_id: $external_id})
+USING INDEX SEEK s:MemoryStream(external_id)
 SET s.turn = $turn, s.turn_ends_at = datetime() + duration({milliseconds: $milliseconds})
 
 // name: merge_entities
@@ -49,6 +53,7 @@ FOREACH (_ IN CASE row.tier WHEN 'longterm' THEN [] ELSE [1] END | SET e:Shortte
 // What entities were called and are no longer.
 UNWIND $rows AS row
 MATCH (n:EntityName {external_id: $external_id, entity_id: row.id})
+USING INDEX SEEK n:EntityName(external_id, entity_id)
 WHERE NOT n.key IN row.keys
 DELETE n
 
@@ -61,6 +66,7 @@ MERGE (:EntityName {external_id: $external_id, key: key, entity_id: row.id})
 // Of entities that stand for themselves again.
 UNWIND $rows AS row
 MATCH (m:MergedEntity {external_id: $external_id, entity_id: row.id})
+USING INDEX SEEK m:MergedEntity(external_id, entity_id)
 WHERE NOT m.id IN row.merged_ids
 DELETE m
 
@@ -74,6 +80,7 @@ SET m.entity_id = row.id
 // An edge cannot change its ends; where a merge did, it is made anew.
 UNWIND $rows AS row
 MATCH (a)-[r:RELATES_TO {external_id: $external_id, id: row.id}]->(b)
+USING INDEX SEEK r:RELATES_TO(external_id, id)
 WHERE NOT coalesce(a.id = row.from_id AND b.id = row.to_id, false)
     OR NOT coalesce(a.external_id = $external_id AND b.external_id = $external_id, false)
 DELETE r
@@ -82,7 +89,9 @@ DELETE r
 // One whose ends are not both here is left out, and is missing in the count.
 UNWIND $rows AS row
 MATCH (a:Entity {external_id: $external_id, id: row.from_id})
+USING INDEX SEEK a:Entity(external_id, id)
 MATCH (b:Entity {external_id: $external_id, id: row.to_id})
+USING INDEX SEEK b:Entity(external_id, id)
 MERGE (a)-[r:RELATES_TO {external_id: $external_id, id: row.properties.id}]->(b)
 SET r = row.properties,
     r.first_observed = datetime(row.first_observed),
@@ -95,27 +104,31 @@ RETURN count(r) AS merged
 // name: delete_relationships
 UNWIND $ids AS id
 MATCH ()-[r:RELATES_TO {external_id: $external_id, id: id}]->()
+USING INDEX SEEK r:RELATES_TO(external_id, id)
 DELETE r
 
 // name: delete_entities
 UNWIND $ids AS id
 MATCH (e:Entity {external_id: $external_id, id: id})
+USING INDEX SEEK e:Entity(external_id, id)
 DETACH DELETE e
 
 // name: delete_names_of
 UNWIND $ids AS id
 MATCH (n:EntityName {external_id: $external_id, entity_id: id})
+USING INDEX SEEK n:EntityName(external_id, entity_id)
 DELETE n
 
 // name: delete_merges_of
 UNWIND $ids AS id
 MATCH (m:MergedEntity {external_id: $external_id, entity_id: id})
+USING INDEX SEEK m:MergedEntity(external_id, entity_id)
 DELETE m
 
 // name: erase_relationships
 // In batches: a transaction that deletes a whole tenant would have to fit the server's memory.
 MATCH ()-[r:RELATES_TO]->()
-USING INDEX r:RELATES_TO(external_id, id)
+USING INDEX SEEK r:RELATES_TO(external_id, id)
 WHERE r.external_id = $external_id AND r.id > ''
 WITH r LIMIT $limit
 DELETE r
@@ -123,7 +136,7 @@ RETURN count(*) AS deleted
 
 // name: erase_entities
 MATCH (e:Entity)
-USING INDEX e:Entity(external_id, id)
+USING INDEX SEEK e:Entity(external_id, id)
 WHERE e.external_id = $external_id AND e.id > ''
 WITH e LIMIT $limit
 DETACH DELETE e
@@ -131,7 +144,7 @@ RETURN count(*) AS deleted
 
 // name: erase_names
 MATCH (n:EntityName)
-USING INDEX n:EntityName(external_id, entity_id)
+USING INDEX SEEK n:EntityName(external_id, entity_id)
 WHERE n.external_id = $external_id AND n.entity_id > ''
 WITH n LIMIT $limit
 DELETE n
@@ -139,7 +152,7 @@ RETURN count(*) AS deleted
 
 // name: erase_merges
 MATCH (m:MergedEntity)
-USING INDEX m:MergedEntity(external_id, id)
+USING INDEX SEEK m:MergedEntity(external_id, id)
 WHERE m.external_id = $external_id AND m.id > ''
 WITH m LIMIT $limit
 DELETE m
@@ -147,37 +160,37 @@ RETURN count(*) AS deleted
 
 // name: erase_stream
 MATCH (s:MemoryStream {external_id: $external_id})
+USING INDEX SEEK s:MemoryStream(external_id)
 DELETE s
 
 // name: find_canonical_ids
 // Of entities, and of those that others were merged into.
 UNWIND $ids AS given
 OPTIONAL MATCH (m:MergedEntity {external_id: $external_id, id: given})
+USING INDEX SEEK m:MergedEntity(external_id, id)
 WITH coalesce(m.entity_id, given) AS id
-// By hint: on a store that is new, the planner would rather read the entities of all tenants for each id.
-MATCH (e:Entity)
+MATCH (e:Entity {external_id: $external_id, id: id})
 USING INDEX SEEK e:Entity(external_id, id)
-WHERE e.external_id = $external_id AND e.id = id
 RETURN collect(DISTINCT e.id) AS ids
 
 // name: find_ids_by_key
 // Of entities that are, or were, called so.
 UNWIND $keys AS key
 MATCH (n:EntityName)
-USING INDEX n:EntityName(external_id, key, entity_id)
+USING INDEX SEEK n:EntityName(external_id, key, entity_id)
 WHERE n.external_id = $external_id AND n.key = key AND n.entity_id > ''
 RETURN collect(DISTINCT n.entity_id) AS ids
 
 // name: find_ids_by_type
 MATCH (e:Entity)
-USING INDEX e:Entity(external_id, type)
+USING INDEX SEEK e:Entity(external_id, type)
 WHERE e.external_id = $external_id AND e.type IN $types
 WITH e ORDER BY e.mentions DESC, e.id LIMIT $limit
 RETURN collect(e.id) AS ids
 
 // name: find_all_ids
 MATCH (e:Entity)
-USING INDEX e:Entity(external_id, id)
+USING INDEX SEEK e:Entity(external_id, id)
 WHERE e.external_id = $external_id AND e.id > ''
 WITH e ORDER BY e.mentions DESC, e.id LIMIT $limit
 RETURN collect(e.id) AS ids
@@ -185,14 +198,14 @@ RETURN collect(e.id) AS ids
 // name: page_entity_ids
 // Ordered as the index is, so that no page reads the ones behind it.
 MATCH (e:Entity)
-USING INDEX e:Entity(external_id, id)
+USING INDEX SEEK e:Entity(external_id, id)
 WHERE e.external_id = $external_id AND e.id > $after
 WITH e ORDER BY e.external_id, e.id LIMIT $limit
 RETURN collect(e.id) AS ids
 
 // name: page_relationship_ids
 MATCH ()-[r:RELATES_TO]->()
-USING INDEX r:RELATES_TO(external_id, id)
+USING INDEX SEEK r:RELATES_TO(external_id, id)
 WHERE r.external_id = $external_id AND r.id > $after
 WITH r ORDER BY r.external_id, r.id LIMIT $limit
 RETURN collect(r.id) AS ids
@@ -200,7 +213,7 @@ RETURN collect(r.id) AS ids
 // name: read_entities
 // States, most mentions first.
 MATCH (e:Entity)
-USING INDEX e:Entity(external_id, id)
+USING INDEX SEEK e:Entity(external_id, id)
 WHERE e.external_id = $external_id AND e.id IN $ids AND ($types IS NULL OR e.type IN $types)
 WITH e ORDER BY e.mentions DESC, e.id LIMIT $limit
 RETURN collect([
@@ -215,10 +228,12 @@ UNWIND $ids AS id
 WITH id,
     COLLECT {
         MATCH (n:EntityName {external_id: $external_id, entity_id: id})
+        USING INDEX SEEK n:EntityName(external_id, entity_id)
         RETURN n.key
     } AS keys,
     COLLECT {
         MATCH (m:MergedEntity {external_id: $external_id, entity_id: id})
+        USING INDEX SEEK m:MergedEntity(external_id, entity_id)
         RETURN m.id
     } AS merged_ids
 WHERE size(keys) > 0 OR size(merged_ids) > 0
@@ -228,24 +243,27 @@ RETURN collect([id, keys, merged_ids]) AS held
 // Of entities that are not here, though names or ids of merged ones still lead to them.
 CALL () {
     MATCH (n:EntityName)
-    USING INDEX n:EntityName(external_id, entity_id)
+    USING INDEX SEEK n:EntityName(external_id, entity_id)
     WHERE n.external_id = $external_id AND n.entity_id > $after
     RETURN n.entity_id AS id
     UNION
     MATCH (m:MergedEntity)
-    USING INDEX m:MergedEntity(external_id, entity_id)
+    USING INDEX SEEK m:MergedEntity(external_id, entity_id)
     WHERE m.external_id = $external_id AND m.entity_id > $after
     RETURN m.entity_id AS id
 }
 WITH id
-WHERE NOT EXISTS { MATCH (e:Entity {external_id: $external_id, id: id}) }
+WHERE NOT EXISTS {
+    MATCH (e:Entity {external_id: $external_id, id: id})
+    USING INDEX SEEK e:Entity(external_id, id)
+}
 WITH id ORDER BY id LIMIT $limit
 RETURN collect(id) AS ids
 
 // name: read_relationships
 // States, strongest first.
 MATCH (a)-[r:RELATES_TO]->(b)
-USING INDEX r:RELATES_TO(external_id, id)
+USING INDEX SEEK r:RELATES_TO(external_id, id)
 WHERE r.external_id = $external_id AND r.id IN $ids AND a.external_id = $external_id AND b.external_id = $external_id
 WITH a, r, b ORDER BY r.observations DESC, r.id LIMIT $limit
 RETURN collect([
@@ -257,9 +275,10 @@ RETURN collect([
 // name: find_names
 // The keys of all names, those of the entities with most mentions first.
 MATCH (e:Entity)
-USING INDEX e:Entity(external_id, id)
+USING INDEX SEEK e:Entity(external_id, id)
 WHERE e.external_id = $external_id AND e.id > '' AND ($types IS NULL OR e.type IN $types)
 MATCH (n:EntityName {external_id: $external_id, entity_id: e.id})
+USING INDEX SEEK n:EntityName(external_id, entity_id)
 WITH e, n ORDER BY e.mentions DESC, e.id, n.key LIMIT $limit
 RETURN collect([e.id, n.key, e.mentions]) AS names
 
@@ -274,7 +293,7 @@ AND (r.end_date IS NULL OR r.end_date > $ends_after)
 // name: strongest_among
 // The strongest relationships between any two of some entities; $ids may narrow them down.
 MATCH (a:Entity)
-USING INDEX a:Entity(external_id, id)
+USING INDEX SEEK a:Entity(external_id, id)
 WHERE a.external_id = $external_id AND a.id IN $entity_ids
 MATCH (a)-[r:RELATES_TO]->(b)
 WHERE b.external_id = $external_id AND b.id IN $entity_ids
@@ -289,7 +308,7 @@ RETURN collect(r.id) AS ids
 // Of some entities, most mentions first, and of the strongest relationships between them only what it takes to weigh them.
 CALL () {
     MATCH (e:Entity)
-    USING INDEX e:Entity(external_id, id)
+    USING INDEX SEEK e:Entity(external_id, id)
     WHERE e.external_id = $external_id AND e.id IN $entity_ids
     WITH e ORDER BY e.mentions DESC, e.id
     RETURN collect([e.id, e.mentions]) AS entities
@@ -305,6 +324,7 @@ RETURN entities, relationships
 // and whether one of them has more relationships than are followed.
 UNWIND $ids AS id
 MATCH (e:Entity {external_id: $external_id, id: id})
+USING INDEX SEEK e:Entity(external_id, id)
 CALL (e) {
     MATCH (e)-[r:RELATES_TO]-(other)
     WHERE other.external_id = $external_id AND {{fits}}
@@ -326,7 +346,9 @@ RETURN ids, any(edges IN followed WHERE size(edges) > $fan_out) AS is_cut
 // Of the shortest ways the one whose ids come first. So many are compared at most: two names that everybody knows may have
 // any number between them.
 MATCH (a:Entity {external_id: $external_id, id: $from_id})
+USING INDEX SEEK a:Entity(external_id, id)
 MATCH (b:Entity {external_id: $external_id, id: $to_id})
+USING INDEX SEEK b:Entity(external_id, id)
 MATCH way = allShortestPaths((a)-[:RELATES_TO*..{{max_hops}}]-(b))
 WHERE all(r IN relationships(way) WHERE {{fits}})
     AND all(e IN nodes(way) WHERE e.external_id = $external_id)
@@ -338,7 +360,9 @@ RETURN ids ORDER BY ids LIMIT 1
 // Between each entity of a way and the next one.
 UNWIND range(0, size($ids) - 2) AS place
 MATCH (a:Entity {external_id: $external_id, id: $ids[place]})
+USING INDEX SEEK a:Entity(external_id, id)
 MATCH (b:Entity {external_id: $external_id, id: $ids[place + 1]})
+USING INDEX SEEK b:Entity(external_id, id)
 CALL (a, b) {
     MATCH (a)-[r:RELATES_TO]-(b)
     WHERE {{fits}}
@@ -349,12 +373,12 @@ RETURN collect(id) AS ids
 
 // name: match_any
 MATCH (a)-[r:RELATES_TO]->(b)
-USING INDEX r:RELATES_TO(external_id, id)
+USING INDEX SEEK r:RELATES_TO(external_id, id)
 WHERE r.external_id = $external_id AND r.id > '' AND {{matches}}
 
 // name: match_of_type
 MATCH (a)-[r:RELATES_TO]->(b)
-USING INDEX r:RELATES_TO(external_id, type)
+USING INDEX SEEK r:RELATES_TO(external_id, type)
 WHERE r.external_id = $external_id AND r.type = $relationship_type AND {{matches}}
 
 // name: matches

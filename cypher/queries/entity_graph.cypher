@@ -1,5 +1,6 @@
 // But for the first three, every query begins with $external_id and reaches what it reads by a seek within it; the hints
-// say so, for the planner counts all tenants together and would rather scan a store that holds little. `{{...}}` stands for another part of this file.
+// say so, for the planner counts all tenants together, by statistics that may be old, and would now and then rather scan.
+// `{{...}}` stands for another part of this file.
 //
 // What is read comes as one record with a list in it, and as lists of values instead of maps: the driver takes 0.1 ms for a
 // record and several times as long for a map. Times travel as text, for it takes 0.1 ms for one of its own, too.

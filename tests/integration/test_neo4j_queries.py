@@ -110,19 +110,15 @@ async def _opened(address: Neo4jAddress) -> AsyncIterator[Neo4jGraph]:
         await manager.close()
 
 
-def _connected(address: Neo4jAddress) -> AsyncDriver:
-    return AsyncGraphDatabase.driver(
-        address.uri,
-        auth=(address.user, address.password),
-        database=address.database,
-        notifications_min_severity="OFF",
-    )
-
-
 @pytest.fixture
 async def driver(neo4j_server: Neo4jAddress) -> AsyncIterator[AsyncDriver]:
     """The driver itself, to see what the package does not show."""
-    async with _connected(neo4j_server) as opened:
+    async with AsyncGraphDatabase.driver(
+        neo4j_server.uri,
+        auth=(neo4j_server.user, neo4j_server.password),
+        database=neo4j_server.database,
+        notifications_min_severity="OFF",
+    ) as opened:
         yield opened
 
 
@@ -442,7 +438,8 @@ def test_a_query_says_which_index_to_seek(name: str) -> None:
     lines = [line.strip() for line in graph_queries()[name].splitlines()]
     found: set[str] = set()
     for line, following in pairwise([*lines, ""]):
-        match = re.search(r"MATCH \((\w*)(:\w+)?[^)]*\)", line)
+        match = re.search(r"MATCH \((\w*)", line)
+        # What begins at an entity that was found before has nothing to look up.
         if match is None or match[1] in found:
             continue
         assert following.startswith("USING INDEX SEEK "), line

@@ -372,7 +372,7 @@ async def test_a_row_that_cannot_be_read_stops_neither_recall_nor_an_erasure(
     await _change(neo4j, "MATCH (e:Entity {external_id: $tenant}) SET e.metadata = null", neo4j_tenant)
 
     found = await memory.retrieve_memories(neo4j_tenant, "what does Piet Bakker own?")
-    assert "red boat" in found.hits[0].content
+    assert any("red boat" in hit.content for hit in found.hits)
     assert not (await _verified(memory, neo4j_tenant)).ok
     receipt = await memory.admin.erase(neo4j_tenant, text="Marta")
 

@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from sybil import Example
 
 pytest_plugins = ["tests.neo4j_fixtures"]
+
+# What a shell has started in the background ignores Ctrl-C, and so would the processes that tests start to interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _PREFIX = "REMINISCENCE_"
 _PLACE = "__place__"

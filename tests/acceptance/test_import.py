@@ -580,6 +580,8 @@ def _ingesting(settings: Config, path: Path, tenant: str) -> Iterator[subprocess
         env=clean_environment() | environment(settings),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # Less than it tells of one batch: it waits to be read, and cannot be through before it is interrupted.
+        pipesize=4096,
         start_new_session=True,
     ) as process:
         assert process.stdout is not None

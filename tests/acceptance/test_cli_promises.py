@@ -433,12 +433,12 @@ class Terminal:
 
     def finish(self) -> tuple[int, str]:
         """Wait for the end; returns the exit code and what went to standard output."""
-        try:
-            output, _ = self._process.communicate(timeout=60)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            os.close(self._screen)
+        with self._process:
+            try:
+                output, _ = self._process.communicate(timeout=60)
+            finally:
+                self._process.kill()
+                os.close(self._screen)
         return self._process.returncode, output.decode()
 
 

@@ -363,23 +363,27 @@ async def test_rebuild_fills_an_empty_one(memory: AgentMem, neo4j: Neo4jManager,
 
 
 async def test_a_row_that_cannot_be_read_stops_neither_recall_nor_an_erasure(
-    memory: AgentMem, neo4j: Neo4jManager, neo4j_tenant: str
+    with_neo4j: MakeConfig, neo4j: Neo4jManager, neo4j_tenant: str
 ) -> None:
     """Whatever somebody has done to a node: recall leaves the graph out, and an erasure mends it."""
-    await _remember(memory, neo4j_tenant)
-    await _remember(memory, neo4j_tenant, _SECRET)
-    await _catch_up(memory, neo4j_tenant)
-    await _change(neo4j, "MATCH (e:Entity {external_id: $tenant}) SET e.metadata = null", neo4j_tenant)
+    async with AgentMem(with_neo4j(graph_deadline_seconds=_PATIENCE_SECONDS)) as memory:
+        await _remember(memory, neo4j_tenant)
+        await _remember(memory, neo4j_tenant, _SECRET)
+        await _catch_up(memory, neo4j_tenant)
+        # Recall counts the mentions, an erasure reads the metadata as well.
+        broken = "MATCH (e:Entity {external_id: $tenant}) SET e.mentions = 'many', e.metadata = null"
+        await _change(neo4j, broken, neo4j_tenant)
 
-    # It names somebody, so the graph is asked; all that another chunk has of it, the right one has as well.
-    found = await memory.retrieve_memories(neo4j_tenant, "does Piet Bakker own the red boat?")
-    assert "red boat" in found.hits[0].content
-    assert not (await _verified(memory, neo4j_tenant)).ok
-    receipt = await memory.admin.erase(neo4j_tenant, text="Marta")
+        # It names somebody, so the graph is asked.
+        found = await memory.retrieve_memories(neo4j_tenant, "what does Piet Bakker own?")
+        assert [left.reason for left in found.omitted] == ["graph_unavailable"]
+        assert any("red boat" in hit.content for hit in found.hits)
+        assert not (await _verified(memory, neo4j_tenant)).ok
+        receipt = await memory.admin.erase(neo4j_tenant, text="Marta")
 
-    assert receipt.graph_erased_at is not None
-    assert (await memory.admin.verify_erased(receipt, text="Marta")).ok
-    assert (await _verified(memory, neo4j_tenant)).graph == "current"
+        assert receipt.graph_erased_at is not None
+        assert (await memory.admin.verify_erased(receipt, text="Marta")).ok
+        assert (await _verified(memory, neo4j_tenant)).graph == "current"
 
 
 # Erasure ------------------------------------------------------------------------------------------

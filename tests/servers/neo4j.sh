@@ -80,7 +80,8 @@ run() {
 }
 
 case "${1:-} $#" in
-    "fetch 1") fetch && echo "$jars" ;;
+    # Not joined by &&, which would keep a failure inside from ending it.
+    "fetch 1") fetch; echo "$jars" ;;
     "run 3") run "$2" "$3" ;;
     *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

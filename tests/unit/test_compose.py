@@ -8,6 +8,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 _COMPOSE = (_ROOT / "docker-compose.yml").read_text(encoding="utf-8")
 _EXAMPLE = (_ROOT / ".env.example").read_text(encoding="utf-8")
+_PAGE = (_ROOT / "docs" / "guide" / "servers.md").read_text(encoding="utf-8")
 _VARIABLE = re.compile(r"\$\{(\w+)([^}]*)\}")
 _ASSIGNMENT = re.compile(r"^(\w+)=(.*)$", re.MULTILINE)
 _PORT = re.compile(r"^ +- (\S*:\d+)$", re.MULTILINE)
@@ -41,10 +42,19 @@ def test_ports_are_published_on_this_machine_only() -> None:
     """Docker opens the firewall for a published port; without an address, to everybody."""
     ports = _PORT.findall(_COMPOSE)
 
-    assert len(ports) == 2
+    assert len(ports) == 3
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
 def test_the_example_is_no_configuration_of_the_library() -> None:
     """`Config` reads `.env`, too: a copy of the example must not change what the library does in this folder."""
     assert "REMINISCENCE_" not in _EXAMPLE
+
+
+def test_the_page_speaks_of_every_service() -> None:
+    """What the file starts stands in its section of the guide."""
+    services = re.findall(r"^  (\w+):$", _COMPOSE.partition("\nservices:")[2].partition("\nconfigs:")[0], re.MULTILINE)
+    section = _PAGE.partition("## With Docker Compose")[2].partition("\n## ")[0]
+
+    assert len(services) == 3
+    assert all(f"`{service}`" in section or f"--wait {service}`" in section for service in services)

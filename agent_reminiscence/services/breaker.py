@@ -9,14 +9,15 @@ from collections.abc import Callable
 from agent_reminiscence.config.constants import BREAKER_FIRST_PAUSE_SECONDS, BREAKER_MAX_PAUSE_SECONDS
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
-    StoreError,
+    EmbedderAwayError,
+    ReminiscenceError,
     StoreTimeoutError,
     StoreUnavailableError,
 )
 
 _logger = logging.getLogger("agent_reminiscence.breaker")
 
-_AWAY = (TimeoutError, StoreTimeoutError, StoreUnavailableError, CommitUnknownError)
+_AWAY = (TimeoutError, StoreTimeoutError, StoreUnavailableError, CommitUnknownError, EmbedderAwayError)
 
 
 class Breaker:
@@ -105,7 +106,7 @@ class Breaker:
         level = logging.WARNING if self._pause_seconds > before else logging.DEBUG
         what = "is away" if isinstance(error, _AWAY) else "refuses"
         # The words of our own errors quote nothing.
-        why = str(error) if isinstance(error, StoreError) else ""
+        why = str(error) if isinstance(error, ReminiscenceError) else ""
         _logger.log(
             level,
             "%s %s and is left alone for %.3g s: %s",

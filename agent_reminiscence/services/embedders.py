@@ -13,14 +13,16 @@ import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
+from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError, ReminiscenceError
 from agent_reminiscence.services.tokens import bundled_tokenizer, wordllama_folder
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from agent_reminiscence.config.settings import Config
 
 UNIT_LENGTH_TOLERANCE = 1e-3
 """How far from 1 the length of a vector may be: what rounding to 16-bit floats leaves of it, and no more."""
@@ -28,7 +30,9 @@ UNIT_LENGTH_TOLERANCE = 1e-3
 WORDLLAMA_MODEL = "wordllama-l2-supercat-256"
 WORDLLAMA_DIMENSION = 256
 HASH_DIMENSION = 64
-EMBEDDING_PROVIDERS = ("wordllama", "hash")
+EMBEDDING_PROVIDERS = ("wordllama", "ollama", "pydantic_ai", "hash")
+HARMLESS_TEXT = "memory"
+"""What an embedder is tried with: one that has no vector for this has none for anything."""
 
 _WORDLLAMA_WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
 _WORDLLAMA_TENSOR = "embedding.weight"
@@ -42,8 +46,18 @@ _WORD = re.compile(r"\w+")
 _TEXT_WEIGHT = 0.01
 
 
+class EmbedderUnusableError(EmbedderAwayError):
+    """The embedder refuses everything until somebody has done something: its model is missing, its account refused."""
+
+
 class Embedder(Protocol):
-    """Turns texts into unit vectors; safe to call from several tasks at once."""
+    """Turns texts into unit vectors; safe to call from several tasks at once.
+
+    Four further methods are used where an embedder has them: `async embed_queries(texts)`, like `embed`, for questions
+    that are embedded otherwise than what answers them; `async embed_each(texts)`, like `embed`, which returns an
+    EmbeddingError in the place of each vector that it cannot make; `async prepare()`, called at the start, which looks
+    whether the model is there; and `async aclose()`, called at the end, after which the embedder may be used again.
+    """
 
     @property
     def model_name(self) -> str:
@@ -165,18 +179,23 @@ class HashEmbedder:
         return [value / length for value in vector]
 
 
-def create_embedder(provider: str, model: str | None = None, dimension: int | None = None) -> Embedder:
+def create_embedder(
+    provider: str, model: str | None = None, dimension: int | None = None, *, config: Config | None = None
+) -> Embedder:
     """The embedder that the settings name.
 
     Args:
         provider: `embedding_provider`: one of `EMBEDDING_PROVIDERS`.
         model: `embedding_model`; None for the provider's own.
         dimension: `embedding_dimension`; None for the model's own.
+        config: Where the other settings are taken from: addresses, timeouts, prefixes. None is their defaults.
 
     Raises:
         ConfigurationError: A setting names something there is not; the message names it and the choices. Or the
             provider is not installed.
     """
+    if provider in ("ollama", "pydantic_ai"):
+        return _create_remote(provider, model, dimension, config)
     embedder: Embedder
     if provider == "wordllama":
         if wordllama_folder() is None:
@@ -186,8 +205,8 @@ def create_embedder(provider: str, model: str | None = None, dimension: int | No
     elif provider == "hash":
         embedder = HashEmbedder(HASH_DIMENSION if dimension is None else dimension)
     else:
-        choices = " and ".join(repr(name) for name in EMBEDDING_PROVIDERS)
-        raise ConfigurationError(f"embedding_provider is {provider!r}; there are {choices}")
+        *names, last = (repr(name) for name in EMBEDDING_PROVIDERS)
+        raise ConfigurationError(f"embedding_provider is {provider!r}; there are {', '.join(names)} and {last}")
     if model not in (None, embedder.model_name):
         raise ConfigurationError(
             f"embedding_model is {model!r}; the {provider!r} provider has only {embedder.model_name!r}"
@@ -197,6 +216,69 @@ def create_embedder(provider: str, model: str | None = None, dimension: int | No
             f"embedding_dimension is {dimension}; {embedder.model_name!r} has {embedder.dimension}"
         )
     return embedder
+
+
+def _create_remote(provider: str, model: str | None, dimension: int | None, config: Config | None) -> Embedder:
+    """An embedder that asks a server. Its client is imported here, for most have no use for it."""
+    options: dict[str, Any] = {"dimension": dimension}
+    if config is not None:
+        options |= {
+            "timeout_seconds": config.embedding_timeout_seconds,
+            "concurrency": config.embedding_concurrency,
+        }
+    if provider == "ollama":
+        from agent_reminiscence.services.ollama_embedder import DEFAULT_OLLAMA_MODEL, OllamaEmbedder, normalised
+
+        name = normalised(model or DEFAULT_OLLAMA_MODEL)
+        if config is not None:
+            options["base_url"] = config.ollama_base_url
+            if config.embedding_provider == provider:
+                options |= _options_for(name, normalised(config.embedding_model or DEFAULT_OLLAMA_MODEL), config)
+        return OllamaEmbedder(name, **options)
+    if model is None:
+        raise ConfigurationError(
+            "embedding_provider is 'pydantic_ai', but embedding_model is not set; write provider:model, such as"
+            " 'openai:text-embedding-3-small'"
+        )
+    from agent_reminiscence.services.provider_embedder import PydanticAIEmbedder
+
+    if config is not None and config.embedding_provider == provider:
+        options |= _options_for(model.strip(), (config.embedding_model or "").strip(), config)
+    return PydanticAIEmbedder(model, **options)
+
+
+def _options_for(model: str, configured: str, config: Config) -> dict[str, Any]:
+    """What the settings say of the one model that they name; of any other they say nothing."""
+    if model != configured:
+        return {}
+    options = {
+        "query_prefix": config.embedding_query_prefix,
+        "document_prefix": config.embedding_document_prefix,
+        "max_characters": config.embedding_max_characters,
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def adopt_dimension(embedder: Embedder, model_name: str, dimension: int) -> None:
+    """Tell an embedder that could not ask its server yet what a database has recorded for its model."""
+    adopt = getattr(embedder, "adopt_dimension", None)
+    if adopt is not None and embedder.model_name == model_name:
+        adopt(dimension)
+
+
+async def close_embedder(embedder: Embedder) -> None:
+    """Close what `embedder` has open, where it has anything; it may be used again."""
+    close = getattr(embedder, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def describe_failure(embedder: Embedder, error: Exception) -> str:
+    """What an embedder failed with, without what it may quote: only our own are known to quote nothing."""
+    is_ours = type(embedder).__module__.startswith("agent_reminiscence.")
+    if is_ours and isinstance(error, ReminiscenceError):
+        return str(error)
+    return f"embedder {embedder.model_name!r} failed: {type(error).__name__}"
 
 
 def check_vectors(vectors: Sequence[Sequence[float]], *, count: int, dimension: int, model_name: str) -> None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from agent_reminiscence.config.constants import BACKFILL_CHUNKS, EMBEDDING_BATCH_TEXTS
+from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.exceptions import EmbeddingError
-from agent_reminiscence.services.embedders import Embedder, check_vectors
+from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError, StoreError
+from agent_reminiscence.services.embedders import (
+    HARMLESS_TEXT,
+    Embedder,
+    EmbedderUnusableError,
+    check_vectors,
+    describe_failure,
+)
+from agent_reminiscence.services.generations import Generations, NoEmbedderError
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
 
@@ -22,8 +31,19 @@ _logger = logging.getLogger("agent_reminiscence.embedding")
 _VECTOR_SETTINGS = {"synchronous_commit": "off"}
 
 
+# What an embedder that asks something else raises where that does not answer: also one of the user's own.
+_OUTAGES = (EmbedderAwayError, ConnectionError, TimeoutError)
+
+# What became of one text.
+_Outcome = list[float] | EmbeddingError
+
+
+class _GenerationChangedError(Exception):
+    """Other vectors have become current while some were being made."""
+
+
 class EmbeddingService:
-    """The embedder, checked and in batches, and the vectors it fills in.
+    """Embedders, checked and in batches, and the vectors that they fill in.
 
     Args:
         review_within_seconds: How soon after a write a worker is to look at what expires; None where nothing does.
@@ -35,7 +55,7 @@ class EmbeddingService:
         ledger: EventLedger,
         queue: WorkQueue,
         vectors: ChunkVectorRepository,
-        embedder: Embedder,
+        generations: Generations,
         *,
         review_within_seconds: float | None = None,
     ) -> None:
@@ -43,47 +63,75 @@ class EmbeddingService:
         self._ledger = ledger
         self._queue = queue
         self._vectors = vectors
-        self._embedder = embedder
+        self._generations = generations
         self._review_within_seconds = review_within_seconds
 
-    async def get_embedding(self, text: str) -> list[float]:
+    @property
+    def generations(self) -> Generations:
+        """Which vectors are current, and who makes them."""
+        return self._generations
+
+    async def get_embedding(self, text: str, generation: Generation | None = None) -> list[float]:
         """The unit vector of one text, such as a query; not cached.
 
-        Raises:
-            EmbeddingError: The embedder gave no usable vector.
-        """
-        return (await self.get_embeddings_batch([text]))[0]
-
-    async def get_embeddings_batch(self, texts: Sequence[str]) -> list[list[float]]:
-        """Unit vectors of `texts`, in order; shape (len(texts), dimension).
+        Args:
+            generation: Of whose model; None is the current one.
 
         Raises:
-            EmbeddingError: The embedder gave no usable vector for one of them.
+            EmbeddingError: There is no embedder of that model, or it gave no usable vector.
         """
+        embedder = await self._generations.embedder(generation or self._generations.current)
+        return (await self._embed(embedder, [text], as_queries=True))[0]
+
+    async def _embed(self, embedder: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> list[list[float]]:
+        """Unit vectors of `texts` by `embedder`, in batches and checked."""
+        # Some models embed a question otherwise than what answers it.
+        embed = getattr(embedder, "embed_queries", embedder.embed) if as_queries else embedder.embed
         vectors: list[list[float]] = []
         for start in range(0, len(texts), EMBEDDING_BATCH_TEXTS):
             batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
-            try:
-                made = await self._embedder.embed(batch)
-            except Exception as error:
-                # An embedder of the user's own may raise anything, and say anything in it.
-                raise EmbeddingError(
-                    f"embedder {self._embedder.model_name!r} failed: {type(error).__name__}"
-                ) from error
-            try:
-                check_vectors(
-                    made, count=len(batch), dimension=self._embedder.dimension, model_name=self._embedder.model_name
-                )
-            except EmbeddingError:
-                raise
-            except Exception as error:
-                # What it returns may be anything, too.
-                raise EmbeddingError(
-                    f"embedder {self._embedder.model_name!r} returned no vectors: {type(error).__name__}"
-                ) from error
-            # A client's array is a list here, and its numbers are floats.
-            vectors += [list(map(float, vector)) for vector in made]
+            vectors += _checked(embedder, await _answer(embedder, embed(batch)), count=len(batch))
         return vectors
+
+    async def _embed_each(self, embedder: Embedder, texts: Sequence[str]) -> list[_Outcome]:
+        """What becomes of each of at most one batch of texts: its unit vector, or why it has none."""
+        embed_each = getattr(embedder, "embed_each", None)
+        if embed_each is None:
+            return await self._embed_halves(embedder, texts)
+        try:
+            outcomes = await _answer(embedder, _as_list(embed_each(texts)))
+            if len(outcomes) != len(texts):
+                raise EmbeddingError(f"{embedder.model_name} returned {len(outcomes)} vectors for {len(texts)} texts")
+        except EmbeddingError as error:
+            return [error] * len(texts)
+        return [_checked_one(embedder, outcome) for outcome in outcomes]
+
+    async def _embed_halves(
+        self, embedder: Embedder, texts: Sequence[str], *, is_able: bool | None = None
+    ) -> list[_Outcome]:
+        """The same by an embedder that fails for all texts where it fails for one: halved until that one is alone.
+
+        Args:
+            is_able: Whether it is known to embed anything at all; None has it tried on a word if it fails.
+        """
+        try:
+            return list(await self._embed(embedder, texts))
+        except EmbeddingError as error:
+            if len(texts) == 1 or _passes(error):
+                return [error] * len(texts)
+            if not is_able and not await self._is_able(embedder):
+                return [error] * len(texts)
+        middle = len(texts) // 2
+        first = await self._embed_halves(embedder, texts[:middle], is_able=True)
+        return first + await self._embed_halves(embedder, texts[middle:], is_able=True)
+
+    async def _is_able(self, embedder: Embedder) -> bool:
+        """Whether the embedder has a vector for a harmless word: then what it has none for is a text's fault."""
+        try:
+            await self._embed(embedder, [HARMLESS_TEXT])
+        except EmbeddingError:
+            return False
+        return True
 
     async def fill_missing(
         self,
@@ -93,7 +141,7 @@ class EmbeddingService:
         written_at: datetime | None = None,
         strict: bool = False,
     ) -> tuple[int, int]:
-        """Make the vectors that chunks lack; what cannot be made stays missing and is counted.
+        """Make the current vectors that chunks lack; what cannot be made stays missing and is counted.
 
         No transaction is open while the embedder works. The chunks are stored, and found by their words until this is
         called again.
@@ -110,62 +158,221 @@ class EmbeddingService:
         Raises:
             EmbeddingError: With `strict`: the embedder failed for some. What could be made is stored.
         """
+        while True:
+            try:
+                filled, missing, failure = await self._fill_current(external_id, memory_ids, written_at)
+            except _GenerationChangedError:
+                # What is missing of the others is another question.
+                continue
+            if strict and failure is not None:
+                raise failure
+            return filled, missing
+
+    async def _fill_current(
+        self, external_id: str, memory_ids: Sequence[UUID] | None, written_at: datetime | None
+    ) -> tuple[int, int, EmbeddingError | None]:
         filled = missing = 0
         failure: EmbeddingError | None = None
+        generation: Generation | None = None
         last: UUID | None = None
         while True:
             async with self._store.transaction(external_id) as db:
-                found = await self._vectors.find_missing(db, external_id, memory_ids, after=last, limit=BACKFILL_CHUNKS)
+                generation = await self._look(db, generation)
+                found = await self._vectors.find_missing(
+                    db, external_id, generation, memory_ids, after=last, limit=BACKFILL_CHUNKS
+                )
                 if written_at is not None and not found and not missing:
                     await self._settle(db, external_id, written_at)
             if not found:
                 break
-            texts = dict.fromkeys(text for uncached in found.values() for text in uncached)
-            made, failed = await self._try_to_embed(external_id, list(texts))
-            failure = failure or failed
-            async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
-                # A handler that changes the same chunks must come wholly before or after this.
-                await self._ledger.lock(db, external_id)
-                await self._vectors.add_to_cache(db, external_id, list(found), made)
-                progress = await self._vectors.fill(db, external_id, list(found))
-                is_done = len(found) < BACKFILL_CHUNKS and not missing and progress == len(found)
-                if written_at is not None and is_done:
-                    # In the transaction that may be lost with its vectors: then the note that they are due is not.
-                    await self._settle(db, external_id, written_at)
+            made, failed = await self._try_to_embed(external_id, generation, found)
+            if failure is None or (failed is not None and _passes(failed)):
+                failure = failed
+            try:
+                async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
+                    # A handler that changes the same chunks must come wholly before or after this.
+                    await self._ledger.lock(db, external_id)
+                    await self._vectors.add_to_cache(db, external_id, generation, list(found), made)
+                    progress = await self._vectors.fill(db, external_id, generation, list(found))
+                    if progress < len(found):
+                        await self._look(db, generation)
+                    is_done = len(found) < BACKFILL_CHUNKS and not missing and progress == len(found)
+                    if written_at is not None and is_done:
+                        # In the transaction that may be lost with its vectors: then the note that they are due is not.
+                        await self._settle(db, external_id, written_at)
+            except StoreError:
+                # An embedder that takes its time may come back when the table of its vectors is dropped.
+                if (await self._generations.refresh()).number != generation.number:
+                    raise _GenerationChangedError from None
+                raise
             filled += progress
             missing += len(found) - progress
             *_, last = found
             if len(found) < BACKFILL_CHUNKS:
                 break
-        if strict and failure is not None:
+        return filled, missing, failure
+
+    async def _look(self, db: SqlExecutor, before: Generation | None) -> Generation:
+        """The generation whose vectors are to be made, which is the one that it was before."""
+        generation = await current_generation(db)
+        self._generations.follow(generation)
+        if before is not None and generation.number != before.number:
+            raise _GenerationChangedError
+        return generation
+
+    async def fill_generation(
+        self, external_id: str, generation: Generation, *, note: Callable[[int], None]
+    ) -> tuple[int, int, int]:
+        """Make the vectors that chunks lack in `generation`, which need not be the current one.
+
+        A text that the embedder refuses, while it embeds others, is logged and left without a vector.
+
+        Args:
+            note: Called with how many chunks got theirs, after each batch.
+
+        Returns:
+            How many chunks got vectors, how many lack them because a text of theirs was refused, and how many because
+            they were changed meanwhile.
+
+        Raises:
+            EmbeddingError: The embedder is away, or fails for everything; what was made before stays.
+        """
+        filled = refused = changed = 0
+        last: UUID | None = None
+        while True:
+            async with self._store.transaction(external_id, read_only=True) as db:
+                found = await self._vectors.find_missing(
+                    db, external_id, generation, None, after=last, limit=BACKFILL_CHUNKS
+                )
+            if not found:
+                return filled, refused, changed
+            made, failure = await self._try_to_embed(external_id, generation, found)
+            async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
+                await self._ledger.lock(db, external_id)
+                await self._vectors.add_to_cache(db, external_id, generation, list(found), made)
+                progress = await self._vectors.fill(db, external_id, generation, list(found))
+            note(progress)
+            if failure is not None:
+                await self._raise_unless_refused(generation, failure, has_made=bool(made))
+            without = sum(any(sha256(text.encode()) not in made for text in uncached) for uncached in found.values())
+            filled += progress
+            refused += without
+            changed += max(0, len(found) - progress - without)
+            *_, last = found
+
+    async def _raise_unless_refused(self, generation: Generation, failure: EmbeddingError, *, has_made: bool) -> None:
+        """Raise `failure` unless it is one of the texts that were to be embedded: it has made others, or a word."""
+        if _passes(failure):
             raise failure
-        return filled, missing
+        if not has_made and not await self._is_able(await self._generations.embedder(generation)):
+            raise failure
+
+    async def count_chunks(self, external_id: str, generation: Generation) -> tuple[int, int]:
+        """How many chunks there are, and how many of them have no vectors in `generation`."""
+        async with self._store.transaction(external_id, read_only=True) as db:
+            return await self._vectors.count_chunks(db, external_id, generation)
+
+    async def forget_cached(self, external_id: str, generation: Generation) -> None:
+        """Delete what the cache holds of the generation's model."""
+        async with self._store.transaction(external_id) as db:
+            await self._vectors.delete_cached(db, external_id, generation)
 
     async def _settle(self, db: SqlExecutor, external_id: str, written_at: datetime) -> None:
         await self._queue.settle_write(db, external_id, written_at, review_within_seconds=self._review_within_seconds)
 
     async def count_missing(self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID] | None = None) -> int:
-        """How many chunks lack vectors, of these memories or of all."""
-        return await self._vectors.count_missing(db, external_id, memory_ids)
+        """How many chunks lack current vectors, of these memories or of all."""
+        return await self._vectors.count_missing(db, external_id, await current_generation(db), memory_ids)
 
     async def _try_to_embed(
-        self, external_id: str, texts: Sequence[str]
+        self, external_id: str, generation: Generation, found: Mapping[UUID, Sequence[str]]
     ) -> tuple[dict[bytes, list[float]], EmbeddingError | None]:
-        """Vectors by hash of their text, those of a batch that fails left out; and the first failure."""
+        """Vectors of the chunks' texts by the hash of each, as far as there are any; and a failure.
+
+        Args:
+            found: By chunk, those of its texts that have no vector yet.
+
+        Returns:
+            Of several failures one that passes by itself, if there is one.
+        """
         made: dict[bytes, list[float]] = {}
-        failure: EmbeddingError | None = None
+        failed: dict[str, EmbeddingError] = {}
+        texts = list(dict.fromkeys(text for uncached in found.values() for text in uncached))
         for start in range(0, len(texts), EMBEDDING_BATCH_TEXTS):
             batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
             try:
-                vectors = await self.get_embeddings_batch(batch)
+                outcomes = await self._embed_each(await self._generations.embedder(generation), batch)
             except EmbeddingError as error:
-                # Without a traceback: what a client raises may quote the texts.
-                _logger.warning(
-                    "vectors are missing until they are filled in: %s",
-                    error,
-                    extra={"external_id": external_id, "texts": len(batch), "model_name": self._embedder.model_name},
-                )
-                failure = failure or error
-                continue
-            made |= {sha256(text.encode()): vector for text, vector in zip(batch, vectors, strict=True)}
+                # There is no embedder.
+                outcomes = [error] * len(batch)
+            for text, outcome in zip(batch, outcomes, strict=True):
+                if isinstance(outcome, EmbeddingError):
+                    failed[text] = outcome
+                else:
+                    made[sha256(text.encode())] = outcome
+        if not failed:
+            return made, None
+        failure = next((error for error in failed.values() if _passes(error)), None)
+        if failure is None:
+            # An index in a call says nothing to who reads it later. The chunk does, and shows no word of it.
+            chunk_id, text = next(
+                (chunk, text) for chunk, uncached in found.items() for text in uncached if text in failed
+            )
+            failure = EmbeddingError(f"chunk {chunk_id} has no vector: {failed[text]}")
+        # Without a traceback: what a client raises may quote the texts.
+        _logger.warning(
+            "vectors are missing until they are filled in: %s",
+            failure,
+            extra={"external_id": external_id, "texts": len(failed), "model_name": generation.model_name},
+        )
         return made, failure
+
+
+async def _as_list[T](request: Awaitable[Iterable[T]]) -> list[T]:
+    return list(await request)
+
+
+async def _answer[T](embedder: Embedder, request: Awaitable[T]) -> T:
+    """Await what was asked of `embedder`; what it fails with is told in words that quote no text.
+
+    Raises:
+        EmbedderAwayError: The same call may succeed later, by itself or once somebody has mended the set-up.
+        EmbeddingError: It failed in another way.
+    """
+    try:
+        return await request
+    except ConfigurationError as error:
+        raise EmbedderUnusableError(describe_failure(embedder, error)) from error
+    except _OUTAGES as error:
+        raise EmbedderAwayError(describe_failure(embedder, error)) from error
+    except Exception as error:
+        # An embedder of the user's own may raise anything, and say anything in it.
+        raise EmbeddingError(describe_failure(embedder, error)) from error
+
+
+def _checked(embedder: Embedder, made: Sequence[Sequence[float]], *, count: int) -> list[list[float]]:
+    """`made` as lists of floats, if they are `count` vectors that may be stored."""
+    try:
+        check_vectors(made, count=count, dimension=embedder.dimension, model_name=embedder.model_name)
+    except EmbeddingError:
+        raise
+    except Exception as error:
+        # What it returns may be anything, too.
+        raise EmbeddingError(f"embedder {embedder.model_name!r} returned no vectors: {type(error).__name__}") from error
+    # A client's array is a list here, and its numbers are floats.
+    return [list(map(float, vector)) for vector in made]
+
+
+def _checked_one(embedder: Embedder, outcome: Sequence[float] | EmbeddingError) -> _Outcome:
+    if isinstance(outcome, EmbeddingError):
+        described = describe_failure(embedder, outcome)
+        return EmbedderAwayError(described) if isinstance(outcome, EmbedderAwayError) else EmbeddingError(described)
+    try:
+        return _checked(embedder, [outcome], count=1)[0]
+    except EmbeddingError as error:
+        return error
+
+
+def _passes(error: EmbeddingError) -> bool:
+    """Whether it is no text's fault, so that the same call may succeed later, here or in another process."""
+    return isinstance(error, EmbedderAwayError | NoEmbedderError)

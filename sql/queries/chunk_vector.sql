@@ -44,7 +44,8 @@ ON CONFLICT (external_id, model_name, text_hash) DO NOTHING;
 
 -- name: fill_vectors
 -- Vectors for those of the named chunks whose three texts are cached. A text that changed meanwhile has another hash
--- and its chunk stays missing, so a vector never belongs to a text that is no longer there.
+-- and its chunk stays missing, so a vector never belongs to a text that is no longer there. Nothing where the generation
+-- is not in the state that the caller thinks: its vectors would be for nobody.
 WITH missing AS MATERIALIZED (
     SELECT c.external_id, c.chunk_id, c.tier, c.confidence, c.start_date, c.end_date, c.recorded_at, c.superseded_at,
         c.corrected_at, c.corrected_end_dates,
@@ -53,6 +54,7 @@ WITH missing AS MATERIALIZED (
         sha256(convert_to(c.indexed_around, 'UTF8')) AS around_hash
     FROM memory_chunk AS c
     WHERE c.external_id = $(external_id)p AND c.chunk_id = ANY($(chunk_ids)p::uuid[])
+        AND EXISTS (SELECT FROM embedding_generation AS g WHERE g.generation = {generation} AND g.state = $(state)p::text)
 )
 INSERT INTO chunk_vector_{generation} (
     external_id, chunk_id, tier, confidence, start_date, end_date, recorded_at, superseded_at, text_vector,
@@ -90,3 +92,17 @@ WHERE c.external_id = $(external_id)p AND ($(memory_ids)p::uuid[] IS NULL OR c.m
         SELECT FROM chunk_vector_{generation} AS v
         WHERE v.external_id = $(external_id)p AND v.chunk_id = c.chunk_id
     );
+
+-- name: count_chunks
+-- How many chunks there are, and how many of them have no vectors.
+SELECT count(*) AS chunks, count(*) FILTER (WHERE NOT EXISTS (
+    SELECT FROM chunk_vector_{generation} AS v
+    WHERE v.external_id = $(external_id)p AND v.chunk_id = c.chunk_id
+)) AS missing
+FROM memory_chunk AS c
+WHERE c.external_id = $(external_id)p;
+
+-- name: delete_cached_vectors
+-- What the cache holds of a model that is not used any more.
+DELETE FROM embedding_cache
+WHERE external_id = $(external_id)p AND model_name = $(model_name)p;

@@ -2,7 +2,7 @@
 -- Tables of this transaction that bear the names of the projected ones and so take their places: the handlers' own
 -- statements replay into them. They hold one stream, so no key begins with external_id, and none that is joined has it at
 -- all: planned while they are empty, a lookup by that alone would seem as good, and it finds every row. There is no index
--- for searches; vectors are not replayed, so their table stays empty.
+-- for searches, and no table of vectors, which are not replayed.
 CREATE TEMPORARY TABLE active_memory (
     LIKE reminiscence.active_memory INCLUDING DEFAULTS, PRIMARY KEY (memory_id)
 ) ON COMMIT DROP;
@@ -13,10 +13,8 @@ CREATE TEMPORARY TABLE memory_chunk (
     LIKE reminiscence.memory_chunk INCLUDING DEFAULTS, PRIMARY KEY (chunk_id)
 ) ON COMMIT DROP;
 CREATE INDEX ON memory_chunk (memory_id);
+CREATE INDEX ON memory_chunk (memory_id) WHERE derived_from IS NOT NULL;
 CREATE INDEX ON memory_chunk (duplicate_of) WHERE duplicate_of IS NOT NULL;
-CREATE TEMPORARY TABLE chunk_vector_{generation} (
-    LIKE reminiscence.chunk_vector_{generation} INCLUDING DEFAULTS, PRIMARY KEY (chunk_id)
-) ON COMMIT DROP;
 CREATE TEMPORARY TABLE entity (
     LIKE reminiscence.entity INCLUDING DEFAULTS, PRIMARY KEY (entity_id)
 ) ON COMMIT DROP;
@@ -137,20 +135,25 @@ WHERE NOT EXISTS (
     WHERE stored.external_id = $(external_id)p AND {same_key}
 );
 
--- name: delete_vectors
-DELETE FROM reminiscence.chunk_vector_{generation}
-WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]);
-
--- name: delete_cached
--- What the cache holds for the texts of some chunks, so that the embedder makes it again.
+-- name: discard_vectors
+-- The vectors of some chunks in one generation, and what the cache holds for their texts by its model, so that the embedder
+-- makes both again. Other chunks that say the same go with them: nothing would stand behind their vectors.
 WITH form AS MATERIALIZED (
-    SELECT sha256(convert_to(f.text, 'UTF8')) AS text_hash
+    SELECT c.chunk_id, sha256(convert_to(f.text, 'UTF8')) AS text_hash
     FROM pg_temp.memory_chunk AS c
     CROSS JOIN LATERAL (VALUES (c.indexed_text), (c.indexed_before), (c.indexed_around)) AS f (text)
-    WHERE c.chunk_id = ANY($(chunk_ids)p::uuid[])
+), wrong AS MATERIALIZED (
+    SELECT form.text_hash FROM form WHERE form.chunk_id = ANY($(chunk_ids)p::uuid[])
+), uncached AS (
+    DELETE FROM reminiscence.embedding_cache AS e
+    USING reminiscence.embedding_generation AS g
+    WHERE e.external_id = $(external_id)p AND g.generation = {generation} AND e.model_name = g.model_name
+        AND e.text_hash IN (SELECT wrong.text_hash FROM wrong)
 )
-DELETE FROM reminiscence.embedding_cache AS e
-WHERE e.external_id = $(external_id)p AND e.text_hash IN (SELECT form.text_hash FROM form);
+DELETE FROM reminiscence.chunk_vector_{generation}
+WHERE external_id = $(external_id)p AND chunk_id IN (
+    SELECT form.chunk_id FROM form WHERE form.text_hash IN (SELECT wrong.text_hash FROM wrong)
+);
 
 -- name: delete_orphaned_vectors
 DELETE FROM reminiscence.chunk_vector_{generation} AS v

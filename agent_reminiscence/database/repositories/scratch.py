@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from agent_reminiscence.database.generations import VECTOR_TABLE_PREFIX, current_generation, list_generations
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.queries import load_queries, vector_query
 from agent_reminiscence.domain.audit import Drift
 
 
@@ -54,29 +55,28 @@ GRAPH_TABLES = ("entity", "entity_name", "relationship", "graph_mention")
 _WHOLE_TABLE_PLANS = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
 
 
-class ScratchRepository:
-    """The scratch tables of one transaction, beside the stored rows and the vectors of `generation`."""
+_SQL = load_queries("sql", "scratch")
 
-    def __init__(self, generation: int, model_name: str) -> None:
-        queries = load_queries("sql", "scratch")
-        self._sql = {name: sql.replace("{generation}", str(generation)) for name, sql in queries.items()}
-        self._model_name = model_name
-        self._vector_table = f"chunk_vector_{generation}"
+
+class ScratchRepository:
+    """The scratch tables of one transaction, beside the stored rows and the vectors of every generation."""
 
     async def create(self, db: SqlExecutor) -> None:
         """Make the tables, empty; they go with the transaction."""
-        await db.execute_script(self._sql["create_tables"])
+        # From here on no generation that this transaction can see is dropped: that waits for whoever has asked.
+        await list_generations(db)
+        await db.execute_script(_SQL["create_tables"])
         # The handlers' statements are planned while the tables are empty, when reading all of them is cheapest, and
         # the plans are kept while they grow.
         await db.set_local(dict.fromkeys(_WHOLE_TABLE_PLANS, "off"))
 
     async def empty(self, db: SqlExecutor) -> None:
         """Take back all that was replayed."""
-        await db.execute_script(self._sql["empty_tables"])
+        await db.execute_script(_SQL["empty_tables"])
 
     async def count(self, db: SqlExecutor) -> dict[str, int]:
         """How many rows the replay gave, by table."""
-        row = await db.fetch_one(self._sql["count_rows"])
+        row = await db.fetch_one(_SQL["count_rows"])
         return {} if row is None else {table: int(rows) for table, rows in row.items()}
 
     async def compare(self, db: SqlExecutor, external_id: str) -> list[Drift]:
@@ -84,16 +84,21 @@ class ScratchRepository:
         await self._analyze(db)
         found: list[Drift] = []
         for table, key in PROJECTED_TABLES.items():
-            statement = key.fill(self._sql["compare_table"].replace("{table}", table))
+            statement = key.fill(_SQL["compare_table"].replace("{table}", table))
             rows = await db.fetch_all(statement, {"external_id": external_id})
             found += [Drift.model_validate({"table": table, **row}) for row in rows]
-        params = {"external_id": external_id, "model_name": self._model_name}
-        rows = await db.fetch_all(self._sql["compare_vectors"], params)
-        return found + [Drift.model_validate({"table": self._vector_table, **row}) for row in rows]
+        for generation in await list_generations(db):
+            params = {"external_id": external_id, "model_name": generation.model_name}
+            rows = await db.fetch_all(vector_query("scratch", "compare_vectors", generation.number), params)
+            table = f"{VECTOR_TABLE_PREFIX}{generation.number}"
+            found += [Drift.model_validate({"table": table, **row}) for row in rows]
+        return found
 
     async def count_missing_vectors(self, db: SqlExecutor, external_id: str) -> int:
-        """How many replayed chunks have no stored vectors."""
-        row = await db.fetch_one(self._sql["count_missing_vectors"], {"external_id": external_id})
+        """How many replayed chunks have no stored vectors in the current generation."""
+        current = await current_generation(db)
+        statement = vector_query("scratch", "count_missing_vectors", current.number)
+        row = await db.fetch_one(statement, {"external_id": external_id})
         return 0 if row is None else int(row["chunks"])
 
     async def swap(self, db: SqlExecutor, external_id: str) -> None:
@@ -105,27 +110,27 @@ class ScratchRepository:
         params = {"external_id": external_id}
         for table, key in PROJECTED_TABLES.items():
             for name in ("delete_differing", "insert_missing"):
-                await db.execute(key.fill(self._sql[name].replace("{table}", table)), params)
-        await db.execute(self._sql["delete_orphaned_vectors"], params)
-        await db.execute(self._sql["carry_to_vectors"], params)
+                await db.execute(key.fill(_SQL[name].replace("{table}", table)), params)
+        # Asked for under the stream's lock: who has filled a generation since it was made has let go of that lock.
+        for generation in await list_generations(db):
+            for name in ("delete_orphaned_vectors", "carry_to_vectors"):
+                await db.execute(vector_query("scratch", name, generation.number), params)
 
     async def discard_vectors(self, db: SqlExecutor, external_id: str, drift: Sequence[Drift]) -> None:
         """Drop vectors that are not what the cache holds, and what it holds: either may be the wrong one."""
-        wrong = [
-            UUID(row.key)
-            for row in drift
-            if row.table == self._vector_table and any(name.endswith("_vector") for name in row.columns)
-        ]
-        if wrong:
-            params = {"external_id": external_id, "chunk_ids": wrong}
-            await db.execute(self._sql["delete_vectors"], params)
-            await db.execute(self._sql["delete_cached"], params)
+        wrong: dict[int, list[UUID]] = {}
+        for row in drift:
+            if row.table.startswith(VECTOR_TABLE_PREFIX) and any(name.endswith("_vector") for name in row.columns):
+                wrong.setdefault(int(row.table.removeprefix(VECTOR_TABLE_PREFIX)), []).append(UUID(row.key))
+        for generation, chunk_ids in wrong.items():
+            params = {"external_id": external_id, "chunk_ids": chunk_ids}
+            await db.execute(vector_query("scratch", "discard_vectors", generation), params)
 
     async def drop_orphaned_cache(self, db: SqlExecutor, external_id: str) -> int:
         """Drop cached vectors of texts that no replayed chunk has; returns how many there were."""
-        return len(await db.fetch_all(self._sql["delete_orphaned_cache"], {"external_id": external_id}))
+        return len(await db.fetch_all(_SQL["delete_orphaned_cache"], {"external_id": external_id}))
 
     async def _analyze(self, db: SqlExecutor) -> None:
         # Without statistics the planner compares each stored row with each replayed one; whole tables are read now.
-        await db.execute_script(self._sql["analyze_tables"])
+        await db.execute_script(_SQL["analyze_tables"])
         await db.set_local(dict.fromkeys(_WHOLE_TABLE_PLANS, "on"))

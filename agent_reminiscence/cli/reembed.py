@@ -1,0 +1,148 @@
+"""`reembed`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AbstractAsyncContextManager
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+
+from agent_reminiscence import AgentMem
+from agent_reminiscence.cli.parameters import ADMIN_DSN_VARIABLE, EXIT_OK, EXIT_WRONG, HERE, AsJson, Place
+from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
+from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
+from agent_reminiscence.exceptions import InvalidInputError
+
+
+def reembed(
+    *,
+    provider: Annotated[
+        str | None, Parameter(help="Who makes the new vectors, as in embedding_provider; without it, as configured.")
+    ] = None,
+    model: Annotated[str | None, Parameter(help="The provider's model; without both, as configured.")] = None,
+    dimension: Annotated[int | None, Parameter(help="Length of a vector; without it, the model's.")] = None,
+    status: Annotated[
+        bool, Parameter(negative="", help="Change nothing; say which vectors there are and how far each is filled.")
+    ] = False,
+    cancel: Annotated[bool, Parameter(negative="", help="Give up vectors that are being built.")] = False,
+    drop_old: Annotated[
+        bool, Parameter(negative="", help="Drop vectors that were replaced, once they were unused for a minute.")
+    ] = False,
+    admin_dsn: Annotated[
+        str | None,
+        Parameter(
+            help="DSN of an administrator of the database, for a server of your own; better given as"
+            f" {ADMIN_DSN_VARIABLE}, which the list of processes does not show."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Make the vectors of all memories anew with another model, and switch to them.
+
+    Searches and writes go on meanwhile, and other processes follow the switch. Where it was ended or killed, the same
+    command goes on. The vectors that were replaced stay until --drop-old, or until the next change.
+    """
+    if sum((status, cancel, drop_old)) > 1:
+        raise InvalidInputError("--status, --cancel and --drop-old exclude each other")
+    is_model_named = any(value is not None for value in (provider, model, dimension))
+    if is_model_named and (status or cancel or drop_old):
+        raise InvalidInputError("--provider, --model and --dimension say what to build; leave them out here")
+    dsn = admin_dsn or os.environ.get(ADMIN_DSN_VARIABLE)
+    if status:
+        return asyncio.run(_status(place, as_json=as_json))
+    if cancel:
+        return asyncio.run(_cancel(place, dsn, as_json=as_json))
+    if drop_old:
+        return asyncio.run(_drop_old(place, dsn, as_json=as_json))
+    report = asyncio.run(_reembed(place, dsn, provider, model, dimension))
+    if as_json:
+        write_json(report.model_dump(mode="json"))
+    else:
+        _show(console(), report)
+    return EXIT_WRONG if report.vectors_missing else EXIT_OK
+
+
+def _opened(place: Place) -> AbstractAsyncContextManager[AgentMem]:
+    """The memory, whichever model's vectors it has: that they are not of the configured one is why this is called."""
+    return AgentMem(place.config(worker=False), embedders=())
+
+
+async def _reembed(
+    place: Place, dsn: str | None, provider: str | None, model: str | None, dimension: int | None
+) -> ReembedReport:
+    if provider is None and (model is not None or dimension is not None):
+        config = place.config()
+        provider, model = config.embedding_provider, model or config.embedding_model
+    with progress_of_stages() as show:
+
+        def note(progress: ReembedProgress) -> None:
+            show(f"Generation {progress.generation}", progress.chunks_done, progress.chunks_total)
+
+        async with _opened(place) as memory:
+            return await memory.admin.reembed(
+                provider=provider, model=model, dimension=dimension, admin_dsn=dsn, progress=note
+            )
+
+
+async def _status(place: Place, *, as_json: bool) -> int:
+    async with _opened(place) as memory:
+        generations = await memory.admin.generations()
+    if as_json:
+        write_json([generation.model_dump(mode="json") for generation in generations])
+    else:
+        for generation in generations:
+            _show_fill(console(), generation)
+    return EXIT_OK
+
+
+async def _cancel(place: Place, dsn: str | None, *, as_json: bool) -> int:
+    async with _opened(place) as memory:
+        given_up = await memory.admin.cancel_reembed(admin_dsn=dsn)
+    if as_json:
+        write_json({"cancelled": None if given_up is None else given_up.model_dump(mode="json")})
+    elif given_up is None:
+        say(console(), "Nothing is being built.")
+    else:
+        say(console(), f"Given up: {_name(given_up)}.")
+    return EXIT_OK
+
+
+async def _drop_old(place: Place, dsn: str | None, *, as_json: bool) -> int:
+    async with _opened(place) as memory:
+        dropped = await memory.admin.drop_old_vectors(admin_dsn=dsn)
+    if as_json:
+        write_json({"dropped": [generation.model_dump(mode="json") for generation in dropped]})
+    elif dropped:
+        say(console(), f"Dropped: {', '.join(map(_name, dropped))}.")
+    else:
+        say(console(), "There are no vectors that were replaced.")
+    return EXIT_OK
+
+
+def _show(out: Console, report: ReembedReport) -> None:
+    say(
+        out,
+        f"{count(report.vectors_filled, 'chunk', 'chunks')} of {count(report.streams, 'external_id', 'external_ids')}"
+        f" got vectors in {report.seconds:.1f} s; searches use {_name(report.generation)}.",
+    )
+    if report.vectors_missing:
+        say(out, f"{count(report.vectors_missing, 'chunk lacks', 'chunks lack')} vectors.", style="yellow")
+    if report.replaced is not None:
+        say(out, f"{_name(report.replaced)} is replaced; --drop-old drops it.", style="dim")
+
+
+def _show_fill(out: Console, generation: GenerationFill) -> None:
+    done = generation.chunks - generation.vectors_missing
+    say(
+        out,
+        f"{generation.state:<8} {_name(generation)}: {done:,} of {count(generation.chunks, 'chunk', 'chunks')},"
+        f" {generation.size_bytes:,} bytes, since {generation.state_since:%Y-%m-%d %H:%M:%S} UTC",
+    )
+
+
+def _name(generation: Generation) -> str:
+    return f"generation {generation.number} ({generation.model_name}, {generation.dimension} dimensions)"

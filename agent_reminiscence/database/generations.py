@@ -1,0 +1,248 @@
+"""The generations of vectors, one table each: users ask here which there are, and an administrator changes that.
+
+They belong to no `external_id`, so whoever is in a transaction may ask. Only the owner of the schema makes and drops
+their tables and changes their states.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+from agent_reminiscence.config.constants import OWNER_ROLE, SCHEMA_NAME
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.database.schema import SEARCH_PATH_SCRIPT
+from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.exceptions import ConfigurationError, ReembeddingError, StoreError, StoreTimeoutError
+
+VECTOR_TABLE_PREFIX = "chunk_vector_"
+
+# Advisory lock of who builds a generation: the bytes of "reem" as a number.
+_BUILD_LOCK = 0x7265656D
+# How long the lock is waited for: the server takes a moment to notice that a process was killed.
+_LOCK_PATIENCE_SECONDS = 5.0
+_LOCK_PAUSE_SECONDS = 0.2
+# Dropping a table waits for whoever is using it, and others wait behind: never for long at a time.
+_DROP_LOCK_TIMEOUT = "1s"
+# What the statement says when that was not enough, in words of its own: the server's depend on its language.
+_IN_USE = "the vectors are in use"
+_DROP_ATTEMPTS = 30
+_DROP_PAUSE_SECONDS = 1.0
+
+_COLUMNS = "generation AS number, model_name, dimension, state, state_since, provider, model"
+_CURRENT = f"SELECT {_COLUMNS} FROM embedding_generation WHERE state = 'current'"  # noqa: S608 - a constant
+# A snapshot may be older than the lock that the statement waits for, and not know yet what was dropped meanwhile.
+_LIST = (
+    f"SELECT {_COLUMNS} FROM embedding_generation"  # noqa: S608 - constants
+    f" WHERE state <> 'dropped' AND to_regclass('{SCHEMA_NAME}.{VECTOR_TABLE_PREFIX}' || generation) IS NOT NULL"
+    " ORDER BY generation"
+)
+_HISTORY = f"SELECT {_COLUMNS} FROM embedding_generation ORDER BY generation"  # noqa: S608
+
+
+async def current_generation(db: SqlExecutor) -> Generation:
+    """The generation that searches use, as the transaction sees it."""
+    row = await db.fetch_one(_CURRENT)
+    if row is None:
+        raise ConfigurationError("the schema does not say which vectors are current; it was not made by `migrate`")
+    return Generation.model_validate(row)
+
+
+async def list_generations(db: SqlExecutor) -> list[Generation]:
+    """The generations that have a table, oldest first.
+
+    None of them is dropped before the transaction ends.
+    """
+    return [Generation.model_validate(row) for row in await db.fetch_all(_LIST)]
+
+
+async def all_generations(db: SqlExecutor) -> list[Generation]:
+    """Every generation that there has been, oldest first."""
+    return [Generation.model_validate(row) for row in await db.fetch_all(_HISTORY)]
+
+
+async def table_sizes(db: SqlExecutor) -> dict[int, int]:
+    """What the table of each generation takes on the disk with its indexes, in bytes."""
+    rows = await db.fetch_all(
+        "SELECT substr(p.relname, length($(prefix)p::text) + 1)::int AS number,"
+        " sum(pg_total_relation_size(i.inhrelid))::bigint AS size_bytes"
+        " FROM pg_class AS p JOIN pg_inherits AS i ON i.inhparent = p.oid"
+        " WHERE p.relkind = 'p' AND p.relnamespace = 'reminiscence'::regnamespace"
+        " AND p.relname ~ ('^' || $(prefix)p::text || '[0-9]+$')"
+        " GROUP BY p.relname",
+        {"prefix": VECTOR_TABLE_PREFIX},
+    )
+    return {row["number"]: row["size_bytes"] for row in rows}
+
+
+async def first_migration(db: SqlExecutor) -> datetime | None:
+    """When the schema was made, to the microsecond: what tells this database from another one."""
+    row = await db.fetch_one("SELECT min(applied_at) AS applied_at FROM schema_migration")
+    return None if row is None else row["applied_at"]
+
+
+class GenerationOwner:
+    """One connection of an administrator who holds the lock of building: nobody else changes generations meanwhile."""
+
+    def __init__(self, db: SqlExecutor) -> None:
+        self._db = db
+
+    async def holds_lock(self) -> bool:
+        """Whether the lock is still this connection's; behind a pooler it may be a stranger's."""
+        row = await self._db.fetch_one(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted"
+            " AND classid = 0 AND objid::bigint = $(key)p::bigint) AS is_mine",
+            {"key": _BUILD_LOCK},
+        )
+        return row is not None and bool(row["is_mine"])
+
+    async def generations(self) -> list[Generation]:
+        """Every generation that there has been, oldest first."""
+        async with self._transaction() as db:
+            return await all_generations(db)
+
+    async def first_migration(self) -> datetime | None:
+        """When the schema of this database was made."""
+        async with self._transaction() as db:
+            return await first_migration(db)
+
+    async def seconds_since(self, generation: Generation) -> float:
+        """For how long the generation has been in its state, by the server's clock."""
+        row = await self._db.fetch_one(
+            "SELECT extract(epoch FROM clock_timestamp() - $(since)p::timestamptz)::float8 AS seconds",
+            {"since": generation.state_since},
+        )
+        assert row is not None
+        return float(row["seconds"])
+
+    async def begin(self, *, model_name: str, dimension: int, provider: str | None, model: str | None) -> Generation:
+        """Make a table and the row that says it is being built; all writers keep it true from here on."""
+        async with self._transaction() as db:
+            row = await db.fetch_one(
+                "INSERT INTO embedding_generation (generation, model_name, dimension, state, provider, model)"  # noqa: S608
+                " SELECT max(generation) + 1, $(model_name)p, $(dimension)p, 'building', $(provider)p, $(model)p"
+                " FROM embedding_generation"
+                f" RETURNING {_COLUMNS}",
+                {"model_name": model_name, "dimension": dimension, "provider": provider, "model": model},
+            )
+            assert row is not None
+            generation = Generation.model_validate(row)
+            await db.execute(
+                "SELECT create_chunk_vectors($(number)p, $(dimension)p)::text",
+                {"number": generation.number, "dimension": dimension},
+            )
+            return generation
+
+    async def switch(self, generation: Generation) -> Generation:
+        """Let searches use `generation`; what they used until now is retired."""
+        async with self._transaction() as db:
+            await self._set_state(db, "current", "retired")
+            return await self._set_state(db, "building", "current", number=generation.number)
+
+    async def _set_state(self, db: SqlExecutor, before: str, after: str, *, number: int | None = None) -> Generation:
+        row = await db.fetch_one(
+            "UPDATE embedding_generation SET state = $(after)p, state_since = clock_timestamp()"  # noqa: S608 - a constant
+            " WHERE state = $(before)p AND ($(number)p::int IS NULL OR generation = $(number)p::int)"
+            f" RETURNING {_COLUMNS}",
+            {"before": before, "after": after, "number": number},
+        )
+        if row is None:
+            raise StoreError(f"there is no generation of vectors that is {before}")
+        return Generation.model_validate(row)
+
+    async def drop(self, generation: Generation) -> None:
+        """Drop the table of a generation that nobody searches; its number and its model stay known.
+
+        It waits for transactions that may have seen it, a second at a time, so that nobody waits long for it.
+
+        Raises:
+            StoreTimeoutError: A transaction that may use it did not end.
+            StoreError: Searches use it by now, or it is dropped already.
+        """
+        for _ in range(_DROP_ATTEMPTS):
+            try:
+                await self._try_to_drop(generation)
+            except StoreError as error:
+                if _IN_USE not in str(error):
+                    raise
+                await asyncio.sleep(_DROP_PAUSE_SECONDS)
+            else:
+                return
+        raise StoreTimeoutError(
+            f"generation {generation.number} cannot be dropped: something, such as verify() or rebuild(), has been"
+            " reading vectors all the time; try again when it has ended"
+        )
+
+    async def _try_to_drop(self, generation: Generation) -> None:
+        async with self._transaction() as db:
+            await db.set_local({"lock_timeout": _DROP_LOCK_TIMEOUT})
+            # Whoever uses a table of vectors has asked first which there are, and holds a lock on that one since.
+            await db.execute_script(
+                "DO $$ BEGIN"  # noqa: S608 - a number
+                " LOCK TABLE embedding_generation IN ACCESS EXCLUSIVE MODE;"
+                " UPDATE embedding_generation SET state = 'dropped', state_since = clock_timestamp()"
+                f" WHERE generation = {generation.number} AND state IN ('building', 'retired');"
+                # Where the lock of building was lost without a word, another process may have switched to it.
+                f" IF NOT FOUND THEN RAISE EXCEPTION 'generation {generation.number} is not to be dropped'; END IF;"
+                f" DROP TABLE IF EXISTS {VECTOR_TABLE_PREFIX}{generation.number};"
+                f" EXCEPTION WHEN lock_not_available THEN RAISE EXCEPTION '{_IN_USE}';"
+                " END $$"
+            )
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[SqlExecutor]:
+        """A transaction as the owner of the schema."""
+        await self._db.execute_script("BEGIN")
+        try:
+            await self._db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
+            await self._db.execute_script(SEARCH_PATH_SCRIPT)
+            yield self._db
+            await self._db.execute_script("COMMIT")
+        except Exception:
+            await self._db.execute_script("ROLLBACK")
+            raise
+
+
+async def _took_lock(db: SqlExecutor) -> bool:
+    deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
+    while True:
+        row = await db.fetch_one("SELECT pg_try_advisory_lock($(key)p) AS is_mine", {"key": _BUILD_LOCK})
+        if row is not None and row["is_mine"]:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(_LOCK_PAUSE_SECONDS)
+
+
+@asynccontextmanager
+async def owning_generations(administrator: ConnectionSettings) -> AsyncIterator[GenerationOwner]:
+    """Connect as an administrator of the database, and be the only one who changes its generations.
+
+    The lock ends with the connection, however the process ends.
+
+    Raises:
+        ConfigurationError: The login may not act as the schema's owner.
+        ReembeddingError: Another process is at it.
+        StoreError: The server is away.
+    """
+    db = await open_connection(administrator)
+    try:
+        row = await db.fetch_one(
+            "SELECT pg_has_role(oid, 'SET') AS may_set FROM pg_roles WHERE rolname = $(role)p", {"role": OWNER_ROLE}
+        )
+        if row is None or not row["may_set"]:
+            raise ConfigurationError(
+                f"{administrator.user!r} may not act as {OWNER_ROLE}, who owns the tables of vectors; connect as the"
+                " administrator who ran `agent-reminiscence migrate`, or run it as this one first"
+            )
+        if not await _took_lock(db):
+            raise ReembeddingError(
+                "another process is changing the vectors of this database; wait for its end, or end it: what it has"
+                " done is kept, and the next call goes on from there"
+            )
+        yield GenerationOwner(db)
+    finally:
+        db.close()

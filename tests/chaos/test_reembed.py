@@ -1,0 +1,160 @@
+"""SIGKILL for who builds another model's vectors, while others search: no search fails, and no vector is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from agent_reminiscence import AgentMem
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from tests.chaos import writer
+from tests.chaos.conftest import Repetitions
+from tests.chaos.killing import administrator
+from tests.chaos.searcher import MEMORIES, PARAGRAPHS, fact, tenant_of
+
+_ROOT = Path(__file__).parents[2]
+_OLD, _NEW = 256, 384
+_PATIENCE_SECONDS = 120.0
+
+
+async def _remember(memory: AgentMem, tenants: int) -> None:
+    for tenant in range(tenants):
+        for number in range(MEMORIES):
+            text = "\n\n".join(fact(tenant, number, paragraph) for paragraph in range(PARAGRAPHS))
+            await memory.create_active_memory(tenant_of(tenant), f"Pier {number}", text)
+
+
+async def _start(*words: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *words,
+        cwd=_ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=None,
+        start_new_session=True,
+    )
+
+
+@asynccontextmanager
+async def _searching(data_dir: Path, tenants: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process that searches, with the settings of before the change."""
+    process = await _start("-m", "tests.chaos.searcher", str(data_dir), str(_OLD), str(tenants))
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            assert await process.stdout.readline() == b"searching\n"
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _end(process: asyncio.subprocess.Process) -> dict[str, Any]:
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        said, _ = await process.communicate()
+    result: dict[str, Any] = json.loads(said)
+    return result
+
+
+async def _reembed(data_dir: Path, *options: str) -> asyncio.subprocess.Process:
+    """The command, as a process that may be killed."""
+    return await _start("-m", "agent_reminiscence.cli", "reembed", "--data-dir", str(data_dir), "--json", *options)
+
+
+async def _vectors(db: SqlExecutor) -> int:
+    """How many chunks have vectors in the second generation; 0 before there is one."""
+    found = await db.fetch_one("SELECT to_regclass('chunk_vector_2')::text AS name")
+    if found is None or found["name"] is None:
+        return 0
+    rows = await db.fetch_all("SELECT count(*) AS rows FROM chunk_vector_2")
+    return int(rows[0]["rows"])
+
+
+async def _kill_at(data_dir: Path, db: SqlExecutor, vectors: int) -> int:
+    """Run the command until so many vectors are made, and kill it; how many there are then."""
+    process = await _reembed(data_dir, "--provider", "hash", "--dimension", str(_NEW))
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while process.returncode is None and await _vectors(db) < vectors:
+        assert time.monotonic() < end, "the build does not get on"
+        await asyncio.sleep(0.01)
+    assert process.returncode is None, f"it ended with {process.returncode} before it could be killed"
+    process.kill()
+    await process.wait()
+    return await _vectors(db)
+
+
+async def _write_on(memory: AgentMem, ended: asyncio.Event) -> int:
+    """Write and change memories until `ended`; how many writes there were."""
+    writes = 0
+    note = await memory.create_active_memory("writer", "Log", "Day 0.")
+    while not ended.is_set():
+        writes += 1
+        note = await memory.update_active_memory(
+            "writer", note.id, content=f"Day {writes}.\n\nThe sea is {writes} deep."
+        )
+        await memory.create_active_memory("writer", f"Day {writes}", f"On day {writes} nothing was seen.")
+        await asyncio.sleep(0.05)
+    return writes
+
+
+async def test_a_build_that_is_killed_and_continued_costs_no_search_and_no_vector(
+    data_dir: Path, repetitions: Repetitions
+) -> None:
+    """Two processes search and a third one writes while it is killed twice, continued, and switched."""
+    tenants = repetitions(reduced=4, full=100)
+    chunks = tenants * MEMORIES * PARAGRAPHS
+    async with AgentMem(writer.settings_for(str(data_dir), embedding_dimension=_OLD)) as memory:
+        await _remember(memory, tenants)
+        async with (
+            administrator(data_dir) as db,
+            _searching(data_dir, tenants) as first,
+            _searching(data_dir, tenants) as second,
+            asyncio.TaskGroup() as group,
+        ):
+            ended = asyncio.Event()
+            writing = group.create_task(_write_on(memory, ended))
+            started = time.monotonic()
+            killed = [await _kill_at(data_dir, db, chunks // 4), await _kill_at(data_dir, db, chunks // 2)]
+
+            process = await _reembed(data_dir)
+            async with asyncio.timeout(20 * _PATIENCE_SECONDS):
+                said, _ = await process.communicate()
+            seconds = time.monotonic() - started
+            report = json.loads(said)
+            # Long enough for each of them to have searched among the new vectors.
+            await asyncio.sleep(2)
+            ended.set()
+            writes = await writing
+            results = [await _end(first), await _end(second)]
+
+            missing = await db.fetch_all("SELECT chunk_id FROM memory_chunk EXCEPT SELECT chunk_id FROM chunk_vector_2")
+            states = await db.fetch_all("SELECT generation, dimension, state FROM embedding_generation ORDER BY 1")
+        audit = await memory.admin.verify()
+
+    print(  # noqa: T201 - what `make chaos-reembed` is run for
+        f"\n{chunks:,} chunks from {_OLD} to {_NEW} dimensions in {seconds:.1f} s, killed at {killed};"
+        f" {report['vectors_filled']:,} vectors in the last run of {report['seconds']:.1f} s; {writes} writes;"
+        f" searches {[result['searches'] for result in results]}, by model {[result['models'] for result in results]},"
+        f" failed {[result['failed'] for result in results]}; vectors missing {len(missing)}"
+    )
+    assert process.returncode == 0
+    assert [result["failed"] for result in results] == [{}, {}]
+    for result in results:
+        assert result["models"].keys() == {f"hash-{_OLD}", f"hash-{_NEW}"}
+    assert missing == []
+    assert report["vectors_missing"] == 0
+    assert 0 < report["vectors_filled"] <= chunks - killed[1] + 3 * writes
+    assert [(row["generation"], row["dimension"], row["state"]) for row in states] == [
+        (1, _OLD, "retired"),
+        (2, _NEW, "current"),
+    ]
+    assert audit.ok

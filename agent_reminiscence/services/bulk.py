@@ -7,9 +7,10 @@ what is not there yet and nothing twice.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent_reminiscence.config.constants import MAX_BATCH_CHARACTERS, MAX_BATCH_MEMORIES, Source
@@ -18,6 +19,7 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ingest import Conversations
 from agent_reminiscence.services.memory_manager import MemoryManager
+from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.requests import CreateRequest
 
 # So many messages of a plain iterable are taken before other tasks get their turn, about 5 ms.
@@ -68,8 +70,9 @@ class ImportMessagesRequest:
 class BulkService:
     """Imports into one database."""
 
-    def __init__(self, manager: MemoryManager) -> None:
+    def __init__(self, manager: MemoryManager, scrubber: Scrubber) -> None:
         self._manager = manager
+        self._scrubber = scrubber
 
     async def import_memories(
         self, external_id: str, memories: Sequence[ImportedMemory], *, source: Source, actor: str | None
@@ -80,7 +83,11 @@ class BulkService:
             InvalidInputError: One is refused; nothing is written.
             StoreError: The store is away; the batches before stay written.
         """
-        requests = [_request(external_id, memory, source, actor) for memory in memories]
+        requests = []
+        for memory in memories:
+            requests.append(await self._request(external_id, memory, source, actor))
+            # A short one is looked through for secrets where it is called for: others get their turn between.
+            await asyncio.sleep(0)
         added: list[AddedMemory] = []
         for batch in batches(requests):
             written, _ = await self._manager.add_new(batch)
@@ -106,7 +113,7 @@ class BulkService:
         try:
             async with aclosing(_memories(conversations, messages)) as memories:
                 async for memory in memories:
-                    creation = _request(request.external_id, memory, request.source, request.actor)
+                    creation = await self._request(request.external_id, memory, request.source, request.actor)
                     if not _fits(batch, creation):
                         report = await self._write(batch, report, conversations)
                         note(report)
@@ -137,24 +144,29 @@ class BulkService:
                 "unchanged": report.unchanged + len(written) - added,
                 "chunks_added": report.chunks_added + sum(one.chunks_added for one in written),
                 "vectors_missing": report.vectors_missing + missing,
+                "redactions": dict(sum((Counter(one.redactions) for one in written), Counter(report.redactions))),
             }
         )
 
-
-def _request(external_id: str, memory: ImportedMemory, source: Source, actor: str | None) -> CreateRequest:
-    text = validation.content(memory.content)
-    return CreateRequest(
-        external_id=external_id,
-        title=validation.title(memory.title),
-        content=text,
-        description=None,
-        metadata=validation.memory_metadata(memory.metadata, text),
-        occurred_at=validation.optional_moment("occurred_at", memory.occurred_at),
-        actor=actor,
-        conversation_id=validation.optional_identifier("conversation_id", memory.conversation_id),
-        source=source,
-        idempotency_key=memory.idempotency_key,
-    )
+    async def _request(
+        self, external_id: str, memory: ImportedMemory, source: Source, actor: str | None
+    ) -> CreateRequest:
+        text = validation.content(memory.content)
+        asked = CreateRequest(
+            external_id=external_id,
+            title=validation.title(memory.title),
+            content=text,
+            description=None,
+            metadata=validation.memory_metadata(memory.metadata, text),
+            occurred_at=validation.optional_moment("occurred_at", memory.occurred_at),
+            actor=actor,
+            conversation_id=validation.optional_identifier("conversation_id", memory.conversation_id),
+            source=source,
+        )
+        request = await self._scrubber.scrub(asked)
+        # Of the words as they are stored: a hash of a secret whose surroundings are known can be guessed.
+        stored = replace(memory, content=request.content, metadata=request.metadata)
+        return replace(request, idempotency_key=stored.idempotency_key)
 
 
 async def _memories(

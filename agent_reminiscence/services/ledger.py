@@ -13,6 +13,7 @@ from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.projector import Projector
+from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.requests import AppendRequest
 from agent_reminiscence.services.retries import repeated
 
@@ -21,11 +22,18 @@ class MemoryLedger:
     """`memory.ledger`: append and read events of one `external_id`."""
 
     def __init__(
-        self, store: PostgresManager, ledger: EventLedger, projector: Projector, *, clock: Callable[[], datetime]
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        projector: Projector,
+        scrubber: Scrubber,
+        *,
+        clock: Callable[[], datetime],
     ) -> None:
         self._store = store
         self._ledger = ledger
         self._projector = projector
+        self._scrubber = scrubber
         self._clock = clock
 
     async def append(
@@ -48,17 +56,19 @@ class MemoryLedger:
 
         Args:
             kind: Lower-case words joined by dots, outside the prefix `memory.`.
-            payload: A JSON object of at most 1 MiB.
+            payload: A JSON object of at most 1 MiB. Where secrets were redacted in its keys and strings, it says under
+                `memory.redactions` how often which rule has matched.
             turn: Which turn of its conversation, from 0.
             occurred_at: When it was true in the world; None is now.
             idempotency_key: A second call with the same key and request returns the first one's event.
 
         Raises:
             InvalidInputError: An argument is refused; nothing is written.
+            RedactionError: Your redactor has failed; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
             StoreError: The store is away or refused the write.
         """
-        request = AppendRequest(
+        asked = AppendRequest(
             external_id=validation.external_id(external_id),
             kind=validation.event_kind(kind),
             payload=validation.json_object("payload", payload, MAX_EVENT_PAYLOAD_BYTES),
@@ -69,6 +79,7 @@ class MemoryLedger:
             source=validation.source(source),
             idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
         )
+        request = await self._scrubber.scrub(asked)
         return await repeated(
             lambda: self._append(request),
             operation="append",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
@@ -26,7 +27,12 @@ UNSET: Final = Unset.UNSET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """What every write may say about itself."""
+    """What every write may say about itself.
+
+    Attributes:
+        redactions: How often which rule of the redactor has matched in what was asked for; None where no redactor has
+            looked at it yet, and then it becomes no event.
+    """
 
     external_id: str
     occurred_at: datetime | None = None
@@ -35,22 +41,31 @@ class WriteRequest:
     turn: int | None = None
     source: Source = "user"
     idempotency_key: str | None = None
+    redactions: Mapping[str, int] | None = None
 
     def hash(self) -> bytes:
         """SHA-256 of all that was asked for; the same key with another hash is no retry.
 
         The key itself and whose it is are left out: keys are looked up within one `external_id`, and a stream that was
-        imported under another one still knows its retries.
+        imported under another one still knows its retries. It is of the redacted texts, so it gives no secret away.
+
+        Raises:
+            RuntimeError: No redactor has looked at it.
         """
+        self._require_redaction()
         asked = {
             name: _plain(value)
             for name, value in asdict(self).items()
-            if name not in {"external_id", "idempotency_key"}
+            if name not in {"external_id", "idempotency_key", "redactions"}
         }
         return sha256(canonical_json({"request": type(self).__name__, **asked}).encode())
 
     def event(self, kind: str, payload: dict[str, Any], now: datetime) -> NewEvent:
-        """The event that this request becomes; without a time of its own it happens `now`."""
+        """The event that this request becomes; without a time of its own it happens `now`.
+
+        Raises:
+            RuntimeError: No redactor has looked at it.
+        """
         return NewEvent(
             external_id=self.external_id,
             event_id=uuid7(),
@@ -64,6 +79,15 @@ class WriteRequest:
             idempotency_key=self.idempotency_key,
             request_hash=self.hash(),
         )
+
+    def _require_redaction(self) -> None:
+        """Refuse what carries something of a caller's that may be a secret.
+
+        A plain request that names neither actor nor conversation nor key is the package's own.
+        """
+        is_ours = type(self) is WriteRequest and not (self.actor or self.conversation_id or self.idempotency_key)
+        if self.redactions is None and not is_ours:
+            raise RuntimeError(f"a {type(self).__name__} was to be written before a redactor has looked at it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

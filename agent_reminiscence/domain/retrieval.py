@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,15 +18,28 @@ _FENCE_NOTE = (
 )
 
 
+_QUOTED_RECALL = re.compile(re.escape(_FENCE_NOTE) + r"\n(`{3,})memory\n(.*?)\n\1(?!`)", re.DOTALL)
+
+
+def split_recalled(text: str) -> list[tuple[str, bool]]:
+    """`text` in parts, each with whether it is what `RetrievalResult.as_prompt` has rendered."""
+    parts: list[tuple[str, bool]] = []
+    end = 0
+    for match in _QUOTED_RECALL.finditer(text):
+        parts += [(text[end : match.start()], False), (match.group(2), True)]
+        end = match.end()
+    return [part for part in [*parts, (text[end:], False)] if part[0]]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
 class SearchHit(_Frozen):
-    """One chunk that answers a query.
+    """One chunk that answers a query, or a fact that a model has concluded from chunks.
 
-    `content` is verbatim: characters `span_start` to `span_end` of the text of version `memory_version` of
-    memory `memory_id`.
+    A chunk's `content` is verbatim: characters `span_start` to `span_end` of the text of version `memory_version` of
+    memory `memory_id`. A fact's is what a model wrote; its span is that of the chunks it rests on, `derived_from`.
     """
 
     tier: Tier
@@ -49,6 +63,9 @@ class SearchHit(_Frozen):
     speaker: str | None
     source: Source
     metadata: dict[str, Any] = Field(default_factory=dict)
+    derived_from: tuple[UUID, ...] = Field(
+        default=(), description="Of a fact, the chunks that it rests on; empty for a passage of a text."
+    )
     tokens: int = Field(description="Length of `content` in tokens of the bundled tokenizer.")
 
 
@@ -84,6 +101,30 @@ class Citation(_Frozen):
     memory_id: UUID
 
 
+class CitedPassage(_Frozen):
+    """What a model's answer cites by its number."""
+
+    number: int
+    memory_id: UUID
+    chunk_id: UUID | None = Field(description="None is the whole text of an active memory.")
+    title: str
+    content: str
+
+
+class Synthesis(_Frozen):
+    """A model's answer to a question, from what recall has found and nothing else."""
+
+    answer: str = Field(description="Each statement with the number of its passage in square brackets.")
+    is_known: bool = Field(description="Whether memory holds the answer; where it does not, `answer` says so.")
+    citations: tuple[CitedPassage, ...] = Field(
+        default=(), description="What the answer cites, in its order; each is what the model was shown."
+    )
+    model: str | None = Field(default=None, description="Which model has answered; None: none was asked.")
+    is_checked: bool = Field(
+        default=True, description="False only while the answer is being written: as `stream_answer` gives it."
+    )
+
+
 class Omission(_Frozen):
     """What a result does not hold, and why."""
 
@@ -111,6 +152,9 @@ class RetrievalResult(_Frozen):
     citations: tuple[Citation, ...]
     entities: tuple[EntityHit, ...] = Field(default=(), description="What the query names and what is near it.")
     relationships: tuple[RelationshipHit, ...] = Field(default=(), description="Between those entities, best first.")
+    synthesis: Synthesis | None = Field(
+        default=None, description="A model's answer, where one was asked for; `omitted` says why there is none."
+    )
     omitted: tuple[Omission, ...] = ()
     usage: Usage = Usage()
 

@@ -20,6 +20,7 @@ from agent_reminiscence.database.repositories.search import (
     SearchRequest,
     VectorScan,
 )
+from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.graph import without_possessive
 from agent_reminiscence.domain.retrieval import (
     Citation,
@@ -30,12 +31,14 @@ from agent_reminiscence.domain.retrieval import (
     SearchHit,
     Usage,
 )
-from agent_reminiscence.exceptions import EmbeddingError
+from agent_reminiscence.exceptions import EmbeddingError, RedactionError
 from agent_reminiscence.projections.forms import WORD, fold_name
-from agent_reminiscence.services.consolidation import first_sentence
 from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.generations import NoEmbedderError
 from agent_reminiscence.services.graph_recall import GraphRecall
+from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.retries import repeated
+from agent_reminiscence.services.sentences import first_sentence
 from agent_reminiscence.services.tokens import TokenCounter, count_tokens
 from agent_reminiscence.services.use import UseRecorder
 
@@ -45,11 +48,18 @@ _logger = logging.getLogger("agent_reminiscence.retrieval")
 _NAME_WORDS = 4
 _MAX_NAME_CANDIDATES = 200
 _LATEST = datetime.max.replace(tzinfo=UTC)
+# How often a question is embedded again because other vectors have become current.
+_MAX_FOLLOWED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrieveRequest:
-    """A validated question."""
+    """A validated question.
+
+    Attributes:
+        counts_as_use: Whether what is found has been of use; not for the searches of a model, which a text could talk
+            into making many.
+    """
 
     external_id: str
     query: str
@@ -59,6 +69,7 @@ class RetrieveRequest:
     min_confidence: float | None
     as_of: datetime | None
     known_at: datetime | None
+    counts_as_use: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,10 @@ class _Found:
     entities: tuple[EntityHit, ...] = ()
     relationships: tuple[RelationshipHit, ...] = ()
     omitted: tuple[Omission, ...] = ()
+
+
+class _OtherVectorsError(Exception):
+    """The vectors that are current are of another model than the question's."""
 
 
 class RetrievalService:
@@ -82,6 +97,7 @@ class RetrievalService:
         embedding: EmbeddingService,
         history: HistoryRepository,
         uses: UseRecorder,
+        scrubber: Scrubber,
         *,
         clock: Callable[[], datetime],
         token_counter: TokenCounter = count_tokens,
@@ -93,13 +109,34 @@ class RetrievalService:
         self._embedding = embedding
         self._history = history
         self._uses = uses
+        self._scrubber = scrubber
         self._clock = clock
         self._count_tokens = token_counter
         self._exact_search_max_chunks = exact_search_max_chunks
 
     async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:
         """The best chunks for the question, with a summary of them; the deterministic answer to every question."""
-        vector, omitted = await self._embed(request)
+        for _ in range(_MAX_FOLLOWED):
+            generation = self._embedding.generations.current
+            vector, omitted = await self._embed(request, generation)
+            try:
+                return await self._retrieve(request, vector, omitted, generation)
+            except _OtherVectorsError:
+                await self._embedding.generations.refresh()
+        return await self._retrieve(request, None, [Omission(reason="no_query_vector", count=1)], None)
+
+    async def _retrieve(
+        self,
+        request: RetrieveRequest,
+        vector: Sequence[float] | None,
+        omitted: list[Omission],
+        generation: Generation | None,
+    ) -> RetrievalResult:
+        """The answer, with the vector of the question by the model of `generation`; None goes by words.
+
+        Raises:
+            _OtherVectorsError: Another generation is current.
+        """
         now = self._clock()
         search = SearchRequest(
             external_id=request.external_id,
@@ -114,14 +151,16 @@ class RetrievalService:
             now=now,
             limit=request.limit,
         )
-        found = await repeated(lambda: self._read(search), operation="retrieve", external_id=request.external_id)
-        omitted += found.omitted
+        found = await repeated(
+            lambda: self._read(search, generation), operation="retrieve", external_id=request.external_id
+        )
+        omitted = [*omitted, *found.omitted]
         hits = [SearchHit(**row, tokens=self._count_tokens(row["content"])) for row in found.rows]
         hits, over_budget = _within(hits, request.token_budget)
         if over_budget:
             omitted.append(Omission(reason="token_budget", count=over_budget))
         # What was true once is asked about, not relied upon; and of a long list most is there by chance.
-        if request.as_of is None and request.known_at is None:
+        if request.counts_as_use and request.as_of is None and request.known_at is None:
             self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
         summary, citations = summarise(request.query, hits)
         return RetrievalResult(
@@ -135,10 +174,14 @@ class RetrievalService:
             usage=Usage(texts_embedded=0 if vector is None else 1),
         )
 
-    async def _read(self, search: SearchRequest) -> _Found:
+    async def _read(self, search: SearchRequest, generation: Generation | None) -> _Found:
         """The hits; where the query names something that the graph knows, with what it reaches there."""
         async with self._transaction(search) as db:
             stream = await self._search.describe(db, search.external_id)
+            if stream is None:
+                return _Found([])
+            if generation is not None and stream.generation != generation.number:
+                raise _OtherVectorsError
             seeds = await self._graph.find_seeds(db, search.external_id, search.query) if stream.has_graph else []
             if not seeds:
                 return _Found(await self._find_hits(db, search, stream))
@@ -157,7 +200,14 @@ class RetrievalService:
     async def _find_hits(
         self, db: SqlExecutor, search: SearchRequest, stream: SearchedStream, graph: GraphWeights | None = None
     ) -> list[Row]:
-        rows = await self._search.search(db, search, scan=self._scan(search.vector, stream.live_chunks), graph=graph)
+        rows = await self._search.search(
+            db,
+            search,
+            # Also where another one has become current meanwhile: this one is kept true until nobody asks for it.
+            generation=stream.generation,
+            scan=self._scan(search.vector, stream.live_chunks),
+            graph=graph,
+        )
         await self._name_as_then(db, search, rows)
         return rows
 
@@ -172,11 +222,17 @@ class RetrievalService:
         for row in rows:
             row["title"] = titles.get(row["memory_id"], row["title"])
 
-    async def _embed(self, request: RetrieveRequest) -> tuple[Sequence[float] | None, list[Omission]]:
-        """The query's vector; without one the search goes by words and the result says so."""
+    async def _embed(
+        self, request: RetrieveRequest, generation: Generation
+    ) -> tuple[Sequence[float] | None, list[Omission]]:
+        """The query's vector, made without its secrets; without one the search goes by words and the result says so."""
         try:
-            return await self._embedding.get_embedding(request.query), []
-        except EmbeddingError as error:
+            # Whose server the embedder asks is not known here; and so a question is like the texts that answer it.
+            (query,) = await self._scrubber.scrub_texts([request.query])
+            return await self._embedding.get_embedding(query, generation), []
+        except NoEmbedderError:
+            return None, [Omission(reason="no_query_vector", count=1)]
+        except (EmbeddingError, RedactionError) as error:
             _logger.warning(
                 "the query has no vector; searching by words only: %s",
                 error,

@@ -1,0 +1,168 @@
+"""Which model does what: none, one by its name, one of the caller's own, or several of which the next one steps in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent_reminiscence.config.addresses import parse_address
+from agent_reminiscence.config.constants import CONNECT_TIMEOUT_SECONDS
+from agent_reminiscence.config.settings import Config
+from agent_reminiscence.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from pydantic_ai.providers import Provider
+
+_EXTRA = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
+
+type ModelChoice = str | Model | Sequence[str | Model] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentModels:
+    """The models of the agents. What is None here is what `Config` says, and without that there is no model.
+
+    Each is the name of a model as Pydantic AI has it (`"openai:gpt-5-mini"`, `"ollama:qwen3"`), a `Model` of Pydantic
+    AI, or several of either: the next one is asked where the one before fails.
+
+    Attributes:
+        memorizer: Proposes what a consolidation does.
+        memory_update: Proposes what of a conversation is remembered.
+        memory_retrieve: Answers questions from what is recalled.
+    """
+
+    memorizer: ModelChoice = None
+    memory_update: ModelChoice = None
+    memory_retrieve: ModelChoice = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimits:
+    """What one call of a model may cost.
+
+    Attributes:
+        timeout_seconds: How long it may take in all.
+        max_requests: How often the model may be asked, its retries and its answers to tools included.
+        max_tokens: How many tokens it may read and write in all.
+    """
+
+    timeout_seconds: float
+    max_requests: int
+    max_tokens: int
+
+
+def find_model(
+    config: Config, models: AgentModels, agent: Literal["memorizer", "memory_update", "memory_retrieve"]
+) -> Model | None:
+    """The model of an agent: what the caller passed, or else what the settings name; None is none.
+
+    Raises:
+        ConfigurationError: There is no such model, or what its provider needs is not installed or not set.
+    """
+    setting = f"{agent}_agent_model"
+    choice = getattr(models, agent)
+    return resolve_model(
+        getattr(config, setting) if choice is None else choice, setting=setting, ollama_base_url=config.ollama_base_url
+    )
+
+
+def resolve_model(choice: ModelChoice, *, setting: str, ollama_base_url: str) -> Model | None:
+    """The model that `choice` names; None where it names none.
+
+    Args:
+        choice: A name may be several with commas between them.
+        setting: What the choice was made with, for the error.
+        ollama_base_url: Where models of `ollama:` are; its OpenAI-compatible endpoint is used.
+
+    Raises:
+        ConfigurationError: There is no such model, or what its provider needs is not installed or not set.
+    """
+    names: list[str | Model] = []
+    for one in [choice] if choice is None or isinstance(choice, str) or not isinstance(choice, Sequence) else choice:
+        if isinstance(one, str):
+            names += [name.strip() for name in one.split(",") if name.strip()]
+        elif one is not None:
+            names.append(one)
+    models = [_resolve(name, setting=setting, ollama_base_url=ollama_base_url) for name in names]
+    if len(models) < 2:
+        return models[0] if models else None
+    from pydantic_ai.models.fallback import FallbackModel
+
+    # Whatever it is that one fails with, the next may do better.
+    return FallbackModel(models[0], *models[1:], fallback_on=(Exception,))
+
+
+def _resolve(choice: str | Model, *, setting: str, ollama_base_url: str) -> Model:
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import Model, infer_model
+
+    if isinstance(choice, Model):
+        return choice
+    if not isinstance(choice, str):
+        raise ConfigurationError(f"{setting} takes the name of a model or a Model, not {type(choice).__name__}")
+    provider, _, name = choice.partition(":")
+    if not name and choice != "test":
+        raise ConfigurationError(f"{setting} is {choice!r}; write provider:model, such as openai:gpt-5-mini")
+    try:
+        return infer_model(choice, provider_factory=_provider_factory(ollama_base_url))
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{setting} is {choice!r}, and the client of {provider!r} is not installed;"
+            f' run `pip install "pydantic-ai-slim[{missing_extra(error, provider)}]"`'
+        ) from error
+    except (ConfigurationError, UserError) as error:
+        # What Pydantic AI says itself names the variable in which a key is expected, and no key.
+        raise ConfigurationError(f"{setting} is {choice!r}, which cannot be used: {error}") from None
+    except Exception as error:  # noqa: BLE001 - a provider's client may raise anything where its settings are wrong
+        # And quote them in it: an address with a password.
+        raise ConfigurationError(
+            f"{setting} is {choice!r}, which cannot be used ({type(error).__name__}); write provider:model as Pydantic"
+            " AI has it, and see that provider's own settings"
+        ) from None
+
+
+def missing_extra(error: ImportError, provider: str) -> str:
+    """Which extra of pydantic-ai-slim has the client of a provider: Pydantic AI names it, else it is the provider's.
+
+    Many providers share the client of one: `together` and `vllm` need the extra `openai`.
+    """
+    named = _EXTRA.search(str(error))
+    return named[1] if named else provider
+
+
+def _provider_factory(ollama_base_url: str) -> Callable[[str], Provider[Any]]:
+    def make(name: str) -> Provider[Any]:
+        from pydantic_ai.providers import infer_provider
+
+        if name != "ollama":
+            return infer_provider(name)
+        return _ollama(ollama_base_url)
+
+    return make
+
+
+def _ollama(base_url: str) -> Provider[Any]:
+    """Ollama's interface like OpenAI's, asked as the embedder asks its own: a password is in no URL that is logged.
+
+    Raises:
+        ConfigurationError: The address is none.
+    """
+    import httpx2
+    from pydantic_ai.providers.ollama import OllamaProvider
+
+    try:
+        address = parse_address(base_url)
+    except ValueError as error:
+        raise ConfigurationError(f"ollama_base_url {error}") from None
+    client = httpx2.AsyncClient(
+        auth=None if address.user is None else httpx2.BasicAuth(address.user, address.password),
+        # Texts go to the server that was named, and to nobody it names.
+        follow_redirects=False,
+        trust_env=not address.is_here,
+        # The whole call has a timeout of its own.
+        timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_SECONDS),
+    )
+    return OllamaProvider(base_url=f"{address.url}/v1", http_client=client)

@@ -1,0 +1,286 @@
+"""Asks a model within limits, and says what became of it without quoting anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_ai import Agent, ModelSettings, RunContext
+from pydantic_ai.agent import EventStreamHandler
+from pydantic_ai.capabilities import Hooks
+from pydantic_ai.exceptions import (
+    FallbackExceptionGroup,
+    ModelAPIError,
+    ModelRequestTimeout,
+    ModelTimeoutError,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+)
+from pydantic_ai.messages import (
+    AgentStreamEvent,
+    ModelMessage,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    ToolCallPart,
+    ToolCallPartDelta,
+    ToolReturnPart,
+)
+from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.usage import RunUsage, UsageLimits
+from pydantic_core import from_json
+
+from agent_reminiscence.agents.models import AgentLimits, ModelChoice
+from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
+from agent_reminiscence.domain.event import FailureReason, ModelUsage
+from agent_reminiscence.exceptions import ReminiscenceError
+
+# What the tool is called by which a model gives its answer, where it may be watched.
+ANSWER_TOOL = "give_answer"
+# How often one call may call tools. Those of one answer run side by side, and each may take a connection.
+MAX_TOOL_CALLS = 50
+# English has about four letters to a token, and most other languages more bytes to a letter.
+_BYTES_PER_TOKEN = 4
+_TIMEOUTS = (TimeoutError, ModelTimeoutError, ModelRequestTimeout)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAnswer[T]:
+    """What a model has answered.
+
+    Attributes:
+        output: Its plan, which has been checked.
+        usage: What it was asked for.
+        messages: What was exchanged; never stored and never logged.
+    """
+
+    output: T
+    usage: ModelUsage
+    messages: Sequence[ModelMessage]
+
+
+async def run_agent[D, T](
+    agent: Agent[D, T],
+    prompt: str,
+    *,
+    model: Model,
+    deps: D,
+    limits: AgentLimits,
+    meter: Meter | None = None,
+    watch: Callable[[Mapping[str, Any]], None] | None = None,
+) -> AgentAnswer[T]:
+    """Ask `model` as `agent`.
+
+    Args:
+        meter: Told what it cost, also where the call fails or is cancelled.
+        watch: Told what there is of the answer while it is being written, unchecked, for agents whose output tool is
+            called `ANSWER_TOOL`; the model is then asked for a stream.
+
+    Raises:
+        AgentFailedError: It gave no answer that can be used.
+        ReminiscenceError: A tool of the agent's raised it.
+    """
+    used = RunUsage()
+    sent = _Sent(limits.max_tokens)
+    meter = Meter() if meter is None else meter
+    allowed = UsageLimits(
+        request_limit=limits.max_requests, total_tokens_limit=limits.max_tokens, tool_calls_limit=MAX_TOOL_CALLS
+    )
+    # Whoever has all agents of a process traced has their own in mind; ours would put memory text into spans.
+    agent.instrument = False
+    try:
+        async with asyncio.timeout(limits.timeout_seconds):
+            result = await agent.run(
+                prompt,
+                model=model,
+                deps=deps,
+                usage=used,
+                usage_limits=allowed,
+                model_settings=_settings(model, limits),
+                event_stream_handler=None if watch is None else _watcher(watch),
+                capabilities=[sent.hooks()],
+            )
+    except ReminiscenceError:
+        raise
+    except asyncio.CancelledError:
+        _count_unanswered(meter, model, used, sent)
+        raise
+    except Exception as error:  # noqa: BLE001 - a provider's client may raise anything
+        reason, why = _describe(error, limits)
+        if _took_too_long(error):
+            _count_unanswered(meter, model, used, sent)
+    else:
+        messages = result.all_messages()
+        meter.usage = _usage(_answering_model(messages) or model.model_name, used)
+        return AgentAnswer(result.output, meter.usage, messages)
+    finally:
+        if meter.usage is None:
+            meter.usage = _usage(model.model_name, used)
+    # Out here, so that what failed, which may quote what the model was shown, is not in its context either.
+    raise AgentFailedError(f"model {model.model_name!r} {why}", reason=reason, usage=meter.usage)
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What a model was sent: what it has read of that is only known once there is an answer.
+
+    Attributes:
+        max_tokens: What the whole call may cost.
+        requests: How many were begun.
+        last: The last of them.
+        read: What had been counted as read when that was begun, in tokens.
+    """
+
+    max_tokens: int
+    requests: int = 0
+    last: ModelRequestContext | None = None
+    read: int = 0
+
+    def hooks(self) -> Hooks[Any]:
+        async def note(context: RunContext[Any], request: ModelRequestContext) -> ModelRequestContext:
+            # What tools have shown a model may be any amount, and is paid for before it is counted.
+            if context.usage.total_tokens + _estimated_tokens(_shown_by_tools(request)) > self.max_tokens:
+                raise UsageLimitExceeded("the next request would be too long")
+            self.requests += 1
+            self.last = request
+            self.read = context.usage.input_tokens
+            return request
+
+        return Hooks(before_model_request=note)
+
+
+def _count_unanswered(meter: Meter, model: Model, used: RunUsage, sent: _Sent) -> None:
+    """Count the request for whose answer nobody waits any longer: most likely its provider has read and bills it."""
+    usage = _usage(model.model_name, used)
+    # A stream that was left counts as a request, but most providers say what it has cost at its end only.
+    if sent.last is not None and used.input_tokens == sent.read:
+        meter.unanswered = 1
+        read = usage.input_tokens + _estimated_tokens(_texts(sent.last))
+        usage = usage.model_copy(update={"requests": sent.requests, "input_tokens": read})
+    meter.usage = usage
+
+
+def _estimated_tokens(texts: Iterable[str]) -> int:
+    """How many tokens `texts` have, roughly; where there is one, 1 at least."""
+    return -(-sum(len(text.encode()) for text in texts) // _BYTES_PER_TOKEN)
+
+
+def _shown_by_tools(request: ModelRequestContext) -> Iterator[str]:
+    for message in request.messages:
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart):
+                yield str(part.content)
+
+
+def _texts(request: ModelRequestContext) -> Iterator[str]:
+    parameters = request.model_request_parameters
+    for instruction in parameters.instruction_parts or ():
+        yield instruction.content
+    for tool in (*parameters.function_tools, *parameters.output_tools):
+        yield f"{tool.name} {tool.description} {json.dumps(tool.parameters_json_schema)}"
+    for message in request.messages:
+        for part in message.parts:
+            yield str(getattr(part, "content", None) or getattr(part, "args", None) or "")
+
+
+def _took_too_long(error: Exception) -> bool:
+    failures = error.exceptions if isinstance(error, FallbackExceptionGroup) else (error,)
+    return any(isinstance(failure, _TIMEOUTS) for failure in failures)
+
+
+async def close_clients(model: Model, given: ModelChoice) -> None:
+    """Close what `model`, or each of several, has opened to its provider.
+
+    Args:
+        given: What it was chosen by. What of it is a model already belongs to somebody else, and stays open.
+    """
+    theirs = {id(one) for one in ([given] if given is None or isinstance(given, str | Model) else given)}
+    several = model.models if isinstance(model, FallbackModel) and id(model) not in theirs else [model]
+    async with AsyncExitStack() as closing:
+        for one in several:
+            if id(one) not in theirs:
+                # Whoever leaves a model last closes the client that its provider has made, if it has made one.
+                await closing.enter_async_context(one)
+                if one.provider is not None and one.provider.name == "ollama":
+                    # This one was made for it, and it does not take it for its own.
+                    closing.push_async_callback(one.provider.client.close)
+
+
+def _watcher[D](watch: Callable[[Mapping[str, Any]], None]) -> EventStreamHandler[D]:
+    """Passes on what a model has written of its answer, each time that there is more of it."""
+
+    async def handle(context: RunContext[D], events: AsyncIterable[AgentStreamEvent]) -> None:
+        calls: dict[int, ToolCallPart] = {}
+        async for event in events:
+            if isinstance(event, PartStartEvent) and isinstance(event.part, ToolCallPart):
+                calls[event.index] = event.part
+            elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, ToolCallPartDelta):
+                begun = calls.get(event.index)
+                changed = None if begun is None else event.delta.apply(begun)
+                if not isinstance(changed, ToolCallPart):
+                    continue
+                calls[event.index] = changed
+            else:
+                continue
+            call = calls[event.index]
+            if call.tool_name == ANSWER_TOOL and (answer := _read_partly(call.args)):
+                watch(answer)
+
+    return handle
+
+
+def _read_partly(arguments: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What there is of an answer; {} where nothing can be read yet."""
+    if isinstance(arguments, str):
+        try:
+            arguments = from_json(arguments, allow_partial="trailing-strings")
+        except ValueError:
+            return {}
+    return arguments if isinstance(arguments, Mapping) else {}
+
+
+def _settings(model: Model, limits: AgentLimits) -> ModelSettings | None:
+    """Of several models none may take all the time, so that there is some left for the next."""
+    if not isinstance(model, FallbackModel):
+        return None
+    return ModelSettings(request_timeout=limits.timeout_seconds / len(model.models))
+
+
+def _describe(error: Exception, limits: AgentLimits) -> tuple[FailureReason, str]:
+    if isinstance(error, _TIMEOUTS):
+        return "timeout", f"gave no answer within {limits.timeout_seconds:g} s"
+    if isinstance(error, UsageLimitExceeded):
+        return "limit", (
+            f"wanted more than {limits.max_requests} requests or {limits.max_tokens:,} tokens, or than"
+            f" {MAX_TOOL_CALLS} calls of tools"
+        )
+    if isinstance(error, FallbackExceptionGroup):
+        return "unavailable", f"could not be asked ({', '.join(map(_name, error.exceptions))})"
+    if isinstance(error, ModelAPIError):
+        return "unavailable", f"could not be asked ({_name(error)})"
+    if isinstance(error, UnexpectedModelBehavior):
+        return "invalid", "gave no answer that can be used"
+    return "failed", f"failed ({_name(error)})"
+
+
+def _name(error: Exception) -> str:
+    """What kind of error it is, and nothing of what it says."""
+    status = getattr(error, "status_code", None)
+    return f"{type(error).__name__} {status}" if isinstance(status, int) else type(error).__name__
+
+
+def _usage(model: str, used: RunUsage) -> ModelUsage:
+    return ModelUsage(
+        model=model, requests=used.requests, input_tokens=used.input_tokens, output_tokens=used.output_tokens
+    )
+
+
+def _answering_model(messages: Sequence[ModelMessage]) -> str | None:
+    """Which model gave the last answer: of several, not always the first."""
+    answers: list[Any] = [message for message in messages if isinstance(message, ModelResponse)]
+    return answers[-1].model_name if answers else None

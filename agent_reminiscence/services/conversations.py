@@ -1,0 +1,153 @@
+"""Messages of a conversation, in the forms that agents keep them in, as what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from agent_reminiscence.agents.plans import Role, Said
+from agent_reminiscence.domain.retrieval import split_recalled
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.projections.forms import WORD
+
+MAX_MESSAGES: Final = 1_000
+MAX_CONVERSATION_CHARACTERS: Final = 100_000
+
+_ROLES: Final[Mapping[str, Role]] = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+_MAX_SHOWN_ROLE = 40
+# Parts of a message that hold what a model thought, and did not say.
+_SILENT_PARTS: Final = frozenset({"thinking", "reasoning"})
+# What an application tells its model is nothing that anybody said.
+_SILENT_ROLES: Final = frozenset({"system", "developer"})
+# A message of these words alone says nothing of its own. A short one may: "I'm vegan."
+_ACKNOWLEDGEMENTS: Final = frozenset(
+    word
+    for words in (
+        "ok okay k yes yeah yep no nope sure fine good great nice cool perfect alright right got it",
+        "thanks thank you thx ty very much a lot please welcome hi hello hey bye goodbye hm hmm ah oh aha haha",
+        "ja nein danke bitte hallo oui non merci bonjour gracias hola vale grazie ciao obrigado obrigada",
+        "谢谢 好 好的 嗯 はい ありがとう",
+    )
+    for word in words.split()
+)
+
+
+def read_conversation(messages: object) -> list[Said]:
+    """What was said, in order; each text that only quotes recalled memory stands alone.
+
+    Args:
+        messages: Messages of Pydantic AI, or mappings with `role` (user, assistant, tool, system) and `content`, a text
+            or a list of parts of which those with a `text` count. System prompts, calls of tools, and pictures are left
+            out.
+
+    Raises:
+        InvalidInputError: Something is no message, or there is too much.
+    """
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise InvalidInputError(f"messages must be a sequence of messages, not {type(messages).__name__}")
+    texts: list[tuple[Role, str, int]] = []
+    for number, message in enumerate(messages):
+        if number == MAX_MESSAGES:
+            raise InvalidInputError(
+                f"there are more than {MAX_MESSAGES:,} messages; pass the latest, or import_messages"
+            )
+        for role, text in _read(message, number):
+            _check_text(text, number)
+            texts.append((role, text, number))
+    characters = sum(len(text) for _, text, _ in texts)
+    if characters > MAX_CONVERSATION_CHARACTERS:
+        raise InvalidInputError(
+            f"the messages have {characters:,} characters, more than {MAX_CONVERSATION_CHARACTERS:,};"
+            " pass the latest, or import_messages"
+        )
+    # Only now: in a text without bounds, one that is made for it, what was recalled is looked for without end.
+    return [
+        Said(role, part, is_recalled, number)
+        for role, text, number in texts
+        for part, is_recalled in split_recalled(text)
+        if part.strip()
+    ]
+
+
+def is_acknowledgement(text: str) -> bool:
+    """Whether a message is only "ok, thanks!" and the like, or has no word at all."""
+    return all(word in _ACKNOWLEDGEMENTS for word in WORD.findall(text.casefold()))
+
+
+def _read(message: object, number: int) -> list[tuple[Role, str]]:
+    if isinstance(message, Mapping):
+        return _read_mapping(message, number)
+    if type(message).__module__.startswith("pydantic_ai."):
+        found = _read_model_message(message)
+        if found is not None:
+            return found
+    raise InvalidInputError(
+        f"messages[{number}] is {type(message).__name__};"
+        " pass messages of Pydantic AI, or mappings with role and content"
+    )
+
+
+def _read_mapping(message: Mapping[Any, Any], number: int) -> list[tuple[Role, str]]:
+    role = message.get("role")
+    if isinstance(role, str) and role in _SILENT_ROLES:
+        return []
+    if not isinstance(role, str) or role not in _ROLES:
+        shown = repr(role)[:_MAX_SHOWN_ROLE] if role is None or isinstance(role, str) else f"of {type(role).__name__}"
+        raise InvalidInputError(f"messages[{number}] has the role {shown}; there are user, assistant, tool and system")
+    content = message.get("content")
+    if content is None:
+        # A message that only calls tools.
+        return []
+    if isinstance(content, str):
+        return [(_ROLES[role], content)]
+    if isinstance(content, Sequence) and not isinstance(content, bytes):
+        texts = [part if isinstance(part, str) else _text_of(part) for part in content]
+        return [(_ROLES[role], text) for text in texts if text]
+    raise InvalidInputError(f"messages[{number}] has content of type {type(content).__name__}; it must be text")
+
+
+def _text_of(part: object) -> str:
+    if not isinstance(part, Mapping) or str(part.get("type")) in _SILENT_PARTS:
+        return ""
+    text = part.get("text")
+    return text if isinstance(text, str) else ""
+
+
+def _check_text(text: str, number: int) -> None:
+    """Refuse what no database and no model takes."""
+    if "\x00" in text:
+        raise InvalidInputError(f"messages[{number}] has a NUL character at position {text.index(chr(0)):,}; remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"messages[{number}] has a lone surrogate at position {error.start:,}, which is not Unicode text"
+        ) from None
+
+
+def _read_model_message(message: object) -> list[tuple[Role, str]] | None:
+    """The texts of a message of Pydantic AI; None where it is something else of it."""
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextContent, TextPart, ToolReturnPart, UserPromptPart
+
+    said: list[tuple[Role, str]] = []
+    if not isinstance(message, ModelRequest | ModelResponse):
+        return None
+    for part in message.parts:
+        if isinstance(part, UserPromptPart):
+            contents = [part.content] if isinstance(part.content, str) else part.content
+            texts = [content.content if isinstance(content, TextContent) else content for content in contents]
+            said += [("user", text) for text in texts if isinstance(text, str)]
+        elif isinstance(part, ToolReturnPart):
+            if part.outcome in ("success", "failed"):
+                said.append(("tool", part.model_response_str()))
+        elif isinstance(part, TextPart):
+            said.append(("assistant", part.content))
+    return said

@@ -1,0 +1,108 @@
+"""What models may cost each `external_id` a day, and what they did cost, as the ledger says."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+
+from agent_reminiscence.agents.models import AgentLimits
+from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.usage import UsageRepository
+from agent_reminiscence.domain.event import AskOutcome, EventKind, ModelAsked, ModelUsage
+from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.services.projector import Projector
+from agent_reminiscence.services.requests import WriteRequest
+
+_logger = logging.getLogger("agent_reminiscence.models")
+
+# Who has cancelled a call waits no longer than this for its cost to be noted.
+_RECORD_SECONDS = 10.0
+
+
+class ModelBudget:
+    """Limits what a call may cost by what is left of the day, and records what it did cost.
+
+    Args:
+        daily_tokens: How many tokens models may read and write for one `external_id` between two midnights of UTC;
+            None is any number. What the last call takes beyond it with one request, and several calls that run at once
+            together, is not prevented.
+    """
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        projector: Projector,
+        usage: UsageRepository,
+        limits: AgentLimits,
+        *,
+        clock: Callable[[], datetime],
+        daily_tokens: int | None,
+    ) -> None:
+        self._store = store
+        self._projector = projector
+        self._usage = usage
+        self._limits = limits
+        self._clock = clock
+        self._daily_tokens = daily_tokens
+
+    async def limits(self, external_id: str, *, spent: int = 0) -> AgentLimits | None:
+        """What the next call may cost; None where nothing is left of the day.
+
+        Args:
+            spent: Tokens that were spent and of which the ledger does not know yet.
+
+        Raises:
+            StoreError: The store is away.
+        """
+        if self._daily_tokens is None:
+            return self._limits
+        async with self._store.transaction(external_id, read_only=True) as db:
+            used = await self._usage.sum_tokens_today(db, external_id)
+        left = self._daily_tokens - used - spent
+        return replace(self._limits, max_tokens=min(self._limits.max_tokens, left)) if left > 0 else None
+
+    @asynccontextmanager
+    async def metered(self, external_id: str, agent: str) -> AsyncIterator[Meter]:
+        """Note what the call within cost, however it ends."""
+        meter = Meter()
+        outcome: AskOutcome = "failed"
+        try:
+            yield meter
+            outcome = "answered"
+        except AgentFailedError as error:
+            outcome = error.reason
+            raise
+        except StoreError:
+            outcome = "store"
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        finally:
+            if meter.usage is not None:
+                await self.record(external_id, agent, meter.usage, outcome, unanswered=meter.unanswered)
+
+    async def record(
+        self, external_id: str, agent: str, usage: ModelUsage, outcome: AskOutcome, *, unanswered: int = 0
+    ) -> None:
+        """Note what a call cost of which no other event came. Where that cannot be noted, the answer counts more.
+
+        Args:
+            unanswered: How many of the requests had no answer when the call ended.
+        """
+        if not usage.requests:
+            return
+        payload = ModelAsked(agent=agent, outcome=outcome, usage=(usage,), unanswered=unanswered)
+        request = WriteRequest(external_id=external_id, source="model")
+        try:
+            async with asyncio.timeout(_RECORD_SECONDS), self._store.transaction(external_id) as db:
+                await self._projector.begin(db, request)
+                event = request.event(EventKind.MODEL_ASKED, payload.model_dump(mode="json"), self._clock())
+                await self._projector.record(db, event)
+        except (StoreError, TimeoutError) as error:
+            _logger.warning("what a model cost is not recorded: %s", error, extra={"external_id": external_id})

@@ -37,6 +37,6 @@ HANDLERS: Mapping[str, Handler] = {
 }
 
 # Kinds of ours that change nothing here: what they tell of happened to the ledger itself, or elsewhere.
-KINDS_WITHOUT_EFFECT = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED})
+KINDS_WITHOUT_EFFECT = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED, EventKind.MODEL_ASKED})
 
 __all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Handler", "Tables"]

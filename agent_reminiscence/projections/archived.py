@@ -18,6 +18,9 @@ async def apply_archived(db: SqlExecutor, tables: Tables, event: Event) -> int:
     ended = await tables.chunks.end(
         db, external_id, memory.chunk_ids, recorded_at=event.recorded_at, ended_at=event.occurred_at
     )
+    ended += await tables.chunks.end_facts(
+        db, external_id, memory.chunk_ids, recorded_at=event.recorded_at, ended_at=event.occurred_at
+    )
     await tables.chunks.correct_end_dates(
         db, external_id, memory_id, kept=(), recorded_at=event.recorded_at, ended_at=event.occurred_at
     )

@@ -37,8 +37,7 @@ class PlacedChunk:
 
 def indexed_forms(title: str, chunks: Sequence[PlacedChunk], place: int) -> IndexedForms:
     """The three forms of `chunks[place]`, each headed by the date on which it came in and the memory's title."""
-    date = chunks[place].start_date.astimezone(UTC)
-    heading = f"({date.day} {_MONTHS[date.month - 1]} {date.year}) {title}"
+    heading = f"{_dated(chunks[place].start_date)} {title}"
 
     def form(first: int, last: int) -> str:
         return "\n".join([heading, *(chunk.content.strip() for chunk in chunks[max(first, 0) : last + 1])])
@@ -48,6 +47,16 @@ def indexed_forms(title: str, chunks: Sequence[PlacedChunk], place: int) -> Inde
         before=form(place - WINDOW_BEFORE, place),
         around=form(place - WINDOW_BEFORE, place + WINDOW_AFTER),
     )
+
+
+def fact_form(content: str, start_date: datetime) -> str:
+    """The one form of a fact, which stands beside no others and can be understood alone; headed by its date."""
+    return f"{_dated(start_date)}\n{content.strip()}"
+
+
+def _dated(moment: datetime) -> str:
+    date = moment.astimezone(UTC)
+    return f"({date.day} {_MONTHS[date.month - 1]} {date.year})"
 
 
 def neighbourhood(chunk_ids: Sequence[UUID], place: int) -> tuple[tuple[UUID, ...], tuple[UUID, ...]]:

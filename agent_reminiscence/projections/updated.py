@@ -79,6 +79,9 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> int:
     kept = {entry.id for entry in payload.chunks}
     dropped = [chunk_id for chunk_id in before.chunk_ids if chunk_id not in kept]
     ended = await tables.chunks.end(db, external_id, dropped, recorded_at=event.recorded_at, ended_at=event.occurred_at)
+    ended += await tables.chunks.end_facts(
+        db, external_id, dropped, recorded_at=event.recorded_at, ended_at=event.occurred_at
+    )
     await tables.graph.end_mentions(
         db,
         external_id,

@@ -1,41 +1,64 @@
-"""active → shortterm: decide with no transaction open, then append the whole plan as one event."""
+"""active → shortterm: decide with no transaction open, then append the whole plan in one transaction."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
 from uuid import UUID
 
+from pydantic import BaseModel
+from uuid_utils.compat import uuid7
+
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import least_trusted
+from agent_reminiscence.config.constants import SOURCES, Source, least_trusted
+from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
-from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, KnownEntityName
+from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
+from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, KnownEntityName, KnownPeriod
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.lifecycle import LifecycleRepository
 from agent_reminiscence.database.repositories.memory_chunk import Twin
+from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import (
     ChunkRating,
     Duplicate,
     EntitiesMerged,
     EventKind,
+    FactEntry,
     GraphChanges,
     MemoryConsolidated,
+    MemoryEnded,
+    RelationshipEnded,
 )
+from agent_reminiscence.domain.graph import Relationship, name_key
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
+from agent_reminiscence.exceptions import CommitUnknownError, MemoryNotFoundError, StoreError
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.projections.forms import WORD, without_speaker
+from agent_reminiscence.projections.forms import WORD, fold_text, without_speaker
 from agent_reminiscence.services import graph_plan
 from agent_reminiscence.services.embedding import EmbeddingService
-from agent_reminiscence.services.importance import count_details, importance
+from agent_reminiscence.services.importance import count_details, estimated, importance
+from agent_reminiscence.services.memorizing import MemorizingService
+from agent_reminiscence.services.model_plan import (
+    ReadFact,
+    Reading,
+    ReadRelationshipEnding,
+    is_trusted_less,
+    may_end,
+    may_restate,
+)
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.promotion import PromotionService
 from agent_reminiscence.services.requests import WriteRequest
+from agent_reminiscence.services.sentences import first_sentence
 
-_SENTENCE = re.compile(r".+?(?:[.!?…]+(?=\s|$)|\n|$)", re.DOTALL)
+# What a model writes is trusted least of all.
+_MODEL: Source = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +68,36 @@ class _Draft:
     memory: StoredMemory
     chunks: Sequence[StoredChunk]
     recurrences: Mapping[UUID, int]
-    entities: Sequence[graph_plan.DraftedEntity]
+    # Whose vectors they were found with.
+    generation: int
+    entities: list[graph_plan.DraftedEntity]
     # The last event that had changed an entity when names were compared.
     compared_at: int
+    reading: Reading
+    # Which of the entities a name is part of that the model has drafted.
+    became: Mapping[UUID, UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class _Events:
+    """All that one consolidation records, in this order."""
+
+    moment: datetime
+    plan: MemoryConsolidated
+    merges: Sequence[EntitiesMerged]
+    # Each with the moment from which on what ends it holds.
+    ended: Sequence[tuple[MemoryEnded, datetime]]
+    relationships_ended: Sequence[RelationshipEnded]
+    # Memories of which chunks have become more important.
+    raised: frozenset[UUID]
+
+
+class _GoneMeanwhileError(Exception):
+    """Before the plan was carried out, something that a model has read has ended, or what it was shown was erased."""
 
 
 class ConsolidationService:
-    """Moves memories to shortterm, deterministically, and promotes what proves important."""
+    """Moves memories to shortterm, by rules and by what a model has read, and promotes what proves important."""
 
     def __init__(
         self,
@@ -60,23 +106,29 @@ class ConsolidationService:
         projector: Projector,
         tables: Tables,
         graph: EntityGraphRepository,
+        lifecycle: LifecycleRepository,
+        uses: ChunkUseRepository,
         embedding: EmbeddingService,
+        memorizing: MemorizingService,
         promotion: PromotionService,
         *,
         clock: Callable[[], datetime],
-        generation: int,
     ) -> None:
         self._store = store
         self._ledger = ledger
         self._projector = projector
         self._tables = tables
         self._graph = graph
+        self._lifecycle = lifecycle
+        self._uses = uses
         self._embedding = embedding
+        self._memorizing = memorizing
         self._promotion = promotion
         self._clock = clock
-        self._generation = generation
 
-    async def consolidate(self, external_id: str, memory_id: UUID, *, locked: bool = False) -> ConsolidationReport:
+    async def consolidate(
+        self, external_id: str, memory_id: UUID, *, locked: bool = False, is_dry_run: bool = False
+    ) -> ConsolidationReport:
         """Consolidate one memory as it is now, fill in its vectors, and promote what is important enough.
 
         At most one consolidation event is written for a memory and version. When the memory changes while the plan
@@ -84,32 +136,62 @@ class ConsolidationService:
 
         Args:
             locked: Whether the stream's writers wait meanwhile, for a memory that changes faster than it is planned.
+                No model is asked then.
+            is_dry_run: Whether only to say what would be done. A model is asked all the same, and what that cost is
+                recorded.
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
         """
         filled, missing = await self._embedding.fill_missing(external_id, [memory_id])
+        while True:
+            try:
+                report = await self._consolidate(external_id, memory_id, locked=locked, is_dry_run=is_dry_run)
+                break
+            except _GoneMeanwhileError:
+                # It must not live on in what the model made of it: read again without.
+                continue
+        if report.facts and not is_dry_run:
+            added, missing = await self._embedding.fill_missing(external_id, [memory_id])
+            filled += added
+        return report.model_copy(update={"vectors_filled": filled, "vectors_missing": missing})
+
+    async def _consolidate(
+        self, external_id: str, memory_id: UUID, *, locked: bool, is_dry_run: bool
+    ) -> ConsolidationReport:
         if locked:
             async with self._store.transaction(external_id) as db:
                 await self._ledger.lock(db, external_id)
-                draft = await self._draft(external_id, memory_id, db)
-                plan, promoted = await self._apply(db, draft)
+                async with self._draft(external_id, memory_id, db) as draft:
+                    events, promoted = await self._apply(db, draft)
         else:
-            draft = await self._draft(external_id, memory_id)
-            async with self._store.transaction(external_id) as db:
-                plan, promoted = await self._apply(db, draft)
-        return ConsolidationReport(
-            memory_id=memory_id,
-            version=draft.memory.version,
-            consolidated=plan is not None,
-            chunks=0 if plan is None else len(plan.chunks),
-            duplicates=0 if plan is None else len(plan.duplicates),
-            entities=0 if plan is None else len(plan.graph.entities),
-            relationships=0 if plan is None else len(plan.graph.relationships),
-            promoted=promoted,
-            vectors_filled=filled,
-            vectors_missing=missing,
-        )
+            async with self._draft(external_id, memory_id) as draft:
+                events = None
+                try:
+                    async with self._store.transaction(external_id, read_only=is_dry_run) as db:
+                        if is_dry_run:
+                            events, promoted = await self._preview(db, draft), 0
+                        else:
+                            events, promoted = await self._apply(db, draft)
+                except (CommitUnknownError, asyncio.CancelledError):
+                    # Who gives up at COMMIT does not know either.
+                    draft.reading.is_recorded = events is not None and await self._was_committed(draft.memory, events)
+                    raise
+                # Only what was committed tells what it cost.
+                draft.reading.is_recorded = events is not None and not is_dry_run
+        return _report(draft, events, promoted, is_dry_run=is_dry_run)
+
+    async def _was_committed(self, memory: StoredMemory, events: _Events) -> bool:
+        """Whether this very plan is recorded after a COMMIT of which nobody knows; not, where nobody can say."""
+        with suppress(StoreError, MemoryNotFoundError):
+            async with self._store.transaction(memory.external_id) as db:
+                # The server may be at it still.
+                await self._ledger.lock(db, memory.external_id)
+                head = await self._ledger.head(db, memory.external_id)
+                recorded = await self._ledger.read_memory(db, memory.external_id, memory.memory_id, position=head)
+                plan = events.plan.model_dump(mode="json")
+                return any(event.kind == EventKind.CONSOLIDATED and event.payload == plan for event in recorded)
+        return False
 
     @asynccontextmanager
     async def _reading(self, external_id: str, db: SqlExecutor | None) -> AsyncIterator[SqlExecutor]:
@@ -120,41 +202,57 @@ class ConsolidationService:
             async with self._store.transaction(external_id, read_only=True) as own:
                 yield own
 
-    async def _draft(self, external_id: str, memory_id: UUID, db: SqlExecutor | None = None) -> _Draft:
-        """Read a memory and find out what can be found out while others write."""
+    @asynccontextmanager
+    async def _draft(self, external_id: str, memory_id: UUID, db: SqlExecutor | None = None) -> AsyncIterator[_Draft]:
+        """Read a memory and find out what can be found out while others write.
+
+        Args:
+            db: A transaction in which the stream is locked, where that is so.
+        """
         async with self._reading(external_id, db) as reader:
             memory = await self._tables.active.get_by_id(reader, external_id, memory_id)
             layout = await self._tables.chunks.get_layout(reader, external_id, memory_id)
+            generation = (await current_generation(reader)).number
         # What has ended for good stays in its text and has no further part in anything.
         chunks = [chunk for chunk in layout if not chunk.has_ended]
         recurrences: dict[UUID, int] = {}
         for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
             async with self._reading(external_id, db) as reader:
-                recurrences |= await self._count_similar(reader, memory, batch)
-        async with self._reading(external_id, db) as reader:
-            compared_at = await self._graph.last_entity_change(reader, external_id)
-        entities = await self._draft_entities(external_id, chunks, db)
-        return _Draft(memory, chunks, recurrences, entities, compared_at)
+                # Each time: others may become current while a long memory is compared.
+                generation = (await current_generation(reader)).number
+                recurrences |= await self._count_similar(reader, memory, batch, generation)
+        known = await self._known_names(external_id, await asyncio.to_thread(graph_plan.keys_to_look_up, chunks), db)
+        named = await asyncio.to_thread(graph_plan.draft_entities, chunks, known)
+        async with self._memorizing.reading(memory, chunks, named, known, is_busy=db is not None) as reading:
+            async with self._reading(external_id, db) as reader:
+                compared_at = await self._graph.last_entity_change(reader, external_id)
+            sure = {row.key for row in known} | {name_key(chunk.speaker) for chunk in chunks if chunk.speaker}
+            by_rules = graph_plan.left_to_rules(named, reading.entities, reading.importances, sure)
+            entities, became = graph_plan.combine([*reading.entities, *by_rules])
+            looked_up = {row.key for row in known}
+            known += await self._known_names(
+                external_id, [entity.key for entity in entities if entity.key not in looked_up], db
+            )
+            entities = await self._compare_names(external_id, entities, known, db)
+            yield _Draft(memory, chunks, recurrences, generation, entities, compared_at, reading, became)
 
-    async def _draft_entities(
-        self, external_id: str, chunks: Sequence[StoredChunk], db: SqlExecutor | None
-    ) -> Sequence[graph_plan.DraftedEntity]:
-        """The names in what is new, and which entities those most likely mean that nobody knows."""
-        keys = await asyncio.to_thread(graph_plan.keys_to_look_up, chunks)
+    async def _known_names(
+        self, external_id: str, keys: Sequence[str], db: SqlExecutor | None
+    ) -> list[KnownEntityName]:
+        """What is known of some names."""
         known: list[KnownEntityName] = []
         for batch in batched(keys, constants.NAME_LOOKUP_KEYS):
             async with self._reading(external_id, db) as reader:
                 known += await self._graph.known_names(reader, external_id, batch)
-        drafted = await asyncio.to_thread(graph_plan.draft_entities, chunks, known)
-        return await self._compare_names(external_id, drafted, known, db)
+        return known
 
     async def _compare_names(
         self,
         external_id: str,
-        drafted: Sequence[graph_plan.DraftedEntity],
+        drafted: list[graph_plan.DraftedEntity],
         known: Sequence[KnownEntityName],
         db: SqlExecutor | None,
-    ) -> Sequence[graph_plan.DraftedEntity]:
+    ) -> list[graph_plan.DraftedEntity]:
         """`drafted`, with the entities which those names most likely mean that nobody knows."""
         unknown = graph_plan.find_unknown(drafted, known)
         if not unknown:
@@ -169,7 +267,7 @@ class ConsolidationService:
         return await asyncio.to_thread(graph_plan.find_likely, drafted, unknown, [*known, *others])
 
     async def _count_similar(
-        self, db: SqlExecutor, memory: StoredMemory, chunks: Sequence[StoredChunk]
+        self, db: SqlExecutor, memory: StoredMemory, chunks: Sequence[StoredChunk], generation: int
     ) -> dict[UUID, int]:
         """How often what some chunks say was said elsewhere; few at a time, for the statement timeout's sake."""
         return await self._tables.chunks.count_similar(
@@ -177,50 +275,196 @@ class ConsolidationService:
             memory.external_id,
             memory.memory_id,
             [chunk.chunk_id for chunk in chunks],
+            generation=generation,
             similarity=constants.RECURRENCE_SIMILARITY,
             limit=constants.RECURRENCE_NEIGHBOURS,
             compared=constants.RECURRENCE_COMPARED_CHUNKS,
         )
 
-    async def _apply(self, db: SqlExecutor, draft: _Draft) -> tuple[MemoryConsolidated | None, int]:
+    async def _preview(self, db: SqlExecutor, draft: _Draft) -> _Events | None:
+        """What would be recorded; None where the plan would be dropped or this version was consolidated before."""
+        return await self._plan(db, draft) if await self._is_current(db, draft.memory) else None
+
+    async def _is_current(self, db: SqlExecutor, memory: StoredMemory) -> bool:
+        """Whether nobody has changed the memory or consolidated it since it was read."""
+        current = await self._tables.active.get_by_id(db, memory.external_id, memory.memory_id)
+        return current.version == memory.version and current.consolidated_version < memory.version
+
+    async def _apply(self, db: SqlExecutor, draft: _Draft) -> tuple[_Events | None, int]:
         """Append the plan unless the memory has moved on, and what it makes ready for longterm.
 
         Returns:
-            The plan, or None when it was dropped or this version was consolidated before, and how many chunks were
-            promoted.
+            What was recorded, or None when the plan was dropped or this version was consolidated before, and how many
+            chunks were promoted.
         """
         memory = draft.memory
         external_id, memory_id = memory.external_id, memory.memory_id
-        request = WriteRequest(external_id=external_id, source=least_trusted(chunk.source for chunk in draft.chunks))
-        plan = None
-        raised: set[UUID] = set()
-        await self._projector.begin(db, request)
-        current = await self._tables.active.get_by_id(db, external_id, memory_id)
-        if current.version == memory.version and current.consolidated_version < memory.version:
-            # Looked up under the lock: a chunk that has ended meanwhile must not stand in for another, and no name may
-            # get two entities.
-            moment = self._clock()
-            twins = await self._tables.chunks.find_twins(db, external_id, memory_id, moment=moment)
-            # In a thread: each word of a long text is looked at.
-            plan = await asyncio.to_thread(
-                plan_consolidation, memory, draft.chunks, draft.recurrences, twins, generation=self._generation
-            )
-            graph, merges = await self._plan_graph(db, draft, plan.chunks)
-            plan = plan.model_copy(update={"graph": graph})
-            await self._projector.record(
-                db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), moment)
-            )
-            for merge in merges:
-                await self._projector.record(
-                    db, request.event(EventKind.ENTITIES_MERGED, merge.model_dump(mode="json"), moment)
-                )
+        await self._projector.begin(db, WriteRequest(external_id=external_id))
+        events = None
+        if await self._is_current(db, memory):
+            events = await self._plan(db, draft)
+            await self._record(db, draft, events)
             await self._ledger.clear_due(db, external_id)
-            raised = {twin.memory_id for twin in twins}
         # What this memory repeats has gained importance in its own memory.
+        raised = set() if events is None else events.raised
         promoted = 0
         for candidate in (memory_id, *sorted(raised - {memory_id})):
             promoted += await self._promotion.promote(db, external_id, candidate)
-        return plan, promoted
+        return events, promoted
+
+    async def _plan(self, db: SqlExecutor, draft: _Draft) -> _Events:
+        """All that is to be recorded, as the stream is now.
+
+        Looked up under the lock: a chunk that has ended meanwhile must not stand in for another, and no name may get
+        two entities.
+        """
+        memory, reading = draft.memory, draft.reading
+        if not await self._is_there(db, draft):
+            raise _GoneMeanwhileError
+        moment = self._clock()
+        twins = await self._tables.chunks.find_twins(db, memory.external_id, memory.memory_id, moment=moment)
+        # In a thread: each word of a long text is looked at.
+        plan = await asyncio.to_thread(
+            plan_consolidation,
+            memory,
+            draft.chunks,
+            draft.recurrences,
+            twins,
+            generation=draft.generation,
+            estimates=reading.importances,
+        )
+        graph, merges = await self._plan_graph(db, draft, plan.chunks)
+        plan = plan.model_copy(
+            update={
+                "graph": graph,
+                "facts": await self._plan_facts(db, draft, plan),
+                "summary": _summarize(draft, plan),
+                "usage": tuple(reading.usage),
+                "fallback": reading.fallback,
+                "fallback_chunks": reading.unread,
+                "rests_on": tuple(sorted(reading.rests_on)),
+            }
+        )
+        return _Events(
+            moment=moment,
+            plan=plan,
+            merges=merges,
+            ended=await self._plan_ends(db, draft, plan),
+            relationships_ended=await self._plan_relationship_ends(db, draft, plan),
+            raised=frozenset(twin.memory_id for twin in twins),
+        )
+
+    async def _is_there(self, db: SqlExecutor, draft: _Draft) -> bool:
+        """Whether what a model has read still holds, and nothing that it was shown has been erased."""
+        external_id, reading = draft.memory.external_id, draft.reading
+        read = [draft.chunks[place].chunk_id for place in reading.importances]
+        return not read or (
+            await self._tables.active.are_there(db, external_id, reading.rests_on)
+            and len(await self._lifecycle.read_live(db, external_id, read)) == len(read)
+        )
+
+    async def _record(self, db: SqlExecutor, draft: _Draft, events: _Events) -> None:
+        labels: list[Source] = [chunk.source for chunk in draft.chunks]
+        if draft.reading.importances:
+            labels.append(_MODEL)
+        request = WriteRequest(external_id=draft.memory.external_id, source=least_trusted(labels))
+        recorded: list[tuple[EventKind, BaseModel, datetime]] = [(EventKind.CONSOLIDATED, events.plan, events.moment)]
+        recorded += [(EventKind.ENTITIES_MERGED, merge, events.moment) for merge in events.merges]
+        recorded += [(EventKind.ENDED, ended, since) for ended, since in events.ended]
+        recorded += [(EventKind.RELATIONSHIP_ENDED, ended, events.moment) for ended in events.relationships_ended]
+        for ended, _ in events.ended:
+            # What repeats it and was said later lives again, and its time to live begins anew. No handler does it:
+            # a replay leaves soft state alone.
+            await self._uses.touch_repetitions(db, request.external_id, ended.chunks, moment=events.moment)
+        # Facts have no vectors yet; whoever fills them in may be cut off behind the commit.
+        makes_work = bool(events.plan.facts)
+        for kind, payload, moment in recorded:
+            event = request.event(kind, payload.model_dump(mode="json"), moment)
+            await self._projector.record(db, event, makes_work=makes_work and kind == EventKind.CONSOLIDATED)
+
+    async def _plan_facts(self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated) -> tuple[FactEntry, ...]:
+        """The facts that nothing says yet, word for word."""
+        facts = make_facts(draft.memory, draft.chunks, draft.reading.facts, plan.chunks)
+        digests = {fact.id: sha256(fold_text(fact.content).encode()) for fact in facts}
+        stored = await self._tables.chunks.find_known_texts(
+            db,
+            draft.memory.external_id,
+            {digests[fact.id]: fact.start_date for fact in facts},
+            # What this plan ends says nothing any more.
+            ignored=[ending.chunk.chunk_id for ending in draft.reading.endings],
+        )
+        # Of facts with the same words the last one.
+        last = {digests[fact.id]: fact for fact in facts}
+        new = [fact for fact in facts if last[digests[fact.id]] is fact and digests[fact.id] not in stored]
+        return tuple(sorted(new, key=lambda fact: -fact.importance)[: constants.MAX_PLAN_FACTS])
+
+    async def _plan_ends(
+        self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated
+    ) -> list[tuple[MemoryEnded, datetime]]:
+        """What is contradicted or replaced, by memory, of what is still live."""
+        external_id, memory_id = draft.memory.external_id, draft.memory.memory_id
+        proposed = {ending.chunk.chunk_id: ending for ending in draft.reading.endings}
+        if not proposed:
+            return []
+        # What this memory says as well is not contradicted by it.
+        repeated = {pair.duplicate_of for pair in plan.duplicates}
+        live = await self._lifecycle.read_live(db, external_id, [one for one in proposed if one not in repeated])
+        ended = []
+        for chunk in live:
+            ending = proposed[chunk.chunk_id]
+            by = draft.chunks[ending.by]
+            # What repeated it later than it was contradicted, or is trusted more, stands for itself again.
+            repetitions = await self._lifecycle.find_repetitions(
+                db,
+                external_id,
+                [chunk.chunk_id],
+                said_by=by.start_date,
+                sources=[source for source in SOURCES if may_end(by.source, [source])],
+            )
+            payload = MemoryEnded(
+                memory_id=chunk.memory_id,
+                reason=ending.reason,
+                chunks=(chunk.chunk_id,),
+                duplicates=tuple(repetitions),
+                by=(by.chunk_id,),
+                why=ending.why,
+                rests_on=tuple(sorted({memory_id, *draft.reading.rests_on} - {chunk.memory_id})),
+            )
+            ended.append((payload, by.start_date))
+        return ended
+
+    async def _plan_relationship_ends(
+        self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated
+    ) -> list[RelationshipEnded]:
+        """What is said to be over, of what still holds and was not said again since."""
+        proposed: defaultdict[UUID, list[ReadRelationshipEnding]] = defaultdict(list)
+        for ending in draft.reading.relationship_endings:
+            proposed[ending.relationship.relationship_id].append(ending)
+        if not proposed:
+            return []
+        rests_on = tuple(sorted({draft.memory.memory_id, *draft.reading.rests_on}))
+        # This plan may say it, too.
+        by_id = {chunk.chunk_id: chunk for chunk in draft.chunks}
+        stating: defaultdict[UUID, list[StoredChunk]] = defaultdict(list)
+        for stated in plan.graph.relationships:
+            stating[stated.id] += [by_id[plan.chunks[place].id] for place in stated.chunks]
+        looked_at = constants.KNOWN_RELATIONSHIP_MEMORIES
+        ended = []
+        for known in await self._graph.find_relationships(
+            db, draft.memory.external_id, ids=sorted(proposed), evidence_chunks=looked_at
+        ):
+            # Somebody who is trusted more, or as much, may have said it since the model was shown it.
+            live = await self._lifecycle.read_live(db, draft.memory.external_id, known.chunk_ids)
+            said_by = {one.source for one in live} | {one.source for one in stating[known.id]}
+            if known.observations > looked_at:
+                said_by.add(SOURCES[0])
+            last = max([known.last_observed, *(one.start_date for one in stating[known.id])])
+            ended += [
+                RelationshipEnded(relationship_id=known.id, end_date=one.end_date, why=one.why, rests_on=rests_on)
+                for one in proposed[known.id]
+                if _may_end(draft.chunks[one.by], one, known, said_by, last)
+            ][-1:]
+        return ended
 
     async def _plan_graph(
         self, db: SqlExecutor, draft: _Draft, ratings: Sequence[ChunkRating]
@@ -228,17 +472,84 @@ class ConsolidationService:
         """What to record of the drafted names, as the graph is now."""
         external_id = draft.memory.external_id
         known: list[KnownEntityName] = []
-        for keys in batched((entity.extracted.key for entity in draft.entities), constants.NAME_LOOKUP_KEYS):
+        for keys in batched((entity.key for entity in draft.entities), constants.NAME_LOOKUP_KEYS):
             known += await self._graph.known_names(db, external_id, keys)
         drafted = draft.entities
         if await self._graph.last_entity_change(db, external_id) > draft.compared_at:
             # Another memory was faster: one of its names may be what one of these most likely means.
             drafted = await self._compare_names(external_id, drafted, known, db)
         planned = graph_plan.resolve_entities(drafted, known)
-        pairs = graph_plan.find_pairs(planned)
+        stated = graph_plan.plan_relationships(
+            draft.reading.relationships, draft.became, planned, [chunk.source for chunk in draft.chunks]
+        )
+        pairs = graph_plan.find_pairs(planned, stated)
         existing = await self._graph.find_between(db, external_id, list(pairs), graph_plan.TOGETHER) if pairs else []
-        changes = graph_plan.plan_graph(planned, pairs, existing, ratings)
+        periods = await self._graph.find_stated(
+            db,
+            external_id,
+            [(*one.ends, one.type) for one in stated],
+            evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
+        )
+        known_ids = _find_restated(draft, stated, periods)
+        changes = graph_plan.plan_graph(planned, pairs, existing, ratings, stated, known_ids)
         return changes, graph_plan.plan_merges(drafted, planned)
+
+
+def _find_restated(
+    draft: _Draft, stated: Sequence[graph_plan.PlannedRelationship], known: Sequence[KnownPeriod]
+) -> dict[tuple[UUID, UUID, str], UUID]:
+    """By both ends and type, the first known relationship that the last one stated of them is said of again."""
+    last = {(*one.ends, one.type): one for one in stated}
+    restated: dict[tuple[UUID, UUID, str], UUID] = {}
+    for period in known:
+        key = (period.from_id, period.to_id, period.type)
+        said = [draft.chunks[passage] for passage in last[key].passages]
+        if may_restate(said, last[key], period):
+            restated.setdefault(key, period.relationship_id)
+    return restated
+
+
+def make_facts(
+    memory: StoredMemory, chunks: Sequence[StoredChunk], facts: Sequence[ReadFact], ratings: Sequence[ChunkRating]
+) -> list[FactEntry]:
+    """Facts as they are recorded: with the span of the chunks they rest on, and as important as these allow.
+
+    Args:
+        chunks: Of the memory, in the order of the text, but for those that have ended for good.
+        ratings: Of the same chunks, as they are rated now.
+    """
+    starts = dict(zip(memory.chunk_ids, memory.chunk_starts, strict=True))
+    entries = []
+    for fact in facts:
+        own = [chunks[place] for place in fact.places]
+        seen = max(ratings[place].importance for place in fact.places)
+        entries.append(
+            FactEntry(
+                id=uuid7(),
+                content=fact.text,
+                chunks=fact.places,
+                start=min(starts[chunk.chunk_id] for chunk in own),
+                end=max(starts[chunk.chunk_id] + len(chunk.content) for chunk in own),
+                # Of what is trusted little, no estimate counts for more than that.
+                importance=round(estimated(seen, min(fact.importance, fact.confidence)), 6),
+                confidence=fact.confidence,
+                start_date=fact.start_date,
+                end_date=fact.end_date,
+            )
+        )
+    return entries
+
+
+def _may_end(
+    by: StoredChunk, ending: ReadRelationshipEnding, known: Relationship, said_by: Collection[Source], last: datetime
+) -> bool:
+    """Whether a relationship, which `said_by` say and was said last at `last`, holds and ends by what a chunk says."""
+    holds = known.end_date is None or known.end_date > ending.end_date
+    if ending.is_compared:
+        may = all(is_trusted_less(source, by.source) for source in said_by)
+    else:
+        may = may_end(by.source, said_by)
+    return may and holds and last <= by.start_date
 
 
 def plan_consolidation(
@@ -248,8 +559,9 @@ def plan_consolidation(
     twins: Sequence[Twin],
     *,
     generation: int,
+    estimates: Mapping[int, float] | None = None,
 ) -> MemoryConsolidated:
-    """What to do with a memory's chunks, without a model.
+    """What to do with a memory's chunks.
 
     A chunk that says word for word what a consolidated one of the same speaker says already ends as its duplicate, and
     the older one gains importance. All others move to shortterm with an importance of their own. Nothing looser than
@@ -259,7 +571,9 @@ def plan_consolidation(
         chunks: Of the memory, in the order of the text, but for those that have ended for good.
         recurrences: How often what a chunk says was said elsewhere, by chunk id.
         twins: Older chunks with the same words.
+        estimates: How important a model holds some of the chunks, by their places.
     """
+    estimates = estimates or {}
     contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
     repeated = [twin for twin in twins if len(WORD.findall(contents[twin.chunk_id])) >= constants.DUPLICATE_MIN_WORDS]
     ratings = [
@@ -272,11 +586,13 @@ def plan_consolidation(
                     recurrences=recurrences.get(chunk.chunk_id, 0),
                     details=count_details(contents[chunk.chunk_id]),
                     updates_survived=memory.version - chunk.memory_version,
+                    estimate=estimates.get(place, chunk.estimate),
                 ),
             ),
             confidence=chunk.confidence,
+            estimate=estimates.get(place),
         )
-        for chunk in chunks
+        for place, chunk in enumerate(chunks)
     ]
     return MemoryConsolidated(
         memory_id=memory.memory_id,
@@ -301,6 +617,16 @@ def _reinforced(twin: Twin) -> ChunkRating:
     return ChunkRating(id=twin.twin_id, importance=raised, confidence=twin.confidence)
 
 
+def _summarize(draft: _Draft, plan: MemoryConsolidated) -> str:
+    """The model's words of what it has read, behind those of the memory's own sentences that stand for the rest."""
+    reading = draft.reading
+    if reading.summary is None:
+        return plan.summary
+    unread = [chunk for place, chunk in enumerate(draft.chunks) if place not in reading.importances]
+    rest = _summary(unread, {rating.id: rating.importance for rating in plan.chunks})
+    return f"{rest} {reading.summary}".strip()
+
+
 def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:
     """The first sentences of the most important chunks, in the order of the text."""
     best = sorted(chunks, key=lambda chunk: (-importances[chunk.chunk_id], chunk.chunk_id))[
@@ -310,7 +636,22 @@ def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> s
     return " ".join(first_sentence(chunk.content) for chunk in chunks if chunk.chunk_id in chosen)
 
 
-def first_sentence(text: str) -> str:
-    """The first sentence of `text`, verbatim but for the white space around it."""
-    match = _SENTENCE.match(text.strip())
-    return match.group().strip() if match else text.strip()
+def _report(draft: _Draft, events: _Events | None, promoted: int, *, is_dry_run: bool) -> ConsolidationReport:
+    plan = None if events is None else events.plan
+    return ConsolidationReport(
+        memory_id=draft.memory.memory_id,
+        version=draft.memory.version,
+        consolidated=plan is not None and not is_dry_run,
+        chunks=0 if plan is None else len(plan.chunks),
+        duplicates=0 if plan is None else len(plan.duplicates),
+        entities=0 if plan is None else len(plan.graph.entities),
+        relationships=0 if plan is None else len(plan.graph.relationships),
+        facts=0 if plan is None else len(plan.facts),
+        chunks_ended=0 if events is None else len(events.ended),
+        relationships_ended=0 if events is None else len(events.relationships_ended),
+        promoted=promoted,
+        usage=tuple(draft.reading.usage),
+        fallback=draft.reading.fallback,
+        plan=plan if is_dry_run else None,
+        ends=tuple(ended for ended, _ in events.ended) if events is not None and is_dry_run else (),
+    )

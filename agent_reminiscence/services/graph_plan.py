@@ -1,4 +1,4 @@
-"""What a memory adds to the graph, without a model: the names in it, and which of them stand together.
+"""What a memory adds to the graph: the names in it, which of them stand together, and what a model has read of both.
 
 Decided in two steps. What takes long, to find the names and whom they are like, is drafted while nobody waits. Which
 entities the names belong to is looked up under the stream's lock, where no other memory can add one at the same time.
@@ -6,14 +6,17 @@ entities the names belong to is looked up under the stream's lock, where no othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from itertools import combinations
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import SOURCES, Source, least_trusted
 from agent_reminiscence.database.repositories.entity_graph import KnownEntityName, KnownRelationship
 from agent_reminiscence.domain.event import (
     ChunkRating,
@@ -22,13 +25,15 @@ from agent_reminiscence.domain.event import (
     GraphChanges,
     RelationshipEntry,
 )
+from agent_reminiscence.domain.graph import name_key
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.services.extraction import ExtractedEntity, Passage, candidate_keys, extract_entities
 from agent_reminiscence.services.likeness import NamedEntity, find_alike
 
 # An entity of this type may turn out to be of any other.
-_ANY_TYPE = "other"
+ANY_TYPE = "other"
 TOGETHER = "related_to"
+_FOR_EVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +46,57 @@ class Likely:
 
 @dataclass(frozen=True, slots=True)
 class DraftedEntity:
-    """A name that a memory's new chunks have, and the id of its entity if nobody knows the name."""
+    """A name that a memory's new chunks have, and the id of its entity if nobody knows the name.
+
+    Attributes:
+        description: What a model says that it is.
+        aliases: Other names by which the chunks call it.
+        known_key: By which known name it is to be looked up, where that is not its own.
+        known_type: As what it is to be looked up, where that is not its own type.
+        is_other: Whether it is another one than any known of its name.
+    """
 
     new_id: UUID
     extracted: ExtractedEntity
     likely: Likely | None = None
+    description: str | None = None
+    aliases: tuple[str, ...] = ()
+    known_key: str | None = None
+    known_type: str | None = None
+    is_other: bool = False
+
+    @property
+    def key(self) -> str:
+        """What it is looked up by."""
+        return self.known_key or self.extracted.key
+
+    @property
+    def type(self) -> str:
+        """As what it is looked up."""
+        return self.known_type or self.extracted.type
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedRelationship:
+    """What two drafted entities, by the ids that they have as drafts, have to do with each other."""
+
+    from_id: UUID
+    to_id: UUID
+    type: str
+    description: str | None
+    confidence: float
+    passages: tuple[int, ...]
+    start_date: datetime
+    end_date: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedEntity:
-    """An entity that a memory's new chunks name, with the ids that it has: as stated, and with all merges."""
+    """An entity that a memory's new chunks name, with the ids that it has: as stated, and with all merges.
+
+    Attributes:
+        drafts: The ids of what it was drafted as.
+    """
 
     entity_id: UUID
     canonical_id: UUID
@@ -58,7 +104,28 @@ class PlannedEntity:
     type: str
     confidence: float
     passages: tuple[int, ...]
+    drafts: tuple[UUID, ...]
+    description: str | None = None
     aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRelationship:
+    """What two planned entities have to do with each other."""
+
+    from_id: UUID
+    to_id: UUID
+    type: str
+    description: str | None
+    confidence: float
+    passages: tuple[int, ...]
+    start_date: datetime
+    end_date: datetime | None = None
+
+    @property
+    def ends(self) -> tuple[UUID, UUID]:
+        """The ids of the two."""
+        return self.from_id, self.to_id
 
 
 def keys_to_look_up(chunks: Sequence[StoredChunk]) -> list[str]:
@@ -80,7 +147,10 @@ def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityNam
     for found in extract_entities(passages, known={row.key: row.type for row in reversed(known)}):
         new = tuple(place for place in found.passages if _is_new(chunks[place]))
         if new:
-            drafted.append(DraftedEntity(uuid7(), replace(found, passages=new)))
+            # That something is named is as sure as who names it is to be trusted.
+            trust = max(constants.SOURCE_TRUST[chunks[place].source] for place in new)
+            bounded = replace(found, passages=new, confidence=min(found.confidence, trust))
+            drafted.append(DraftedEntity(uuid7(), bounded))
     best = sorted(drafted, key=lambda entity: -len(entity.extracted.passages))
     chosen = {entity.new_id for entity in best[: constants.MAX_PLAN_ENTITIES]}
     return [entity for entity in drafted if entity.new_id in chosen]
@@ -89,7 +159,7 @@ def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityNam
 def find_unknown(drafted: Sequence[DraftedEntity], known: Sequence[KnownEntityName]) -> list[DraftedEntity]:
     """Those whose names nobody knows."""
     keys = {row.key for row in known}
-    return [entity for entity in drafted if entity.extracted.key not in keys]
+    return [entity for entity in drafted if entity.key not in keys and not entity.is_other]
 
 
 def beginnings_of(unknown: Sequence[DraftedEntity]) -> set[str]:
@@ -147,13 +217,21 @@ def resolve_entities(drafted: Sequence[DraftedEntity], known: Sequence[KnownEnti
     planned: dict[UUID, PlannedEntity] = {}
     for entity in drafted:
         found = entity.extracted
-        same_name = _fitting(found.type, by_key.get(found.key, []))
+        same_name = None if entity.is_other else _fitting(entity.type, by_key.get(entity.key, []))
         entity_id = entity.new_id if same_name is None else same_name.entity_id
         canonical_id = entity.new_id if same_name is None else same_name.canonical_id
         same = planned.get(entity_id)
         if same is None:
             planned[entity_id] = PlannedEntity(
-                entity_id, canonical_id, found.name, found.type, found.confidence, found.passages
+                entity_id,
+                canonical_id,
+                found.name,
+                found.type,
+                found.confidence,
+                found.passages,
+                (entity.new_id,),
+                entity.description,
+                entity.aliases,
             )
         else:
             # Two of its names in one text.
@@ -161,24 +239,177 @@ def resolve_entities(drafted: Sequence[DraftedEntity], known: Sequence[KnownEnti
                 same,
                 confidence=max(same.confidence, found.confidence),
                 passages=tuple(sorted({*same.passages, *found.passages})),
-                aliases=(*same.aliases, found.name),
+                drafts=(*same.drafts, entity.new_id),
+                description=same.description or entity.description,
+                aliases=tuple(dict.fromkeys((*same.aliases, found.name, *entity.aliases))),
             )
     return list(planned.values())
 
 
+def combine(drafted: Iterable[DraftedEntity]) -> tuple[list[DraftedEntity], dict[UUID, UUID]]:
+    """Each entity once that several readers of one text have drafted, by its name or by what another calls it.
+
+    That two have the same alias joins them as little as that an alias fits several: there may be two Marias.
+
+    Returns:
+        The drafts, and for the id of each that was given the id of the one that it is part of.
+    """
+    combined: dict[UUID, DraftedEntity] = {}
+    by_name: defaultdict[str, list[UUID]] = defaultdict(list)
+    by_alias: defaultdict[str, list[UUID]] = defaultdict(list)
+    became: dict[UUID, UUID] = {}
+    for entity in drafted:
+        names = {entity.key, entity.extracted.key}
+        aliases = set(map(name_key, entity.aliases)) - names
+        same = None
+        if not entity.is_other:
+            named_so = [combined[new_id] for name in (entity.key, entity.extracted.key) for new_id in by_name[name]]
+            called_so = {new_id for name in names for new_id in by_alias[name]}
+            called_so |= {new_id for alias in aliases for new_id in by_name[alias]}
+            same = _find_same(entity, named_so) or _find_only_one(entity, [combined[new_id] for new_id in called_so])
+        whole_id = entity.new_id if same is None else same.new_id
+        combined[whole_id] = entity if same is None else _join(same, entity)
+        became[entity.new_id] = whole_id
+        if not entity.is_other:
+            for name in names:
+                by_name[name].append(whole_id)
+            for alias in aliases:
+                by_alias[alias].append(whole_id)
+    return list(combined.values())[: constants.MAX_PLAN_ENTITIES], became
+
+
+def _find_same(entity: DraftedEntity, others: Iterable[DraftedEntity]) -> DraftedEntity | None:
+    return next((other for other in others if _is_same_type(other, entity)), None)
+
+
+def _find_only_one(entity: DraftedEntity, others: Iterable[DraftedEntity]) -> DraftedEntity | None:
+    fitting = [other for other in others if _is_same_type(other, entity)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _is_same_type(first: DraftedEntity, second: DraftedEntity) -> bool:
+    types = {first.type, second.type}
+    return len(types) == 1 or ANY_TYPE in types
+
+
+def _join(first: DraftedEntity, second: DraftedEntity) -> DraftedEntity:
+    mine, other = first.extracted, second.extracted
+    names = dict.fromkeys((*first.aliases, other.name, *second.aliases))
+    meant = first if first.known_key is not None else second
+    return replace(
+        first,
+        extracted=replace(
+            mine,
+            type=other.type if mine.type == ANY_TYPE else mine.type,
+            confidence=max(mine.confidence, other.confidence),
+            passages=tuple(sorted({*mine.passages, *other.passages})),
+        ),
+        description=first.description or second.description,
+        aliases=tuple(name for name in names if name != mine.name),
+        known_key=meant.known_key,
+        known_type=meant.known_type,
+    )
+
+
 def _fitting(type_: str, rows: Sequence[KnownEntityName]) -> KnownEntityName | None:
     """The first of the same type, else the first of an open one; where the type asked for is open, the first of all."""
-    if type_ == _ANY_TYPE:
+    if type_ == ANY_TYPE:
         return next(iter(rows), None)
-    fitting = [row for row in rows if row.type in (type_, _ANY_TYPE)]
+    fitting = [row for row in rows if row.type in (type_, ANY_TYPE)]
     return min(fitting, key=lambda row: row.type != type_, default=None)
 
 
-def find_pairs(planned: Sequence[PlannedEntity]) -> dict[tuple[UUID, UUID], tuple[int, ...]]:
+def left_to_rules(
+    drafted: Sequence[DraftedEntity], reading: Sequence[DraftedEntity], places: Container[int], sure: Container[str]
+) -> list[DraftedEntity]:
+    """The names found by rules that count although a model has read some of the chunks.
+
+    There only those do of which the rules are sure, unless the model says that somebody else is meant.
+
+    Args:
+        reading: What the model has found.
+        places: Of the chunks that it has read.
+        sure: Names that are known, or a speaker's.
+    """
+    others = {entity.key for entity in reading if entity.is_other}
+    left = []
+    for entity in drafted:
+        is_sure = entity.key in sure and entity.key not in others
+        passages = tuple(place for place in entity.extracted.passages if is_sure or place not in places)
+        if passages:
+            left.append(replace(entity, extracted=replace(entity.extracted, passages=passages)))
+    return left
+
+
+def plan_relationships(
+    drafted: Sequence[DraftedRelationship],
+    became: Mapping[UUID, UUID],
+    planned: Sequence[PlannedEntity],
+    sources: Sequence[Source],
+) -> list[PlannedRelationship]:
+    """What a model has read of how entities have to do with each other, each period of it once.
+
+    What is trusted differently is not put together: a web page does not end what a user says.
+
+    Args:
+        became: For the id of each drafted entity, that of the one it is part of, as `combine` says.
+        sources: The labels of the memory's chunks.
+    """
+    by_draft = {draft: entity for entity in planned for draft in entity.drafts}
+    entities = {draft: by_draft[whole] for draft, whole in became.items() if whole in by_draft}
+    found: dict[tuple[UUID, UUID, str, Source], list[PlannedRelationship]] = {}
+    for one in drafted:
+        source, target = entities.get(one.from_id), entities.get(one.to_id)
+        # One may not have been taken up, and two names may be one entity's.
+        if source is None or target is None or source.canonical_id == target.canonical_id:
+            continue
+        key = (source.entity_id, target.entity_id, one.type)
+        stated = PlannedRelationship(*key, one.description, one.confidence, one.passages, one.start_date, one.end_date)
+        label = least_trusted(sources[passage] for passage in one.passages)
+        periods = found.setdefault((*key, label), [])
+        apart = [period for period in periods if not _overlap(period, stated)]
+        for period in periods:
+            if period not in apart:
+                stated = _unite(period, stated)
+        periods[:] = [*apart, stated]
+    # Of what is trusted most, the one that holds for longest last: it is the one that is known, where one is.
+    ordered = [
+        period
+        for _, periods in sorted(found.items(), key=lambda item: -SOURCES.index(item[0][-1]))
+        for period in sorted(periods, key=lambda one: one.end_date or _FOR_EVER)
+    ]
+    return ordered[-constants.MAX_PLAN_RELATIONSHIPS :]
+
+
+def _overlap(first: PlannedRelationship, second: PlannedRelationship) -> bool:
+    """Whether two periods are one, or follow on each other."""
+    return first.start_date <= (second.end_date or _FOR_EVER) and second.start_date <= (first.end_date or _FOR_EVER)
+
+
+def _unite(first: PlannedRelationship, second: PlannedRelationship) -> PlannedRelationship:
+    # Who says an end knows more than who says none.
+    ends = [end for end in (first.end_date, second.end_date) if end is not None]
+    return replace(
+        first,
+        description=first.description or second.description,
+        confidence=max(first.confidence, second.confidence),
+        passages=tuple(sorted({*first.passages, *second.passages})),
+        start_date=min(first.start_date, second.start_date),
+        end_date=max(ends, default=None),
+    )
+
+
+def find_pairs(
+    planned: Sequence[PlannedEntity], stated: Sequence[PlannedRelationship] = ()
+) -> dict[tuple[UUID, UUID], tuple[int, ...]]:
     """Which entities stand together in which passages, those that do so most often first.
 
     Of a passage that names very many, a list most likely, only the first count.
+
+    Args:
+        stated: What is known better: pairs of which more is said than that they stand together are left out.
     """
+    known = {frozenset(relationship.ends) for relationship in stated}
     named: dict[int, list[PlannedEntity]] = {}
     for entity in planned:
         for passage in entity.passages:
@@ -186,9 +417,11 @@ def find_pairs(planned: Sequence[PlannedEntity]) -> dict[tuple[UUID, UUID], tupl
     together: dict[tuple[UUID, UUID], list[int]] = {}
     for passage, entities in sorted(named.items()):
         for first, second in combinations(entities[: constants.MAX_PAIRED_ENTITIES], 2):
-            if first.canonical_id != second.canonical_id:
+            is_stated = frozenset((first.entity_id, second.entity_id)) in known
+            if first.canonical_id != second.canonical_id and not is_stated:
                 together.setdefault((first.entity_id, second.entity_id), []).append(passage)
-    best = sorted(together.items(), key=lambda item: -len(item[1]))[: constants.MAX_PLAN_RELATIONSHIPS]
+    room = constants.MAX_PLAN_RELATIONSHIPS - len(stated)
+    best = sorted(together.items(), key=lambda item: -len(item[1]))[:room]
     return {pair: tuple(passages) for pair, passages in best}
 
 
@@ -197,16 +430,37 @@ def plan_graph(
     pairs: Mapping[tuple[UUID, UUID], tuple[int, ...]],
     existing: Sequence[KnownRelationship],
     ratings: Sequence[ChunkRating],
+    stated: Sequence[PlannedRelationship] = (),
+    known_ids: Mapping[tuple[UUID, UUID, str], UUID] | None = None,
 ) -> GraphChanges:
-    """What to record of entities, and of those that stand together.
+    """What to record of entities, of those that stand together, and of what was read about them.
 
     Args:
         existing: Relationships between entities of `pairs` that there are already, whichever way they point.
+        stated: What was read about pairs of them.
+        known_ids: Of those of `stated` that there are already, by both ends and type.
         ratings: Of the memory's chunks, in order; a passage is a place among them.
     """
     importances = [rating.importance for rating in ratings]
     known = {frozenset((row.stated_from_id, row.stated_to_id)): row for row in existing}
-    relationships = []
+    # Of several periods the last one is the one that is known.
+    last = {(*one.ends, one.type): one for one in stated}
+    known_ids = {key: found for key, found in (known_ids or {}).items() if key in last}
+    relationships = [
+        RelationshipEntry(
+            id=known_ids.get((*one.ends, one.type), uuid7()) if last[(*one.ends, one.type)] is one else uuid7(),
+            from_id=one.from_id,
+            to_id=one.to_id,
+            type=one.type,
+            description=one.description,
+            confidence=one.confidence,
+            importance=max(importances[passage] for passage in one.passages),
+            start_date=one.start_date,
+            end_date=one.end_date,
+            chunks=one.passages,
+        )
+        for one in stated
+    ]
     for pair, passages in pairs.items():
         row = known.get(frozenset(pair))
         from_id, to_id = pair if row is None else (row.stated_from_id, row.stated_to_id)
@@ -226,6 +480,7 @@ def plan_graph(
             id=entity.entity_id,
             name=entity.name,
             type=entity.type,
+            description=entity.description,
             confidence=entity.confidence,
             importance=max(importances[passage] for passage in entity.passages),
             aliases=entity.aliases,

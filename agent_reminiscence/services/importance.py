@@ -9,6 +9,9 @@ recurrence:   1 − 0.5ⁿ for n similar or repeated chunks in other memories
 specificity:  names, numbers and dates in the chunk, full at three
 stability:    updates of its memory that the chunk survived, full at five
 
+Where a model has read the chunk, its estimate counts for half, and all of the above for the other half. An estimate is
+never higher than the trust in the source: no text can talk a model into holding it for more.
+
 What has become of it since, by use and by age; nothing stores it but the event of a decision that rests on it:
 
     effective = (importance + (1 − importance) × 0.6 × (1 − 0.5^(uses / 2))) × fade
@@ -32,25 +35,33 @@ _SECONDS_PER_DAY = 86_400
 _SENTENCE_END = re.compile(r"[.!?…:\n]\s*$")
 
 
-def importance(*, source: Source, recurrences: int, details: int, updates_survived: int) -> float:
+def importance(
+    *, source: Source, recurrences: int, details: int, updates_survived: int, estimate: float | None = None
+) -> float:
     """Importance of a chunk, 0 to 1, rounded to six digits.
 
     Args:
         recurrences: Similar or repeated chunks in other memories.
         details: Names, numbers and dates in the chunk, as `count_details` counts them.
         updates_survived: Updates of its memory that left the chunk as it is.
+        estimate: What a model holds it for, 0 to 1; None without one.
     """
     trust = constants.SOURCE_TRUST[source]
     recurrence = 1 - 0.5**recurrences
     specificity = min(1.0, details / constants.SPECIFIC_AFTER_DETAILS)
     stability = min(1.0, updates_survived / constants.STABLE_AFTER_UPDATES)
-    return round(
+    seen = (
         constants.IMPORTANCE_TRUST * trust
         + constants.IMPORTANCE_RECURRENCE * recurrence
         + constants.IMPORTANCE_SPECIFICITY * specificity
-        + constants.IMPORTANCE_STABILITY * stability,
-        6,
+        + constants.IMPORTANCE_STABILITY * stability
     )
+    return round(seen if estimate is None else estimated(seen, min(estimate, trust)), 6)
+
+
+def estimated(seen: float, estimate: float) -> float:
+    """An importance and a model's estimate of it, in one."""
+    return (1 - constants.IMPORTANCE_ESTIMATE) * seen + constants.IMPORTANCE_ESTIMATE * estimate
 
 
 def effective_importance(importance: float, *, uses: int, touched_at: datetime, now: datetime) -> float:

@@ -39,7 +39,7 @@ class PromotionService:
         """Make the memory's important shortterm chunks longterm; returns how many there were.
 
         Important is what was rated so, and what has become so by being recalled. A promoted chunk is valid from when it
-        came in until something ends it. Its uses are counted anew from now on.
+        came in until something ends it, and a fact for as long as it says. Its uses are counted anew from now on.
 
         Args:
             db: A transaction in which the stream is locked.
@@ -76,5 +76,6 @@ def _promotion(candidate: Candidate, now: datetime) -> Promotion:
         importance=max(candidate.importance, by_use),
         confidence=candidate.confidence,
         start_date=candidate.start_date,
+        end_date=candidate.end_date,
         uses=candidate.uses if by_use > candidate.importance else 0,
     )

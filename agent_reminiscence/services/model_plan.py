@@ -1,0 +1,414 @@
+"""What a model has read of a memory, window by window, as a consolidation takes it over.
+
+A model proposes with numbers and words. What they stand for, and what it may bring about at all, is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from agent_reminiscence.agents.plans import (
+    ConsolidationMaterial,
+    ConsolidationProposal,
+    KnownEntity,
+    KnownRelation,
+    NewPassage,
+    ProposedEndings,
+    ProposedEntity,
+    ProposedFact,
+    ProposedRelationship,
+    StoredPassage,
+)
+from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import SOURCES, Source, least_trusted
+from agent_reminiscence.database.repositories.entity_graph import KnownPeriod, StatedRelationship
+from agent_reminiscence.database.repositories.memory_chunk import NearChunk
+from agent_reminiscence.domain.event import Fallback, ModelUsage
+from agent_reminiscence.domain.graph import name_key
+from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.projections.forms import without_speaker
+from agent_reminiscence.services.extraction import ExtractedEntity
+from agent_reminiscence.services.graph_plan import ANY_TYPE, DraftedEntity, DraftedRelationship, PlannedRelationship
+from agent_reminiscence.services.sentences import first_sentence
+from agent_reminiscence.services.tokens import count_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFact:
+    """A statement made of some chunks, by their places in the memory."""
+
+    text: str
+    importance: float
+    confidence: float
+    places: tuple[int, ...]
+    start_date: datetime
+    end_date: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadEnding:
+    """A stored chunk that the chunk at a place contradicts or replaces."""
+
+    chunk: NearChunk
+    by: int
+    reason: Literal["contradicted", "replaced"]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRelationshipEnding:
+    """A known relationship that the chunk at a place says is over.
+
+    Attributes:
+        is_compared: Whether it was proposed in a comparison with what is trusted less, so that only that may end.
+    """
+
+    relationship: StatedRelationship
+    by: int
+    end_date: datetime
+    why: str
+    is_compared: bool = False
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a model has made of a memory's new chunks, which are named by their places among all of its chunks.
+
+    Attributes:
+        importances: Its estimates of the chunks that it has read, by place.
+        summaries: One for each window.
+        rests_on: Other memories of which it was shown something that may have a part in it.
+        usage: What it was asked for.
+        unanswered: To how many of these requests no answer came.
+        fallback: Why chunks were not read, or not compared with what is trusted less, though there is a model.
+        unread: How many were not read.
+        is_recorded: Whether what it cost is told by the event of the consolidation.
+    """
+
+    importances: dict[int, float] = field(default_factory=dict)
+    summaries: list[str] = field(default_factory=list)
+    entities: list[DraftedEntity] = field(default_factory=list)
+    relationships: list[DraftedRelationship] = field(default_factory=list)
+    facts: list[ReadFact] = field(default_factory=list)
+    endings: list[ReadEnding] = field(default_factory=list)
+    relationship_endings: list[ReadRelationshipEnding] = field(default_factory=list)
+    rests_on: set[UUID] = field(default_factory=set)
+    usage: list[ModelUsage] = field(default_factory=list)
+    unanswered: int = 0
+    fallback: Fallback | None = None
+    unread: int = 0
+    is_recorded: bool = False
+
+    @property
+    def summary(self) -> str | None:
+        """All that was said of the windows, cut to a length that a summary may have; None where nothing was read."""
+        whole = " ".join(self.summaries).strip()
+        if len(whole) > constants.MODEL_SUMMARY_CHARACTERS:
+            # At the end of a word.
+            whole = whole[: constants.MODEL_SUMMARY_CHARACTERS].rsplit(None, 1)[0] + " …"
+        return whole or None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A part of a memory's new chunks, with what the model is shown beside it.
+
+    Attributes:
+        places: Of its chunks among all of the memory.
+        title: The memory's, where who has written it is trusted no less.
+        named: Known entities that its chunks name, as these were drafted.
+        spelled: What its chunks call known entities, by the canonical id.
+    """
+
+    places: tuple[int, ...]
+    chunks: tuple[StoredChunk, ...]
+    context: tuple[str, ...]
+    title: str | None = None
+    near: Sequence[NearChunk] = ()
+    named: Sequence[DraftedEntity] = ()
+    spelled: Mapping[UUID, str] = field(default_factory=dict)
+    relationships: Sequence[StatedRelationship] = ()
+
+    @property
+    def source(self) -> Source:
+        """The label of all of its chunks."""
+        return self.chunks[0].source
+
+    def material(self, memory: StoredMemory) -> ConsolidationMaterial:
+        """The window as an agent is shown it."""
+        return ConsolidationMaterial(
+            title=self.title,
+            dated=memory.occurred_at,
+            passages=tuple(
+                NewPassage(
+                    text=without_speaker(chunk.content, chunk.speaker).strip(),
+                    speaker=chunk.speaker,
+                    source=chunk.source,
+                    said_at=chunk.start_date,
+                )
+                for chunk in self.chunks
+            ),
+            context=self.context,
+            stored=tuple(
+                StoredPassage(
+                    text=chunk.content.strip()[: constants.NEAR_SHOWN_CHARACTERS],
+                    speaker=chunk.speaker,
+                    source=chunk.source,
+                    said_at=chunk.start_date,
+                )
+                for chunk in self.near
+            ),
+            entities=tuple(
+                # A type in a model's own words may tell what another memory says, which is not shown here.
+                KnownEntity(
+                    name=entity.extracted.name,
+                    type=entity.extracted.type if entity.extracted.type in constants.ENTITY_TYPES else ANY_TYPE,
+                )
+                for entity in self.named
+            ),
+            relationships=tuple(
+                KnownRelation(
+                    from_name=self._called(one.from_id, one.from_name),
+                    type=one.type,
+                    to_name=self._called(one.to_id, one.to_name),
+                    since=one.start_date,
+                    last_said_at=one.last_observed,
+                    source=_most_trusted(one.seen),
+                    held_by=_most_trusted(one.sources),
+                )
+                for one in self.relationships
+            ),
+        )
+
+    def _called(self, entity_id: UUID, name: str) -> str:
+        """A known name as the passages spell it, or else no longer than a name is: it may be in anybody's words."""
+        return self.spelled.get(entity_id, name[: constants.KNOWN_NAME_SHOWN_CHARACTERS])
+
+    def rests_on(self, memory: StoredMemory) -> set[UUID]:
+        """Other memories of which something is shown."""
+        shown = {chunk.memory_id for chunk in self.near}.union(*(one.memory_ids for one in self.relationships))
+        return shown - {memory.memory_id}
+
+
+def make_windows(chunks: Sequence[StoredChunk]) -> list[Window]:
+    """The chunks that no consolidation has read, in windows of bounded size, each with an outline of the rest.
+
+    All of a window bear one label: which of its passages a model rests something on cannot make it be trusted more. Its
+    outline is of what is trusted no less, so that nothing else speaks in the name of its passages.
+    """
+    windows: list[Window] = []
+    places: list[int] = []
+    tokens = 0
+    for place, chunk in enumerate(chunks):
+        if chunk.tier != "active":
+            continue
+        length = count_tokens(chunk.content)
+        is_full = tokens + length > constants.WINDOW_TOKENS or len(places) == constants.WINDOW_CHUNKS
+        if places and (is_full or chunk.source != chunks[places[0]].source):
+            windows.append(_window(chunks, places))
+            places, tokens = [], 0
+        places.append(place)
+        tokens += length
+    return [*windows, _window(chunks, places)] if places else windows
+
+
+def _window(chunks: Sequence[StoredChunk], places: Sequence[int]) -> Window:
+    """A window, with sentences of the most important of the other chunks, in the order of the text."""
+    inside = set(places)
+    source = chunks[places[0]].source
+    others = [place for place in range(len(chunks)) if place not in inside and may_end(chunks[place].source, [source])]
+    best = sorted(others, key=lambda place: (-chunks[place].importance, place))[: constants.WINDOW_CONTEXT_SENTENCES]
+    context = (first_sentence(chunks[place].content) for place in sorted(best))
+    return Window(
+        places=tuple(places),
+        chunks=tuple(chunks[place] for place in places),
+        context=tuple(sentence[: constants.WINDOW_CONTEXT_CHARACTERS] for sentence in context if sentence),
+    )
+
+
+def set_apart(
+    window: Window, near: Sequence[NearChunk], relationships: Sequence[StatedRelationship]
+) -> tuple[Window, list[Window]]:
+    """The window with what is stored and known of those that are trusted no less; and for each lesser label, with that.
+
+    What a model is shown may talk it into anything. So what sources of one label have said stands in no window beside
+    what is trusted more, but is compared with it alone, and nothing but that can come to an end by it. A relationship
+    is of the most trusted who say it. What was said after all of the window is compared with none of it.
+    """
+    last = max(chunk.start_date for chunk in window.chunks)
+
+    def beside(labels: Sequence[Source]) -> Window:
+        return replace(
+            window,
+            near=[one for one in near if one.source in labels],
+            relationships=[one for one in relationships if _most_trusted(one.seen) in labels],
+        )
+
+    def compared(label: Source) -> Window:
+        lesser = beside([label])
+        return replace(
+            lesser,
+            title=None,
+            context=(),
+            named=(),
+            near=[one for one in lesser.near if one.start_date <= last],
+            relationships=[
+                one
+                for one in lesser.relationships
+                # So many say it that not all were looked at: one of them may be trusted more.
+                if one.last_observed <= last and _most_trusted(one.sources) == label
+            ],
+        )
+
+    place = SOURCES.index(window.source) + 1
+    apart = map(compared, SOURCES[place:])
+    return beside(SOURCES[:place]), [one for one in apart if one.near or one.relationships]
+
+
+def _most_trusted(labels: Sequence[Source]) -> Source:
+    return min(labels, key=SOURCES.index)
+
+
+def take_over(reading: Reading, window: Window, proposal: ConsolidationProposal) -> None:
+    """Add to `reading` what was proposed for a window.
+
+    What is trusted less ends nothing that is trusted more, nor what was said earlier, whatever the agent has let pass.
+    """
+    reading.importances |= dict(zip(window.places, proposal.importances, strict=True))
+    reading.summaries.append(proposal.summary.strip())
+    drafted = [_draft(window, entity) for entity in proposal.entities]
+    reading.entities += drafted
+    reading.relationships += [
+        DraftedRelationship(
+            from_id=drafted[one.from_entity].new_id,
+            to_id=drafted[one.to_entity].new_id,
+            type=one.type,
+            description=one.description,
+            confidence=one.confidence,
+            passages=_places(window, one.passages),
+            start_date=_start(window, one),
+            end_date=one.end_date,
+        )
+        for one in proposal.relationships
+    ]
+    reading.facts += [
+        ReadFact(
+            text=fact.text.strip(),
+            importance=fact.importance,
+            confidence=fact.confidence,
+            places=_places(window, fact.passages),
+            start_date=fact.start_date or _said_at(window, fact.passages),
+            end_date=_fact_end(window, fact),
+        )
+        for fact in proposal.facts
+    ]
+    take_over_endings(reading, window, proposal)
+
+
+def take_over_endings(
+    reading: Reading, window: Window, proposal: ProposedEndings, *, is_compared: bool = False
+) -> None:
+    """Add to `reading` what is proposed to be over; likewise."""
+    reading.endings += [
+        ReadEnding(window.near[one.stored], window.places[one.by], one.reason, one.why)
+        for one in proposal.endings
+        if may_end(window.chunks[one.by].source, [window.near[one.stored].source])
+        and window.near[one.stored].start_date <= window.chunks[one.by].start_date
+    ]
+    reading.relationship_endings += [
+        ReadRelationshipEnding(
+            window.relationships[one.relationship], window.places[one.by], one.end_date, one.why, is_compared
+        )
+        for one in proposal.relationship_endings
+        if may_end(window.chunks[one.by].source, window.relationships[one.relationship].sources)
+        and window.relationships[one.relationship].last_observed <= window.chunks[one.by].start_date
+    ]
+
+
+def may_end(source: Source, others: Collection[Source]) -> bool:
+    """Whether what bears the label `source` may end what the others say: it is trusted no less than any of them."""
+    return all(SOURCES.index(source) <= SOURCES.index(other) for other in others)
+
+
+def is_trusted_less(source: Source, than: Source) -> bool:
+    """Whether what bears the label `source` is trusted less than what bears the other one."""
+    return SOURCES.index(source) > SOURCES.index(than)
+
+
+def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known: KnownPeriod) -> bool:
+    """Whether what is stated is said of a relationship that is known, and not of another one beside it.
+
+    What changes when the known one was true has to be trusted no less than whoever says it, and to be said no earlier
+    where it ends it. Who has stated an end is not known, so that only the most trusted takes one back. What begins
+    after that end, or was over before the known one began, is another period for everybody.
+
+    Args:
+        said: The chunks that state it.
+    """
+    label = least_trusted(chunk.source for chunk in said)
+    is_trusted = may_end(label, known.sources)
+    ended_at = known.end_date if known.end_is_stated else None
+    if ended_at is not None and stated.start_date > ended_at:
+        return False
+    if stated.end_date is not None and stated.end_date < known.start_date:
+        return False
+    if stated.end_date is None:
+        takes_end_back = ended_at is not None and max(chunk.start_date for chunk in said) >= ended_at
+        if takes_end_back and not may_end(label, SOURCES):
+            return False
+    elif stated.end_date != known.end_date:
+        is_late_enough = min(chunk.start_date for chunk in said) >= known.last_observed
+        if not is_trusted or not is_late_enough:
+            return False
+    return is_trusted or stated.start_date >= known.start_date
+
+
+def _draft(window: Window, proposed: ProposedEntity) -> DraftedEntity:
+    known = None if proposed.known is None else window.named[proposed.known]
+    # Looked up as what it is known for, whatever the model would call it: by another type, it would be somebody else.
+    # Recorded as the model calls it: where it is known from may be erased.
+    is_typed = known is not None and known.extracted.type != ANY_TYPE
+    return DraftedEntity(
+        new_id=uuid7(),
+        extracted=ExtractedEntity(
+            key=name_key(proposed.name),
+            name=proposed.name,
+            type=proposed.type,
+            confidence=proposed.confidence,
+            passages=_places(window, proposed.passages),
+        ),
+        description=proposed.description,
+        aliases=proposed.aliases,
+        known_key=None if known is None else known.key,
+        known_type=known.extracted.type if known is not None and is_typed else None,
+        is_other=proposed.is_other and known is None,
+    )
+
+
+def _start(window: Window, stated: ProposedRelationship) -> datetime:
+    """From when on it holds: as stated, else from when it was said; what was over by then had begun before it ended."""
+    if stated.start_date is not None:
+        return stated.start_date
+    said_at = _said_at(window, stated.passages)
+    return said_at if stated.end_date is None else min(said_at, stated.end_date)
+
+
+def _fact_end(window: Window, fact: ProposedFact) -> datetime | None:
+    """Until when it holds. That something was over when it was said is true from then on, and does not end."""
+    if fact.end_date is None or (fact.start_date is None and fact.end_date <= _said_at(window, fact.passages)):
+        return None
+    return fact.end_date
+
+
+def _said_at(window: Window, passages: Sequence[int]) -> datetime:
+    return min(window.chunks[passage].start_date for passage in passages)
+
+
+def _places(window: Window, passages: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted({window.places[passage] for passage in passages}))

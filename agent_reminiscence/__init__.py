@@ -2,6 +2,7 @@
 
 import logging
 
+from agent_reminiscence.agents.models import AgentModels
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
 from agent_reminiscence.domain.audit import AuditReport, Drift, LedgerFault, Progress, StreamReport
@@ -14,17 +15,21 @@ from agent_reminiscence.domain.erasure import (
     ErasureReceipt,
 )
 from agent_reminiscence.domain.event import Event, ModelUsage
+from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
+from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
 from agent_reminiscence.domain.retrieval import (
     Citation,
+    CitedPassage,
     EntityHit,
     Omission,
     RelationshipHit,
     RetrievalResult,
     SearchHit,
+    Synthesis,
     Usage,
 )
 from agent_reminiscence.domain.transfer import (
@@ -40,6 +45,7 @@ from agent_reminiscence.exceptions import (
     AgentError,
     CommitUnknownError,
     ConfigurationError,
+    EmbedderAwayError,
     EmbeddingError,
     EntityNotFoundError,
     IdempotencyConflictError,
@@ -47,6 +53,8 @@ from agent_reminiscence.exceptions import (
     MemoryNotFoundError,
     NotInitializedError,
     QuotaExceededError,
+    RedactionError,
+    ReembeddingError,
     RelationshipNotFoundError,
     ReminiscenceError,
     StoreError,
@@ -57,21 +65,26 @@ from agent_reminiscence.exceptions import (
     WorkTimeoutError,
 )
 from agent_reminiscence.services.embedders import Embedder
+from agent_reminiscence.services.redaction import DefaultRedactor, Redaction, Redactor
 
 __all__ = [
     "ActiveMemory",
     "AddedMemory",
     "AgentError",
     "AgentMem",
+    "AgentModels",
     "AuditReport",
     "Citation",
+    "CitedPassage",
     "CommitUnknownError",
     "Config",
     "ConfigurationError",
     "ConsolidationReport",
+    "DefaultRedactor",
     "Derivation",
     "Drift",
     "Embedder",
+    "EmbedderAwayError",
     "EmbeddingError",
     "Entity",
     "EntityHit",
@@ -84,6 +97,8 @@ __all__ = [
     "ErasureReceipt",
     "Event",
     "ExportReport",
+    "Generation",
+    "GenerationFill",
     "GraphPath",
     "GraphTriple",
     "IdempotencyConflictError",
@@ -103,9 +118,17 @@ __all__ = [
     "Omission",
     "Progress",
     "QuotaExceededError",
+    "Redaction",
+    "RedactionError",
+    "Redactor",
+    "ReembedProgress",
+    "ReembedReport",
+    "ReembeddingError",
     "Relationship",
     "RelationshipHit",
     "RelationshipNotFoundError",
+    "RememberReport",
+    "RememberedChange",
     "ReminiscenceError",
     "RetrievalResult",
     "SearchHit",
@@ -114,6 +137,7 @@ __all__ = [
     "StoreUnavailableError",
     "StreamReport",
     "Subgraph",
+    "Synthesis",
     "TierUsage",
     "Usage",
     "UsageError",

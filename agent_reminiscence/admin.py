@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, overload
 from uuid import UUID
 
-from agent_reminiscence.config.constants import Source
+from agent_reminiscence.config.constants import MAX_RESULTS, Source, Tier
+from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.domain.audit import AuditReport, Progress
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
+from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.domain.history import MemoryHistory
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport
+from agent_reminiscence.domain.remembering import RememberReport
+from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.transfer import (
     AddedMemory,
     ExportReport,
@@ -31,13 +35,19 @@ from agent_reminiscence.projections import Tables
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.bulk import BulkService, ImportMessagesRequest
 from agent_reminiscence.services.consolidation import ConsolidationService
+from agent_reminiscence.services.conversations import read_conversation
+from agent_reminiscence.services.embedders import Embedder
 from agent_reminiscence.services.erasure import EraseRequest, ErasureService
 from agent_reminiscence.services.graph import MemoryGraph
 from agent_reminiscence.services.history import HistoryService
 from agent_reminiscence.services.lifecycle import LifecycleService
 from agent_reminiscence.services.memory_manager import MemoryManager
+from agent_reminiscence.services.reembedding import ReembeddingService, Target
+from agent_reminiscence.services.remembering import RememberingService, RememberRequest
 from agent_reminiscence.services.requests import UNSET, ArchiveRequest, Unset
 from agent_reminiscence.services.retries import repeated
+from agent_reminiscence.services.retrieval import RetrieveRequest
+from agent_reminiscence.services.synthesis import SynthesisService
 from agent_reminiscence.services.transfer import TransferService
 from agent_reminiscence.services.usage import UsageService
 from agent_reminiscence.services.verification import VerificationService
@@ -64,6 +74,10 @@ class MemoryAdmin:
         lifecycle: LifecycleService,
         usage: UsageService,
         graph: MemoryGraph,
+        reembedding: ReembeddingService,
+        remembering: RememberingService,
+        synthesis: SynthesisService,
+        config: Config,
     ) -> None:
         self._store = store
         self._tables = tables
@@ -78,7 +92,11 @@ class MemoryAdmin:
         self._worker = worker
         self._lifecycle = lifecycle
         self._usage = usage
+        self._remembering = remembering
+        self._synthesis = synthesis
+        self._config = config
         self._graph = graph
+        self._reembedding = reembedding
 
     @property
     def graph(self) -> MemoryGraph:
@@ -86,12 +104,17 @@ class MemoryAdmin:
         return self._graph
 
     async def consolidate(
-        self, external_id: str | int | UUID, memory_id: UUID | str | None = None
+        self, external_id: str | int | UUID, memory_id: UUID | str | None = None, *, dry_run: bool = False
     ) -> list[ConsolidationReport]:
         """Consolidate now what would be consolidated later, fill in missing vectors, and promote what is important.
 
+        Where a model is configured as memorizer, it reads what is new, and its plan is carried out where it stands up
+        to its checks; of what it has not read, and why, each report tells in `fallback`.
+
         Args:
             memory_id: One memory; None is all of the tenant's, archived ones too, oldest first.
+            dry_run: Only say what would be done, in `plan` and `ends` of each report; vectors are filled in. A model is
+                asked all the same, and what that cost is recorded.
 
         Returns:
             What was done, one report for each memory. A version that was consolidated before is not again.
@@ -102,21 +125,22 @@ class MemoryAdmin:
             StoreError: The store is away; what was done until then stays done.
         """
         tenant = validation.external_id(external_id)
+        is_dry_run = validation.flag("dry_run", dry_run)
         if memory_id is not None:
-            return [await self._consolidate(tenant, validation.memory_id(memory_id))]
+            return [await self._consolidate(tenant, validation.memory_id(memory_id), is_dry_run=is_dry_run)]
         async with self._store.transaction(tenant, read_only=True) as db:
             memory_ids = await self._tables.active.find_ids(db, tenant)
         reports = []
         for found in memory_ids:
             # One that was erased meanwhile is not asked for by name.
             with suppress(MemoryNotFoundError):
-                reports.append(await self._consolidate(tenant, found))
+                reports.append(await self._consolidate(tenant, found, is_dry_run=is_dry_run))
         return reports
 
-    async def _consolidate(self, external_id: str, memory_id: UUID) -> ConsolidationReport:
+    async def _consolidate(self, external_id: str, memory_id: UUID, *, is_dry_run: bool) -> ConsolidationReport:
         # A version is consolidated once, however often it is asked for.
         return await repeated(
-            lambda: self._consolidation.consolidate(external_id, memory_id),
+            lambda: self._consolidation.consolidate(external_id, memory_id, is_dry_run=is_dry_run),
             operation="consolidate",
             external_id=external_id,
             repeatable=True,
@@ -336,6 +360,86 @@ class MemoryAdmin:
             None if external_id is None else validation.external_id(external_id), progress=progress
         )
 
+    async def reembed(
+        self,
+        embedder: Embedder | None = None,
+        *,
+        provider: str | None = None,
+        model: str | None = None,
+        dimension: int | None = None,
+        admin_dsn: str | None = None,
+        progress: Callable[[ReembedProgress], None] | None = None,
+    ) -> ReembedReport:
+        """Make the vectors of all memories anew with another model, and switch to them.
+
+        Searches and writes go on meanwhile, in this process and in others, which follow the switch by themselves: where
+        a provider is named they make its embedder, and an embedder of your own is passed to them as
+        `AgentMem(embedders=[…])`. A call that was killed is continued by the next one. The old vectors stay until
+        `drop_old_vectors`, or until the next change.
+
+        Args:
+            embedder: Makes the new vectors; an embedder of your own.
+            provider: Or what `embedding_provider` calls it, with `model` and `dimension`. Without any of them: what is
+                being built already, else the embedder that this object was made with; where that is the one that was
+                replaced last, what the current vectors lack.
+            admin_dsn: DSN of an administrator of the database, who may make tables; the embedded server needs none.
+            progress: Called after each batch.
+
+        Returns:
+            What was done. Where the current vectors are of that model already, those that are missing were made.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            ConfigurationError: There is no such embedder, or no administrator.
+            ReembeddingError: Another call is at it, or another model's vectors are being built.
+            EmbeddingError: The embedder failed. What it made stays, and the next call goes on.
+            StoreError: The store is away; likewise.
+        """
+        target = None
+        if embedder is not None:
+            if provider is not None or model is not None or dimension is not None:
+                raise InvalidInputError("reembed() takes an embedder, or provider, model and dimension, not both")
+            target = Target(embedder)
+        elif provider is not None:
+            target = self._reembedding.target(provider, model, dimension)
+        elif model is not None or dimension is not None:
+            raise InvalidInputError("reembed() was given a model or a dimension without a provider; name that too")
+        return await self._reembedding.reembed(target, admin_dsn=admin_dsn, progress=progress)
+
+    async def cancel_reembed(self, *, admin_dsn: str | None = None) -> Generation | None:
+        """Give up vectors that are being built; what searches use stays as it is.
+
+        Returns:
+            What was given up; None where nothing was being built.
+
+        Raises:
+            ConfigurationError: There is no administrator.
+            ReembeddingError: A call of `reembed` is at it; end that first.
+            StoreError: The store is away.
+        """
+        return await self._reembedding.cancel(admin_dsn=admin_dsn)
+
+    async def drop_old_vectors(self, *, admin_dsn: str | None = None) -> list[Generation]:
+        """Drop vectors that were replaced. It waits until they have been unused for a minute.
+
+        Returns:
+            What was dropped.
+
+        Raises:
+            ConfigurationError: There is no administrator.
+            ReembeddingError: A call of `reembed` is at it.
+            StoreError: The store is away, or something has been reading the vectors all the time.
+        """
+        return await self._reembedding.drop_old(admin_dsn=admin_dsn)
+
+    async def generations(self) -> list[GenerationFill]:
+        """The generations of vectors that there are, oldest first, and how far each is filled; it counts all chunks.
+
+        Raises:
+            StoreError: The store is away.
+        """
+        return await self._reembedding.generations()
+
     @overload
     async def erase(
         self,
@@ -487,6 +591,92 @@ class MemoryAdmin:
             None if external_id is None else validation.external_id(external_id),
             note=progress or _no_note,
         )
+
+    async def remember(
+        self,
+        external_id: str | int | UUID,
+        messages: Iterable[Any],
+        *,
+        occurred_at: datetime | None = None,
+        actor: str | None = None,
+        conversation_id: str | None = None,
+        dry_run: bool = False,
+    ) -> RememberReport:
+        """Have a model decide what of a conversation is worth remembering, and remember it.
+
+        The model sees the conversation and the active memories, without secrets (`redaction`), and proposes memories to
+        create and to update; these are written like any caller's, with the trust label `model`. It can do nothing else.
+        Thanks and greetings ask no model, and what was recalled into the conversation is not remembered again.
+
+        Args:
+            messages: Messages of Pydantic AI, or mappings with `role` (user, assistant, tool, system) and `content`; at
+                most 1,000 with 100,000 characters in all. System prompts are left out.
+            occurred_at: As in `create_active_memory`, and so `actor` and `conversation_id`; for all that is written.
+            dry_run: Whether only to say what would be done.
+
+        Returns:
+            What was done, and why.
+
+        Raises:
+            InvalidInputError: An argument is refused; nothing is written.
+            ConfigurationError: No model is configured (`memory_update_agent_model`).
+            AgentError: The model gave no answer that can be used; nothing is written.
+            RedactionError: Your redactor has failed; nothing is written.
+            StoreError: The store is away; what was written until then stays. The model of a second call is shown it,
+                and adds the rest as far as it sees what that is.
+        """
+        request = RememberRequest(
+            external_id=validation.external_id(external_id),
+            said=read_conversation(messages),
+            occurred_at=validation.optional_moment("occurred_at", occurred_at),
+            actor=validation.optional_identifier("actor", actor),
+            conversation_id=validation.optional_identifier("conversation_id", conversation_id),
+            is_dry_run=validation.flag("dry_run", dry_run),
+        )
+        return await self._remembering.remember(request)
+
+    def stream_answer(
+        self,
+        external_id: str | int | UUID,
+        query: str,
+        *,
+        limit: int | None = None,
+        tiers: Iterable[Tier] | None = None,
+        token_budget: int | None = None,
+        min_confidence: float | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        strict: bool = False,
+    ) -> AsyncGenerator[RetrievalResult]:
+        """What `retrieve_memories` returns with `synthesis=True`, and before it the answer as far as it is written.
+
+        Each result replaces the one before. Of all but the last, `synthesis.is_checked` is false and nothing is cited
+        yet; a model that is sent back begins anew. The last one is checked, or says in `omitted` why there is no
+        answer. Whoever stops before it should close the iterator (`contextlib.aclosing`), which ends the model's call.
+
+        Args:
+            query: As in `retrieve_memories`, and so all other arguments.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            ConfigurationError: No model is configured (`memory_retrieve_agent_model`).
+            AgentError: With `strict`: the model gave no answer that can be used.
+            RedactionError: With `strict`: your redactor has failed on the question.
+            StoreError: The store is away; without `strict`, only where recall itself cannot be had.
+        """
+        hits = validation.optional_number("limit", limit, maximum=MAX_RESULTS)
+        budget = validation.optional_number("token_budget", token_budget)
+        request = RetrieveRequest(
+            external_id=validation.external_id(external_id),
+            query=validation.query(query),
+            limit=hits if hits is not None else self._config.retrieval_limit,
+            tiers=validation.tiers(tiers),
+            token_budget=budget if budget is not None else self._config.token_budget,
+            min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
+            as_of=validation.optional_moment("as_of", as_of),
+            known_at=validation.optional_moment("known_at", known_at),
+        )
+        return self._synthesis.stream(request, strict=validation.flag("strict", strict))
 
     async def import_messages(
         self,

@@ -1,14 +1,11 @@
-"""`AgentMem`: four methods and `async with`. Builds everything below it, validates, and delegates."""
+"""`AgentMem`: four methods and `async with`. Validates, measures, and delegates."""
 
 from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -17,60 +14,20 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from agent_reminiscence.admin import MemoryAdmin
+from agent_reminiscence.agents.models import AgentModels
+from agent_reminiscence.assembly import Given, Parts, build
 from agent_reminiscence.config.constants import MAX_RESULTS, Source, Tier
 from agent_reminiscence.config.settings import Config
-from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
-from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
-from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
-from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
-from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
-from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphStore
-from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
-from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
-from agent_reminiscence.database.repositories.erasure import ErasureRepository
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
-from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.history import HistoryRepository
-from agent_reminiscence.database.repositories.lifecycle import LifecycleRepository
-from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
-from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
-from agent_reminiscence.database.repositories.scratch import ScratchRepository
-from agent_reminiscence.database.repositories.search import SearchRepository, Weights
-from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
-from agent_reminiscence.database.repositories.usage import UsageRepository
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
-from agent_reminiscence.database.schema import SchemaParameters, check_login, check_version, prepare_embedded
+from agent_reminiscence.database.repositories.search import Weights
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
-from agent_reminiscence.projections import Tables
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.breaker import Breaker
-from agent_reminiscence.services.bulk import BulkService
-from agent_reminiscence.services.consolidation import ConsolidationService
-from agent_reminiscence.services.embedders import Embedder, create_embedder
-from agent_reminiscence.services.embedding import EmbeddingService
-from agent_reminiscence.services.erasure import ErasureService
-from agent_reminiscence.services.graph import MemoryGraph
-from agent_reminiscence.services.graph_follower import GraphFollower
-from agent_reminiscence.services.graph_recall import GraphRecall
-from agent_reminiscence.services.history import HistoryService
+from agent_reminiscence.services.embedders import Embedder
 from agent_reminiscence.services.ledger import MemoryLedger
-from agent_reminiscence.services.lifecycle import LifecycleService
-from agent_reminiscence.services.memory_manager import MemoryManager
-from agent_reminiscence.services.projector import Projector
-from agent_reminiscence.services.promotion import PromotionService
-from agent_reminiscence.services.replay import Replayer
+from agent_reminiscence.services.redaction import DefaultRedactor, NoRedactor, Redactor, Scrubber
 from agent_reminiscence.services.requests import UNSET, CreateRequest, Unset, UpdateRequest
-from agent_reminiscence.services.retrieval import RetrievalService, RetrieveRequest
-from agent_reminiscence.services.transfer import TransferService
-from agent_reminiscence.services.usage import UsageService
-from agent_reminiscence.services.use import UseRecorder
-from agent_reminiscence.services.verification import VerificationService
-from agent_reminiscence.services.work import WorkService
-from agent_reminiscence.services.worker import Worker, WorkerSetup
+from agent_reminiscence.services.retrieval import RetrieveRequest
 from agent_reminiscence.telemetry import Attribute, Telemetry
 
 
@@ -87,8 +44,13 @@ class AgentMem:
     Args:
         config: Settings; None reads them from the environment and `.env`.
         embedder: Makes the vectors instead of the configured provider.
+        embedders: Further ones, for a database whose vectors are changed from one model to another: whichever of them
+            all makes the current vectors is used, and the others once theirs are current. None: the database must have
+            the vectors of the one that is configured or passed, or have replaced them.
+        redactor: Takes secrets out of what is written, instead of the default rules.
         clock: Says what time it is, for `occurred_at`, for recency and for how old a chunk is; the ledger's recording
             time is the server's.
+        models: The models of the agents, instead of those that the settings name.
         weights: How retrieval weighs its lists; None is the measured default.
         tracer_provider: Where OpenTelemetry spans go; None is the provider that the application sets for the process.
         meter_provider: Where OpenTelemetry metrics go; None is as above.
@@ -102,18 +64,28 @@ class AgentMem:
         config: Config | None = None,
         *,
         embedder: Embedder | None = None,
+        embedders: Sequence[Embedder] | None = None,
+        redactor: Redactor | None = None,
         clock: Callable[[], datetime] = _utc_now,
+        models: AgentModels | None = None,
         weights: Weights | None = None,
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
         self._config = config if config is not None else Config()
-        self._embedder = embedder
-        self._clock = lambda: validation.moment("clock", clock())
-        self._weights = weights
+        self._scrubber = Scrubber(_redactor(self._config, redactor))
         self._telemetry = Telemetry(tracer_provider, meter_provider, with_content=self._config.telemetry_content)
+        self._given = Given(
+            embedder=embedder,
+            further_embedders=None if embedders is None else tuple(embedders),
+            models=models or AgentModels(),
+            weights=weights,
+            scrubber=self._scrubber,
+            clock=lambda: validation.moment("clock", clock()),
+            telemetry=self._telemetry,
+        )
         self._lifecycle = asyncio.Lock()
-        self._parts: _Parts | None = None
+        self._parts: Parts | None = None
         self._was_closed = False
 
     async def initialize(self) -> None:
@@ -125,7 +97,7 @@ class AgentMem:
         """
         async with self._lifecycle:
             if self._parts is None:
-                self._parts = await _build(self._config, self._embedder, self._clock, self._weights, self._telemetry)
+                self._parts = await build(self._config, self._given)
                 if self._config.worker:
                     self._parts.worker.start()
                 self._was_closed = False
@@ -205,13 +177,14 @@ class AgentMem:
 
         Raises:
             InvalidInputError: An argument is refused; nothing is written.
+            RedactionError: Your redactor has failed; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
             StoreError: The store is away or refused the write.
         """
         with self._telemetry.operation("create_active_memory") as operation:
             parts = self._ready()
             tenant = validation.external_id(external_id)
-            operation.note(external_id=tenant)
+            operation.note(external_id=self._scrubber.quotable_identifier(tenant))
             text = validation.content(content)
             request = CreateRequest(
                 external_id=tenant,
@@ -225,8 +198,9 @@ class AgentMem:
                 source=validation.source(source),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
-            operation.quote(title=request.title, content=request.content, description=request.description)
             memory = await parts.manager.create(request)
+            # As it is stored: what was redacted stands in no span either.
+            operation.quote(title=memory.title, content=memory.content, description=memory.description)
             operation.note(**_written(memory))
             return memory
 
@@ -240,7 +214,7 @@ class AgentMem:
         with self._telemetry.operation("get_active_memories") as operation:
             parts = self._ready()
             tenant = validation.external_id(external_id)
-            operation.note(external_id=tenant)
+            operation.note(external_id=self._scrubber.quotable_identifier(tenant))
             memories = await parts.manager.get_all(tenant)
             operation.note(memories=len(memories))
             return memories
@@ -279,6 +253,7 @@ class AgentMem:
         Raises:
             InvalidInputError: An argument is refused, nothing is to be changed, or the memory is archived.
             MemoryNotFoundError: `external_id` has no such memory.
+            RedactionError: Your redactor has failed; nothing is written.
             VersionConflictError: Another writer was first.
             IdempotencyConflictError: The key was used for a different request.
             StoreError: The store is away or refused the write.
@@ -286,7 +261,7 @@ class AgentMem:
         with self._telemetry.operation("update_active_memory") as operation:
             parts = self._ready()
             tenant = validation.external_id(external_id)
-            operation.note(external_id=tenant)
+            operation.note(external_id=self._scrubber.quotable_identifier(tenant))
             changes: dict[str, Any] = {}
             if not isinstance(title, Unset):
                 changes["title"] = validation.title(title)
@@ -306,12 +281,13 @@ class AgentMem:
                 actor=validation.optional_identifier("actor", actor),
                 conversation_id=validation.optional_identifier("conversation_id", conversation_id),
                 source=validation.source(source),
-                expected_version=_optional_number("expected_version", expected_version, maximum=2**31 - 1),
+                expected_version=validation.optional_number("expected_version", expected_version, maximum=2**31 - 1),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
             operation.note(memory_id=str(request.memory_id))
-            operation.quote(**{name: changes.get(name) for name in ("title", "content", "description")})
             memory = await parts.manager.update(request)
+            quoted = changes.keys() - {"metadata"}
+            operation.quote(**{name: getattr(memory, name) for name in quoted})
             operation.note(**_written(memory))
             return memory
 
@@ -326,8 +302,10 @@ class AgentMem:
         min_confidence: float | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
+        synthesis: bool = False,
+        strict: bool = False,
     ) -> RetrievalResult:
-        """Find what answers a question, best first. Calls no model.
+        """Find what answers a question, best first. Calls no model unless `synthesis` asks for one.
 
         Args:
             query: At most 20,000 characters, in any language; operators have no meaning.
@@ -339,20 +317,26 @@ class AgentMem:
                 replaced is left out, and what only begins later is in.
             known_at: What the memory held at that moment; None is all it holds. Alone, it asks for what was then known
                 to be true then.
+            synthesis: Also have the configured model answer the question from what is found, with citations. Where it
+                fails, the hits are there all the same, and `omitted` says why there is no answer.
+            strict: With `synthesis`: whether it is an error that there is no answer.
 
         Returns:
             Hits with their sources, and a summary quoted from the best of them.
 
         Raises:
             InvalidInputError: An argument is refused.
+            ConfigurationError: `synthesis` needs a model, and none is configured.
+            AgentError: With `strict`: the model gave no answer that can be used.
+            RedactionError: With `synthesis` and `strict`: your redactor has failed on the question.
             StoreError: The store is away.
         """
         with self._telemetry.operation("retrieve_memories") as operation:
             parts = self._ready()
             tenant = validation.external_id(external_id)
-            operation.note(external_id=tenant)
-            hits = _optional_number("limit", limit, maximum=MAX_RESULTS)
-            budget = _optional_number("token_budget", token_budget)
+            operation.note(external_id=self._scrubber.quotable_identifier(tenant))
+            hits = validation.optional_number("limit", limit, maximum=MAX_RESULTS)
+            budget = validation.optional_number("token_budget", token_budget)
             request = RetrieveRequest(
                 external_id=tenant,
                 query=validation.query(query),
@@ -363,26 +347,30 @@ class AgentMem:
                 as_of=validation.optional_moment("as_of", as_of),
                 known_at=validation.optional_moment("known_at", known_at),
             )
+            is_strict = validation.flag("strict", strict)
             operation.note(limit=request.limit, tiers=tuple(request.tiers))
-            operation.quote(query=request.query)
-            result = await parts.retrieval.retrieve(request)
+            operation.quote(query=self._quotable(request.query))
+            if validation.flag("synthesis", synthesis):
+                result = await parts.synthesis.retrieve(request, strict=is_strict)
+            else:
+                result = await parts.retrieval.retrieve(request)
             operation.note(hits=len(result.hits), entities=len(result.entities))
             operation.quote(
                 hit_titles=[hit.title for hit in result.hits], hit_contents=[hit.content for hit in result.hits]
             )
             return result
 
-    def _ready(self) -> _Parts:
+    def _quotable(self, query: str) -> str | None:
+        """A question as a span may carry it, where spans carry text at all."""
+        return self._scrubber.quotable(query) if self._config.telemetry_content else None
+
+    def _ready(self) -> Parts:
         if self._parts is None:
             state = "was closed" if self._was_closed else "is not initialized"
             raise NotInitializedError(
                 f"this AgentMem {state}; use `async with AgentMem()` or `await memory.initialize()`"
             )
         return self._parts
-
-
-def _optional_number(name: str, value: object, *, maximum: int | None = None) -> int | None:
-    return None if value is None else validation.whole_number(name, value, minimum=1, maximum=maximum)
 
 
 def _written(memory: ActiveMemory) -> dict[str, Attribute]:
@@ -398,263 +386,12 @@ def _written(memory: ActiveMemory) -> dict[str, Attribute]:
     }
 
 
-class _Parts:
-    """Everything below the facade, once it is built."""
-
-    def __init__(
-        self,
-        server: EmbeddedPostgres | None,
-        store: PostgresManager,
-        neo4j: Neo4jManager | None,
-        manager: MemoryManager,
-        retrieval: RetrievalService,
-        ledger: MemoryLedger,
-        admin: MemoryAdmin,
-        worker: Worker,
-        uses: UseRecorder,
-    ) -> None:
-        self.server = server
-        self.store = store
-        self.neo4j = neo4j
-        self.worker = worker
-        self.uses = uses
-        self.manager = manager
-        self.retrieval = retrieval
-        self.ledger = ledger
-        self.admin = admin
-
-    async def close(self) -> None:
-        # What one of them fails with keeps none of the others open.
-        async with AsyncExitStack() as closing:
-            if self.server is not None:
-                closing.push_async_callback(self.server.stop)
-            closing.push_async_callback(self.store.close)
-            if self.neo4j is not None:
-                closing.push_async_callback(self.neo4j.close)
-            closing.push_async_callback(self.uses.close)
-            closing.push_async_callback(self.worker.stop)
-
-
-async def _build(
-    config: Config,
-    embedder: Embedder | None,
-    clock: Callable[[], datetime],
-    weights: Weights | None,
-    telemetry: Telemetry,
-) -> _Parts:
-    """The one place that constructs managers, repositories and services."""
-    if embedder is None:
-        embedder = create_embedder(config.embedding_provider, config.embedding_model, config.embedding_dimension)
-    # It connects when it is first used, so that one that is away keeps nothing from beginning.
-    neo4j = None if config.neo4j_uri is None else create_neo4j(config, telemetry)
-    server, settings = await _connect(config, embedder)
-    store = PostgresManager(
-        settings,
-        pool_size=config.postgres_pool_size,
-        pool_timeout_seconds=config.pool_timeout_seconds,
-        statement_timeout_seconds=config.statement_timeout_seconds,
-        telemetry=telemetry,
-        revive=None if server is None else partial(_restart, server, settings),
-    )
-    try:
-        await store.initialize()
-        generation = await _check_schema(store, config, embedder)
-        if neo4j is not None:
-            await neo4j.initialize()
-    except BaseException:
-        await store.close()
-        if server is not None:
-            await server.stop()
-        raise
-
-    event_ledger = EventLedger()
-    tables = Tables(
-        active=ActiveMemoryRepository(),
-        shortterm=ShorttermMemoryRepository(),
-        longterm=LongtermMemoryRepository(generation),
-        chunks=MemoryChunkRepository(generation),
-        graph=GraphChangesRepository(),
-    )
-    queue = WorkQueue()
-    graph_follows = neo4j is not None
-    projector = Projector(event_ledger, tables, queue, graph_follows=graph_follows)
-    vectors = ChunkVectorRepository(generation, embedder.model_name)
-    embedding = EmbeddingService(
-        store,
-        event_ledger,
-        queue,
-        vectors,
-        embedder,
-        review_within_seconds=min((days * 86_400 for days in config.ttl_days.values()), default=None),
-    )
-    uses = ChunkUseRepository()
-    recorder = UseRecorder(store, uses, clock=clock)
-    promotion = PromotionService(projector, tables, uses, clock=clock, threshold=config.shortterm_promotion_threshold)
-    graph = EntityGraphRepository()
-    progress = GraphProgressRepository()
-    graph_store: GraphStore = PostgresGraph(store, graph)
-    follower: GraphFollower | None = None
-    # Recall has far less time than the follower; that it ran out says nothing of whether Neo4j is there.
-    recall_breaker = (
-        None
-        if neo4j is None
-        else Breaker("Neo4j, for recall,", timeouts=2, patience_seconds=config.graph_deadline_seconds)
-    )
-    if neo4j is not None:
-        neo4j_graph = Neo4jGraph(neo4j)
-        graph_store = neo4j_graph
-        follower = GraphFollower(
-            store,
-            event_ledger,
-            neo4j_graph,
-            graph,
-            progress,
-            Breaker("Neo4j", patience_seconds=config.neo4j_timeout_seconds),
-            clock=clock,
-            turn_seconds=max(15.0, 3 * config.neo4j_timeout_seconds),
-        )
-    consolidation = ConsolidationService(
-        store, event_ledger, projector, tables, graph, embedding, promotion, clock=clock, generation=generation
-    )
-    manager = MemoryManager(
-        store,
-        event_ledger,
-        projector,
-        tables,
-        embedding,
-        queue,
-        uses,
-        clock=clock,
-        update_threshold=config.active_memory_update_threshold,
-        chunks_expire=bool(config.ttl_days),
-        max_chunks=config.max_chunks,
-        max_active_memories=config.max_active_memories,
-    )
-    lifecycle = LifecycleService(
-        store,
-        event_ledger,
-        projector,
-        promotion,
-        uses,
-        LifecycleRepository(),
-        clock=clock,
-        max_chunks=config.max_chunks,
-        ttl_days=config.ttl_days,
-    )
-    history = HistoryRepository()
-    scratch = ScratchRepository(generation, embedder.model_name)
-    replayer = Replayer(event_ledger, tables, queue, graph_follows=graph_follows)
-    work = WorkService(
-        store,
-        event_ledger,
-        queue,
-        embedding,
-        consolidation,
-        lifecycle,
-        follower,
-        max_attempts=config.job_max_attempts,
-        retry_seconds=config.job_retry_seconds,
-    )
-    worker = Worker(
-        WorkerSetup(
-            store=store,
-            work=work,
-            telemetry=telemetry,
-            concurrency=config.worker_concurrency,
-            heartbeat_seconds=config.job_heartbeat_seconds,
-        )
-    )
-    search = SearchRepository(generation, weights)
-    recall = GraphRecall(
-        graph,
-        search,
-        # Neo4j is waited for under recall's own deadline, Postgres ends its statements itself.
-        PostgresGraph(store, graph, deadline_seconds=config.graph_deadline_seconds) if neo4j is None else graph_store,
-        deadline_seconds=config.graph_deadline_seconds,
-        breaker=recall_breaker,
-    )
-    return _Parts(
-        server=server,
-        store=store,
-        neo4j=neo4j,
-        manager=manager,
-        retrieval=RetrievalService(store, search, recall, embedding, history, recorder, clock=clock),
-        ledger=MemoryLedger(store, event_ledger, projector, clock=clock),
-        admin=MemoryAdmin(
-            store,
-            tables,
-            manager,
-            consolidation,
-            HistoryService(store, event_ledger, history, updates_left=manager.updates_left),
-            VerificationService(store, event_ledger, scratch, replayer, embedding, follower, clock=clock),
-            ErasureService(
-                store,
-                event_ledger,
-                scratch,
-                ErasureRepository(generation),
-                replayer,
-                uses,
-                progress,
-                follower,
-                clock=clock,
-            ),
-            TransferService(store, event_ledger, replayer, embedding, clock=clock),
-            BulkService(manager),
-            work,
-            worker,
-            lifecycle,
-            UsageService(store, event_ledger, embedding, queue, UsageRepository(), progress, follower),
-            MemoryGraph(store, projector, tables.active, graph, graph_store, clock=clock),
-        ),
-        worker=worker,
-        uses=recorder,
-    )
-
-
-async def _connect(config: Config, embedder: Embedder) -> tuple[EmbeddedPostgres | None, ConnectionSettings]:
-    """Reach the configured server, or start the embedded one with its schema."""
-    if config.postgres_dsn is not None:
-        settings = ConnectionSettings.from_dsn(config.postgres_dsn.get_secret_value())
-        await check_login(settings)
-        return None, settings
-    server = EmbeddedPostgres(config.data_dir or default_data_dir())
-    address = await server.start()
-    try:
-        administrator = ConnectionSettings(
-            host=address.host, port=address.port, user=address.superuser, database="postgres"
-        )
-        parameters = SchemaParameters(
-            chunk_partitions=config.chunk_partitions,
-            embedding_dimension=embedder.dimension,
-            model_name=embedder.model_name,
-        )
-        return server, await prepare_embedded(administrator, parameters)
-    except BaseException:
-        await server.stop()
-        raise
-
-
-async def _restart(server: EmbeddedPostgres, settings: ConnectionSettings) -> ConnectionSettings:
-    """Start an embedded server that has died under us, unless another of its users was faster."""
-    address = await server.start()
-    return replace(settings, host=address.host, port=address.port)
-
-
-async def _check_schema(store: PostgresManager, config: Config, embedder: Embedder) -> int:
-    """The generation of vectors to use, after checking that the schema and this embedder fit each other."""
-    # No tenant: the tables of the schema itself belong to none.
-    async with store.transaction("", read_only=True) as db:
-        current = await check_version(db)
-    if "chunk_partitions" in config.model_fields_set and config.chunk_partitions != current.chunk_partitions:
-        raise ConfigurationError(
-            f"chunk_partitions is {config.chunk_partitions}, but this database has {current.chunk_partitions},"
-            " which cannot be changed; unset it, or use another database (data_dir, postgres_dsn)"
-        )
-    if (current.model_name, current.dimension) != (embedder.model_name, embedder.dimension):
-        raise ConfigurationError(
-            f"the vectors of this database were made by {current.model_name!r} with {current.dimension} dimensions, but"
-            f" {embedder.model_name!r} with {embedder.dimension} is configured; vectors of different models cannot be"
-            " compared. Set embedding_provider, embedding_model and embedding_dimension to what made them, or use"
-            " another database (data_dir, postgres_dsn)"
-        )
-    return current.generation
+def _redactor(config: Config, redactor: Redactor | None) -> Redactor:
+    """The one to use: a caller's own, the default one, or none where the settings say so."""
+    if redactor is None:
+        return DefaultRedactor() if config.redaction else NoRedactor()
+    if not config.redaction:
+        raise ConfigurationError("a redactor was passed, but the setting redaction is off; set it, or pass no redactor")
+    if not isinstance(redactor, Redactor):
+        raise ConfigurationError(f"redactor must have a method redact(text), as {type(redactor).__name__} has not")
+    return redactor

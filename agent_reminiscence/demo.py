@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
-from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.event import ModelUsage
+from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
 from agent_reminiscence.exceptions import MemoryNotFoundError
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 KEEPER: Final = "lighthouse-keeper"
 CLINIC: Final = "clinic-desk"
+# Who is told the keeper's story where a model reads it.
+READER: Final = "lighthouse-reader"
 
 # Whom the keeper is asked to forget.
 FORGOTTEN: Final = "Marlow"
@@ -140,7 +143,10 @@ class Stage:
 
 
 def demo_config(data_dir: Path) -> Config:
-    """Settings of the demo, whatever the environment says: the embedded server and the bundled embedder."""
+    """Settings of the demo, whatever the environment says: the embedded server and the bundled embedder.
+
+    The environment's memorizer stays, for the scene that is about it.
+    """
     return Config(
         data_dir=data_dir,
         postgres_dsn=None,
@@ -157,6 +163,8 @@ def demo_config(data_dir: Path) -> Config:
         longterm_ttl_days=None,
         neo4j_uri=None,
         neo4j_password=None,
+        memory_update_agent_model=None,
+        memory_retrieve_agent_model=None,
     )
 
 
@@ -176,6 +184,61 @@ async def play(memory: AgentMem, stage: Stage) -> None:
     await _look_into_the_ledger(memory, stage, keeper)
     await _relate(memory, stage, keeper, clinic)
     await _prove(memory, stage, keeper, plan)
+
+
+async def read(memory: AgentMem, stage: Stage) -> None:
+    """Tell the keeper's story to another one, whose memories the memorizer's model reads, and show what that costs.
+
+    Args:
+        memory: With such a model and without a worker, which would be first.
+
+    Raises:
+        ReminiscenceError: The memory does not work at all. A model that fails is noted.
+    """
+    stage.scene(
+        "What a model makes of it, and what that costs",
+        "The same sessions and the plan's last version, each consolidated by the model that is set. What it proposes is"
+        " checked, what it gets wrong is done by rules, and what it costs stands in the ledger.",
+    )
+    reader = await _free_id(memory, READER)
+    told = [(one.title, one.text, one.held_at) for one in LIGHTHOUSE_SESSIONS]
+    planned_at, passages = PLAN_VERSIONS[-1]
+    reports = []
+    for title, text, told_at in (*told, ("Opening of the lighthouse", _text(passages), planned_at)):
+        note = await memory.create_active_memory(reader, title, text, occurred_at=told_at)
+        (report,) = await memory.admin.consolidate(reader, note.id)
+        stage.note(f"“{title}”: {_cost(report)}; {_outcome(report)}")
+        reports.append(report)
+    usage = await memory.admin.usage(reader)
+    stage.claim("every memory is consolidated, whatever became of the model", all(one.consolidated for one in reports))
+    stage.claim(
+        "the ledger knows every token that was read and written",
+        _tokens(usage.models) == _tokens([cost for report in reports for cost in report.usage]),
+    )
+    verified = await memory.admin.verify(reader)
+    stage.claim("all tiers are what the ledger gives, and no model is asked for that", verified.ok)
+
+
+def _tokens(usage: Sequence[ModelUsage]) -> tuple[int, int, int]:
+    """Requests, tokens that were read, and tokens that were written."""
+    return (
+        sum(one.requests for one in usage),
+        sum(one.input_tokens for one in usage),
+        sum(one.output_tokens for one in usage),
+    )
+
+
+def _cost(report: ConsolidationReport) -> str:
+    requests, tokens_in, tokens_out = _tokens(report.usage)
+    return f"{requests} request{'s' * (requests != 1)}, {tokens_in:,} tokens in, {tokens_out:,} tokens out"
+
+
+def _outcome(report: ConsolidationReport) -> str:
+    rules = "" if report.fallback is None else f", not all by the model ({report.fallback})"
+    return (
+        f"entities: {report.entities}, relationships: {report.relationships}, facts: {report.facts}, ended:"
+        f" {report.chunks_ended + report.relationships_ended}{rules}"
+    )
 
 
 async def _free_id(memory: AgentMem, name: str) -> str:
@@ -428,12 +491,17 @@ def failed(claims: Sequence[Claim]) -> list[Claim]:
 
 
 async def run(data_dir: Path, stage: Stage) -> float:
-    """Play the demo on the embedded server of `data_dir`.
+    """Play the demo on the embedded server of `data_dir`, and where a memorizer's model is set, what that makes of it.
 
     Returns:
         How long it took, in seconds, with starting and stopping the server.
     """
     began = time.monotonic()
-    async with AgentMem(demo_config(data_dir)) as memory:
+    config = demo_config(data_dir)
+    # What the story claims holds without a model.
+    async with AgentMem(config.model_copy(update={"memorizer_agent_model": None})) as memory:
         await play(memory, stage)
+    if config.memorizer_agent_model is not None:
+        async with AgentMem(config.model_copy(update={"worker": False})) as memory:
+            await read(memory, stage)
     return time.monotonic() - began

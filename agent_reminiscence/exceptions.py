@@ -21,6 +21,10 @@ class InvalidInputError(UsageError, ValueError):
     """An argument was refused before anything was written; the message names the value and the limit."""
 
 
+class RedactionError(UsageError):
+    """The redactor failed, or returned what none may; nothing was written. The message does not quote the text."""
+
+
 class NotInitializedError(UsageError):
     """The object was used before `initialize()` or after `close()`."""
 
@@ -88,6 +92,10 @@ class QuotaExceededError(UsageError):
         self.value = value
 
 
+class ReembeddingError(UsageError):
+    """Vectors of another model are being made already, or are not to be made in this state; the message says which."""
+
+
 class StoreError(ReminiscenceError):
     """A database refused or is away; `__cause__` holds the driver's error. Nothing was half-written."""
 
@@ -127,6 +135,10 @@ class WorkTimeoutError(ReminiscenceError, TimeoutError):
 
 class EmbeddingError(ReminiscenceError):
     """An embedder gave no vector, or one of the wrong length."""
+
+
+class EmbedderAwayError(EmbeddingError):
+    """The server that makes vectors is away or too slow: what lacks them gets them later, with nothing to be done."""
 
 
 class AgentError(ReminiscenceError):

@@ -18,15 +18,22 @@ CREATE TABLE schema_parameter (
     value text NOT NULL
 );
 
--- Which embedder made the vectors of chunk_vector_<generation>; searches use the current one.
+-- The generations of vectors: which embedder makes those of chunk_vector_<generation>, and how far a generation is. One is
+-- being built, searches use the current one, a retired one is kept true until it is dropped. provider and model are what the
+-- library makes the embedder from where a process was not given it; NULL is an embedder of the user's own.
 CREATE TABLE embedding_generation (
     generation integer PRIMARY KEY,
     model_name text NOT NULL,
     dimension integer NOT NULL,
-    is_current boolean NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    state text NOT NULL,
+    state_since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    provider text,
+    model text,
+    CONSTRAINT embedding_generation_state_check CHECK (state IN ('building', 'current', 'retired', 'dropped'))
 );
-CREATE UNIQUE INDEX embedding_generation_is_current_idx ON embedding_generation (is_current) WHERE is_current;
+CREATE UNIQUE INDEX embedding_generation_current_idx ON embedding_generation (state) WHERE state = 'current';
+CREATE UNIQUE INDEX embedding_generation_building_idx ON embedding_generation (state) WHERE state = 'building';
 
 -- One row per external_id: the head of its stream. Locking it orders the writers of one stream; writers of
 -- different streams never meet.
@@ -129,6 +136,10 @@ CREATE TABLE shortterm_memory (
 -- chunk's own are in active_memory. A chunk that repeats another has ended too, and lives again when that one ends.
 -- Where a later update turned out to be true from before the end that was known, the earlier end stands in
 -- corrected_end_dates and when we learned of it in corrected_at; each is earlier than the one before.
+-- The end that a fact was stated with stands there first, once another event has ended it.
+-- estimate is what a model holds a chunk for; importance rests on it, too.
+-- A row with derived_from is a fact: no passage of the text, but what a model has concluded from those chunks of it. It ends
+-- when one of them leaves the text, or is contradicted.
 CREATE TABLE memory_chunk (
     external_id text NOT NULL,
     chunk_id uuid NOT NULL,
@@ -157,6 +168,8 @@ CREATE TABLE memory_chunk (
     revision integer NOT NULL DEFAULT 1,
     corrected_at timestamptz[],
     corrected_end_dates timestamptz[],
+    derived_from uuid[],
+    estimate double precision,
     CONSTRAINT memory_chunk_pkey PRIMARY KEY (external_id, chunk_id),
     CONSTRAINT memory_chunk_external_id_check CHECK (external_id <> ''),
     CONSTRAINT memory_chunk_tier_check CHECK (tier IN ('active', 'shortterm', 'longterm')),
@@ -165,6 +178,8 @@ CREATE TABLE memory_chunk (
 CREATE INDEX memory_chunk_memory_id_idx ON memory_chunk (external_id, memory_id);
 CREATE INDEX memory_chunk_folded_hash_idx ON memory_chunk (external_id, folded_hash);
 CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
+-- Few rows are facts, and a memory may have very many chunks.
+CREATE INDEX memory_chunk_facts_idx ON memory_chunk (external_id, memory_id) WHERE derived_from IS NOT NULL;
 CREATE INDEX memory_chunk_speaker_key_idx ON memory_chunk (external_id, speaker_key) WHERE speaker_key IS NOT NULL;
 -- Every update of a row raises its revision, and this index makes that a change of an indexed column. Otherwise
 -- PostgreSQL may update in place (HOT), leaving the entries of the text indexes with the row's first version, and
@@ -174,42 +189,6 @@ CREATE INDEX memory_chunk_revision_idx ON memory_chunk (revision);
 CREATE INDEX memory_chunk_indexed_text_idx ON memory_chunk USING bm25 (indexed_text) WITH (text_config = 'english');
 CREATE INDEX memory_chunk_indexed_before_idx ON memory_chunk USING bm25 (indexed_before) WITH (text_config = 'english');
 CREATE INDEX memory_chunk_indexed_around_idx ON memory_chunk USING bm25 (indexed_around) WITH (text_config = 'english');
-
--- The vectors of the first generation; a missing vector is a missing row. What a search filters by stands
--- beside them, so that an exact scan reads this narrow table only.
-CREATE TABLE chunk_vector_1 (
-    external_id text NOT NULL,
-    chunk_id uuid NOT NULL,
-    tier text NOT NULL,
-    confidence double precision NOT NULL,
-    start_date timestamptz NOT NULL,
-    end_date timestamptz,
-    recorded_at timestamptz NOT NULL,
-    superseded_at timestamptz,
-    text_vector halfvec({{embedding_dimension}}) NOT NULL,
-    before_vector halfvec({{embedding_dimension}}) NOT NULL,
-    around_vector halfvec({{embedding_dimension}}) NOT NULL,
-    corrected_at timestamptz[],
-    corrected_end_dates timestamptz[],
-    CONSTRAINT chunk_vector_1_pkey PRIMARY KEY (external_id, chunk_id),
-    CONSTRAINT chunk_vector_1_external_id_check CHECK (external_id <> '')
-) PARTITION BY HASH (external_id);
-DO $storage$
-DECLARE
-    -- In the row where three vectors fit a page, so that a scan never leaves the table; else out of line.
-    storage text := CASE WHEN {{embedding_dimension}} <= 1024 THEN 'PLAIN' ELSE 'MAIN' END;
-BEGIN
-    EXECUTE format(
-        'ALTER TABLE chunk_vector_1 ALTER text_vector SET STORAGE %1$s, ALTER before_vector SET STORAGE %1$s,'
-        ' ALTER around_vector SET STORAGE %1$s', storage);
-END
-$storage$;
-CREATE INDEX chunk_vector_1_text_vector_idx ON chunk_vector_1
-    USING hnsw (text_vector halfvec_cosine_ops) WITH (m = 16, ef_construction = 64);
-CREATE INDEX chunk_vector_1_before_vector_idx ON chunk_vector_1
-    USING hnsw (before_vector halfvec_cosine_ops) WITH (m = 16, ef_construction = 64);
-CREATE INDEX chunk_vector_1_around_vector_idx ON chunk_vector_1
-    USING hnsw (around_vector halfvec_cosine_ops) WITH (m = 16, ef_construction = 64);
 
 -- Vectors by text, per external_id: shared between tenants it would tell one what another has stored.
 CREATE TABLE embedding_cache (
@@ -324,7 +303,7 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'chunk_vector_1',
+        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk',
         'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
@@ -349,7 +328,6 @@ BEGIN
             ('active_memory', '{title,content,description,metadata,actor,conversation_id}'),
             ('shortterm_memory', '{title,summary}'),
             ('memory_chunk', '{content,folded_hash,speaker,speaker_key,metadata,indexed_text,indexed_before,indexed_around}'),
-            ('chunk_vector_1', '{text_vector,before_vector,around_vector}'),
             ('embedding_cache', '{text_hash,vector}'),
             ('entity', '{name,type,description,metadata}'),
             ('entity_name', '{key,name}'),
@@ -362,7 +340,7 @@ BEGIN
 END
 $statistics$;
 
--- Whether an end earlier than the first was known at known_at and had come at as_of. A function of its own, because
+-- Whether an end beside the one in the row was known at known_at and had come at as_of. A function of its own, because
 -- one with a subquery is not inlined and would be called for each row of a search; hardly any row has corrections.
 CREATE FUNCTION end_was_corrected(
     corrected_at timestamptz[], corrected_end_dates timestamptz[], as_of timestamptz, known_at timestamptz
@@ -427,6 +405,11 @@ BEGIN
         EXECUTE format('REINDEX INDEX %s', index_name);
         restored := restored + 1;
     END LOOP;
+    -- Building a BM25 index leaves its table with the count of no rows, and the planner would read all of a tenant's chunks
+    -- where it is to look up a few, until autovacuum comes.
+    IF restored > 0 THEN
+        ANALYZE memory_chunk;
+    END IF;
     INSERT INTO text_index_build (server_started_at, memory_cleared_at) VALUES (started_at, cleared_at)
     ON CONFLICT (only_row) DO UPDATE
     SET server_started_at = EXCLUDED.server_started_at, memory_cleared_at = EXCLUDED.memory_cleared_at;
@@ -514,7 +497,7 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'chunk_vector_1',
+        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk',
         'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
@@ -552,7 +535,7 @@ GRANT SELECT, INSERT ON memory_event TO reminiscence_app;
 GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_app;
 -- DELETE on projections is what a rebuild needs.
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, shortterm_memory, memory_chunk, chunk_vector_1, embedding_cache TO reminiscence_app;
+    ON active_memory, shortterm_memory, memory_chunk, embedding_cache TO reminiscence_app;
 GRANT SELECT ON shortterm_memory_chunk, longterm_memory_chunk TO reminiscence_app;
 
 GRANT SELECT (external_id, head, last_recorded_at, due_at, live_chunks) ON memory_stream TO reminiscence_scheduler;
@@ -563,7 +546,7 @@ GRANT UPDATE (payload, idempotency_key, request_hash, salt, actor, conversation_
     ON memory_event TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, shortterm_memory, memory_chunk, chunk_vector_1, embedding_cache TO reminiscence_eraser;
+    ON active_memory, shortterm_memory, memory_chunk, embedding_cache TO reminiscence_eraser;
 
 REVOKE EXECUTE ON FUNCTION restore_text_indexes() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION restore_text_indexes() TO reminiscence_app;
@@ -587,3 +570,125 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON entity, entity_name, relationship, graph
 GRANT SELECT (graph_head, graph_position, graph_store) ON memory_stream TO reminiscence_scheduler;
 -- What an erasure takes out of the graph has to reach the store that follows.
 GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz) TO reminiscence_eraser;
+
+-- Makes chunk_vector_<number>, the vectors of one generation; a missing vector is a missing row. What a search filters by
+-- stands beside them, so that an exact scan reads this narrow table only. All generations are made here, and so alike; a
+-- change of their tables changes this function and every table there is.
+CREATE FUNCTION create_chunk_vectors(number integer, dimension integer) RETURNS void
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    parent CONSTANT text := 'chunk_vector_' || number;
+    -- In the row where three vectors fit a page, so that a scan never leaves the table; else out of line.
+    storage CONSTANT text := CASE WHEN dimension <= 1024 THEN 'PLAIN' ELSE 'MAIN' END;
+    partitions CONSTANT integer := (SELECT count(*) FROM pg_inherits WHERE inhparent = 'memory_stream'::regclass);
+    form text;
+BEGIN
+    EXECUTE format(
+        'CREATE TABLE %1$I ('
+        ' external_id text NOT NULL,'
+        ' chunk_id uuid NOT NULL,'
+        ' tier text NOT NULL,'
+        ' confidence double precision NOT NULL,'
+        ' start_date timestamptz NOT NULL,'
+        ' end_date timestamptz,'
+        ' recorded_at timestamptz NOT NULL,'
+        ' superseded_at timestamptz,'
+        ' text_vector halfvec(%2$s) NOT NULL,'
+        ' before_vector halfvec(%2$s) NOT NULL,'
+        ' around_vector halfvec(%2$s) NOT NULL,'
+        ' corrected_at timestamptz[],'
+        ' corrected_end_dates timestamptz[],'
+        ' CONSTRAINT %3$I PRIMARY KEY (external_id, chunk_id),'
+        ' CONSTRAINT %4$I CHECK (external_id <> '''')'
+        ') PARTITION BY HASH (external_id)',
+        parent, dimension, parent || '_pkey', parent || '_external_id_check');
+    FOREACH form IN ARRAY ARRAY['text_vector', 'before_vector', 'around_vector'] LOOP
+        EXECUTE format('ALTER TABLE %I ALTER %I SET STORAGE %s', parent, form, storage);
+        EXECUTE format(
+            'CREATE INDEX %I ON %I USING hnsw (%I halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)',
+            parent || '_' || form || '_idx', parent, form);
+    END LOOP;
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
+    EXECUTE format(
+        'CREATE POLICY %I ON %I FOR ALL TO reminiscence_app, reminiscence_eraser'
+        ' USING (external_id = current_setting(''reminiscence.external_id'', true))'
+        ' WITH CHECK (external_id = current_setting(''reminiscence.external_id'', true))',
+        parent || '_tenant', parent);
+    FOR remainder IN 0 .. partitions - 1 LOOP
+        EXECUTE format(
+            'CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
+            parent || '_p' || remainder, parent, partitions, remainder);
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent || '_p' || remainder);
+    END LOOP;
+    -- The planner keeps no samples of what was made of memory text; the partitions, which are there now, take it over.
+    FOREACH form IN ARRAY ARRAY['text_vector', 'before_vector', 'around_vector'] LOOP
+        EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET STATISTICS 0', parent, form);
+    END LOOP;
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO reminiscence_app, reminiscence_eraser', parent);
+END
+$function$;
+SELECT create_chunk_vectors(1, {{embedding_dimension}});
+REVOKE EXECUTE ON FUNCTION create_chunk_vectors(integer, integer) FROM PUBLIC;
+
+-- What the tables of vectors carry of a chunk follows its row, in every generation there is: a generation that is being
+-- built is told of every change by whoever makes one, also by a process that knows nothing of it. A chunk that is indexed
+-- with other words loses its vectors. For the library's own statements only, which name their external_id: whoever changes
+-- rows past it changes nothing else by it, and verify() finds what was changed.
+CREATE FUNCTION carry_to_vectors() RETURNS trigger LANGUAGE plpgsql
+AS $function$
+DECLARE
+    tenant CONSTANT text := current_setting('reminiscence.external_id', true);
+    reformed uuid[];
+    is_carried boolean;
+    number integer;
+BEGIN
+    -- Most statements change no row.
+    IF NOT EXISTS (SELECT FROM new_row) THEN
+        RETURN NULL;
+    END IF;
+    -- Planned each time: how a statement of one row is best done is no way to do one of thousands.
+    EXECUTE
+        'SELECT array_agg(n.chunk_id) FILTER (WHERE'
+        '     (n.indexed_text, n.indexed_before, n.indexed_around) IS DISTINCT FROM'
+        '     (o.indexed_text, o.indexed_before, o.indexed_around)),'
+        ' bool_or('
+        '     (n.tier, n.confidence, n.start_date, n.end_date, n.recorded_at, n.superseded_at, n.corrected_at,'
+        '     n.corrected_end_dates) IS DISTINCT FROM'
+        '     (o.tier, o.confidence, o.start_date, o.end_date, o.recorded_at, o.superseded_at, o.corrected_at,'
+        '     o.corrected_end_dates))'
+        ' FROM new_row AS n'
+        ' JOIN old_row AS o ON o.chunk_id = n.chunk_id AND o.external_id = $1'
+        ' WHERE n.external_id = $1'
+    INTO reformed, is_carried USING tenant;
+    IF reformed IS NULL AND is_carried IS NOT TRUE THEN
+        RETURN NULL;
+    END IF;
+    FOR number IN SELECT generation FROM reminiscence.embedding_generation WHERE state <> 'dropped' LOOP
+        IF reformed IS NOT NULL THEN
+            EXECUTE format(
+                'DELETE FROM reminiscence.chunk_vector_%s WHERE external_id = $1 AND chunk_id = ANY($2)', number)
+            USING tenant, reformed;
+        END IF;
+        IF is_carried THEN
+            EXECUTE format(
+                'UPDATE reminiscence.chunk_vector_%s AS v'
+                ' SET tier = n.tier, confidence = n.confidence, start_date = n.start_date, end_date = n.end_date,'
+                '     recorded_at = n.recorded_at, superseded_at = n.superseded_at, corrected_at = n.corrected_at,'
+                '     corrected_end_dates = n.corrected_end_dates'
+                ' FROM new_row AS n'
+                ' WHERE v.external_id = $1 AND n.external_id = $1 AND v.chunk_id = n.chunk_id AND'
+                '     (v.tier, v.confidence, v.start_date, v.end_date, v.recorded_at, v.superseded_at, v.corrected_at,'
+                '     v.corrected_end_dates) IS DISTINCT FROM'
+                '     (n.tier, n.confidence, n.start_date, n.end_date, n.recorded_at, n.superseded_at, n.corrected_at,'
+                '     n.corrected_end_dates)', number)
+            USING tenant;
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER memory_chunk_carry_to_vectors AFTER UPDATE ON memory_chunk
+    REFERENCING OLD TABLE AS old_row NEW TABLE AS new_row
+    FOR EACH STATEMENT EXECUTE FUNCTION carry_to_vectors();
+REVOKE EXECUTE ON FUNCTION carry_to_vectors() FROM PUBLIC;

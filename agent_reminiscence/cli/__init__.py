@@ -16,9 +16,8 @@ from typing import IO
 
 from cyclopts import App, CycloptsError
 
-from agent_reminiscence.cli import demo, erasure, graph, ingest, recall, servers, transfer, upkeep, work
-from agent_reminiscence.cli.parameters import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, EXIT_WRONG
-from agent_reminiscence.cli.servers import ADMIN_DSN_VARIABLE
+from agent_reminiscence.cli import demo, erasure, graph, ingest, recall, reembed, servers, transfer, upkeep, work
+from agent_reminiscence.cli.parameters import ADMIN_DSN_VARIABLE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, EXIT_WRONG
 from agent_reminiscence.cli.terminal import complain
 from agent_reminiscence.exceptions import ReminiscenceError, UsageError
 
@@ -54,6 +53,8 @@ for _command in (
     graph.neighbourhood,
     upkeep.verify,
     upkeep.rebuild,
+    reembed.reembed,
+    work.consolidate,
     work.worker,
     erasure.erase,
     erasure.verify_erased,

@@ -29,8 +29,9 @@ def demo(
 ) -> int:
     """Show what the memory does, with no server, no key and no model, and check every claim made on the way.
 
-    Two agents listen to conversations; one of them makes a plan and changes it. Exits with 1 when a claim does not
-    hold.
+    Two agents listen to conversations; one of them makes a plan and changes it. With REMINISCENCE_MEMORIZER_AGENT_MODEL
+    it goes on to show what that model makes of the same, and how many tokens that takes. Exits with 1 when a claim does
+    not hold.
     """
     out = console()
     stage = story.Stage() if as_json else _ShownStage(out)

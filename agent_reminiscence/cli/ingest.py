@@ -92,6 +92,7 @@ class _IngestReport:
     unchanged: int = 0
     empty_files: int = 0
     silent_messages: int = 0
+    redactions: int = 0
     refusals: list[Refusal] = field(default_factory=list)
     is_interrupted: bool = False
 
@@ -103,6 +104,7 @@ class _IngestReport:
         self.added += written.added
         self.unchanged += not written.added
         self.silent_messages += item.silent_messages
+        self.redactions += sum(written.redactions.values()) if written.added else 0
 
 
 def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestReport) -> dict[SourceFile, int]:
@@ -186,6 +188,7 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
                 "unchanged": report.unchanged,
                 "empty_files": report.empty_files,
                 "messages_without_text": report.silent_messages,
+                "redactions": report.redactions,
                 "refused": len(refusals),
                 "interrupted": report.is_interrupted,
             }
@@ -199,6 +202,8 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
             say(out, f"{count(report.empty_files, 'file is', 'files are')} empty.")
         if silent := report.silent_messages:
             say(out, f"{count(silent, 'message without text was', 'messages without text were')} left out.")
+        if report.redactions:
+            say(out, f"{count(report.redactions, 'secret was', 'secrets were')} left out and replaced by [redacted:…].")
     if refusals:
         complain(f"{count(len(refusals), 'file was', 'files were')} not imported:")
         for refusal in refusals:

@@ -20,6 +20,9 @@ EXIT_WRONG = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
+ADMIN_DSN_VARIABLE = "AGENT_REMINISCENCE_ADMIN_DSN"
+"""Outside the prefix `REMINISCENCE_`, whose variables are settings of the library: an administrator's DSN is none."""
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)

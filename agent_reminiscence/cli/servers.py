@@ -12,7 +12,15 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from agent_reminiscence import Config
-from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, Place, opened
+from agent_reminiscence.cli.parameters import (
+    ADMIN_DSN_VARIABLE,
+    EXIT_OK,
+    EXIT_WRONG,
+    HERE,
+    AsJson,
+    Place,
+    opened,
+)
 from agent_reminiscence.cli.terminal import console, count, say, write_json
 from agent_reminiscence.database import schema
 from agent_reminiscence.database.neo4j_manager import create_neo4j
@@ -22,10 +30,8 @@ from agent_reminiscence.database.schema import SchemaParameters
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError, StoreError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.doctor import Diagnosis, diagnose
-from agent_reminiscence.services.embedders import create_embedder
-
-ADMIN_DSN_VARIABLE = "AGENT_REMINISCENCE_ADMIN_DSN"
-"""Outside the prefix `REMINISCENCE_`, whose variables are settings of the library: an administrator's DSN is none."""
+from agent_reminiscence.services.embedders import Embedder, close_embedder, create_embedder
+from agent_reminiscence.services.generations import prepared
 
 
 def migrate(
@@ -113,6 +119,14 @@ def _checked_dsn(dsn: str) -> str:
     return dsn
 
 
+async def _prepare(embedder: Embedder) -> None:
+    """Ask the embedder's server, where it has one, whether the model is there and how long its vectors are."""
+    try:
+        await prepared(embedder)
+    finally:
+        await close_embedder(embedder)
+
+
 def _schema_parameters(
     chunk_partitions: int | None, provider: str | None, model: str | None, dimension: int | None
 ) -> SchemaParameters:
@@ -125,8 +139,18 @@ def _schema_parameters(
     config = Config(**{name: value for name, value in given.items() if value is not None})
     if model is not None and dimension is not None and provider is None:
         return SchemaParameters(config.chunk_partitions, dimension, model)
-    embedder = create_embedder(config.embedding_provider, config.embedding_model, config.embedding_dimension)
-    return SchemaParameters(config.chunk_partitions, embedder.dimension, embedder.model_name)
+    embedder = create_embedder(
+        config.embedding_provider, config.embedding_model, config.embedding_dimension, config=config
+    )
+    if dimension is None:
+        asyncio.run(_prepare(embedder))
+    return SchemaParameters(
+        config.chunk_partitions,
+        embedder.dimension,
+        embedder.model_name,
+        config.embedding_provider,
+        config.embedding_model,
+    )
 
 
 # doctor -------------------------------------------------------------------------------------------

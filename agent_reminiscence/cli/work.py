@@ -1,4 +1,4 @@
-"""`worker`, `jobs` and `jobs retry`."""
+"""`consolidate`, `worker`, `jobs` and `jobs retry`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,45 @@ from typing import Annotated
 from cyclopts import App, Parameter
 from rich.console import Console
 
-from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, OptionalTenant, Place, opened
-from agent_reminiscence.cli.terminal import complain, console, count, say, write_json
+from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, OptionalTenant, Place, Tenant, opened
+from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
+from agent_reminiscence.domain.memory import ConsolidationReport
 from agent_reminiscence.domain.work import Job
 
 jobs_app = App(name="jobs", help="Work that waits, runs, or was given up after too many failures.")
+
+
+def consolidate(
+    external_id: Tenant,
+    *,
+    memory: Annotated[str | None, Parameter(help="Only this one, by its id.")] = None,
+    dry_run: Annotated[
+        bool, Parameter(negative="", help="Only say what would be done. A model is asked all the same, and costs.")
+    ] = False,
+    as_json: AsJson = False,
+    place: Place = HERE,
+) -> int:
+    """Consolidate somebody's memories now, as the worker does when they are due.
+
+    Where REMINISCENCE_MEMORIZER_AGENT_MODEL names a model, it reads what is new; what that cost is printed. A version
+    of a memory that was consolidated before is not again.
+    """
+
+    async def work() -> list[ConsolidationReport]:
+        async with opened(place) as opened_memory:
+            return await opened_memory.admin.consolidate(external_id, memory, dry_run=dry_run)
+
+    reports = asyncio.run(work())
+    if as_json:
+        write_json([report.model_dump(mode="json") for report in reports])
+        return EXIT_OK
+    out = console()
+    read = [report for report in reports if report.consolidated or report.plan is not None]
+    for report in read:
+        _show_consolidation(out, report)
+    verb = "Would consolidate" if dry_run else "Consolidated"
+    say(out, f"{verb} {len(read):,} of {count(len(reports), 'memory', 'memories')}.")
+    return EXIT_OK
 
 
 def worker(
@@ -86,6 +120,34 @@ def retry(*, external_id: OptionalTenant = None, as_json: AsJson = False, place:
     else:
         say(console(), f"Queued the work of {count(queued, 'external_id', 'external_ids')}.")
     return EXIT_OK
+
+
+def _show_consolidation(out: Console, report: ConsolidationReport) -> None:
+    say(out, f"{report.memory_id}, version {report.version}", style="bold")
+    found = [
+        count(report.chunks, "chunk", "chunks"),
+        f"{report.duplicates:,} of them said before",
+        count(report.entities, "entity", "entities"),
+        count(report.relationships, "relationship", "relationships"),
+        count(report.facts, "fact", "facts"),
+    ]
+    over = report.chunks_ended + report.relationships_ended
+    say(out, f"{', '.join(found)}; {count(over, 'older statement is', 'older statements are')} over", indent=4)
+    for usage in report.usage:
+        say(
+            out,
+            f"{one_line(usage.model)}: {count(usage.requests, 'request', 'requests')}, {usage.input_tokens:,} tokens"
+            f" in, {usage.output_tokens:,} tokens out",
+            indent=4,
+        )
+    if report.fallback is not None:
+        say(out, f"not all of it was decided by the model: {report.fallback}", indent=4, style="yellow")
+    # Of a dry run: what there is to agree to.
+    for fact in () if report.plan is None else report.plan.facts:
+        say(out, f"fact: {one_line(fact.content)}", indent=4)
+    for ended in report.ends:
+        chunks = ", ".join(map(str, ended.chunks))
+        say(out, f"{ended.reason}: {chunks} of memory {ended.memory_id}, {one_line(ended.why or '')}", indent=4)
 
 
 def _when(job: Job) -> str:

@@ -60,6 +60,8 @@ ALIKE_MIN: Final = 0.8
 # What one consolidation takes up at most, of a very long text: those named, and those that stand together, most often.
 MAX_PLAN_ENTITIES: Final = 2_000
 MAX_PLAN_RELATIONSHIPS: Final = 5_000
+# The most important of what a model concludes from one.
+MAX_PLAN_FACTS: Final = 1_000
 # Of a chunk that names more, only the first are taken to have to do with each other.
 MAX_PAIRED_ENTITIES: Final = 8
 # How sure it is that two names have to do with each other which stand together once, and what repetition adds at most.
@@ -195,6 +197,28 @@ STABLE_AFTER_UPDATES: Final = 5
 SPECIFIC_AFTER_DETAILS: Final = 3
 SUMMARY_SENTENCES: Final = 3
 
+# Consolidation by a model -------------------------------------------------------------------------
+
+# What a model is shown of a memory at once: so many tokens and chunks of what is new, and so much of the rest.
+WINDOW_TOKENS: Final = 3_000
+WINDOW_CHUNKS: Final = 40
+WINDOW_CONTEXT_SENTENCES: Final = 12
+WINDOW_CONTEXT_CHARACTERS: Final = 300
+# Chunks that are stored already and that one of the window may contradict: near it (cosine), newest compared first.
+NEAR_SIMILARITY: Final = 0.35
+NEAR_PER_CHUNK: Final = 3
+NEAR_COMPARED_CHUNKS: Final = 2_000
+NEAR_SHOWN: Final = 20
+NEAR_SHOWN_CHARACTERS: Final = 1_000
+KNOWN_ENTITIES_SHOWN: Final = 40
+KNOWN_RELATIONSHIPS_SHOWN: Final = 30
+KNOWN_NAME_SHOWN_CHARACTERS: Final = 60
+# Of a relationship that more memories say, the newest of these count as what was shown.
+KNOWN_RELATIONSHIP_MEMORIES: Final = 100
+# A model's estimate counts for as much as all that can be seen without it.
+IMPORTANCE_ESTIMATE: Final = 0.5
+MODEL_SUMMARY_CHARACTERS: Final = 2_000
+
 # Use and the end of chunks ------------------------------------------------------------------------
 
 # What being recalled adds, as a share of what an importance lacks, and after how many uses half of that is there.
@@ -223,6 +247,25 @@ EMBEDDING_BATCH_TEXTS: Final = 256
 # How many chunks without vectors one round of the backfill takes on: their texts, three each, are one call of the
 # embedder. The write at its end holds the stream's lock, and nearly all of its time goes into the HNSW indexes.
 BACKFILL_CHUNKS: Final = EMBEDDING_BATCH_TEXTS // 3
+# What one request to a server of embeddings holds at most. A model of 300 million parameters on two processors reads
+# some hundred tokens a second, and is to be done well within the timeout.
+EMBEDDING_REQUEST_TEXTS: Final = 16
+EMBEDDING_REQUEST_CHARACTERS: Final = 16_000
+# A request that fails in passing is made again so often at most, within its timeout, after about so many seconds.
+EMBEDDING_ATTEMPTS: Final = 3
+EMBEDDING_RETRY_WAIT_SECONDS: Final = 0.5
+# Who asks a question gets an answer by words when its vector takes longer; and a start does not wait longer, either.
+EMBEDDING_QUERY_SECONDS: Final = 10.0
+EMBEDDING_PREPARE_SECONDS: Final = 10.0
+# A text of more bytes for each token that the model reads at once is asked for alone, for it is likely to be refused.
+EMBEDDING_LONE_BYTES_PER_TOKEN: Final = 3
+# A text of more characters for each such token is not even asked for: no language is that terse in tokens, and a server
+# may take minutes to count them (Ollama 0.24: a word of 100,000 letters keeps one processor busy for over ten).
+EMBEDDING_HOPELESS_CHARACTERS_PER_TOKEN: Final = 8
+# So many characters for each such token has a part of a text that is too long. Few texts have more tokens than that.
+EMBEDDING_PART_CHARACTERS_PER_TOKEN: Final = 2
+# Of texts this long it is looked up how much the model reads at once, if that is not known yet.
+EMBEDDING_LONG_CHARACTERS: Final = 2_000
 # pgvector indexes at most 4,000 halfvec dimensions.
 MAX_EMBEDDING_DIMENSION: Final = 4_000
 
@@ -251,6 +294,8 @@ WORK_ROUNDS: Final = 5
 # Each pause before another attempt is so many times as long as the one before it, up to an hour.
 RETRY_PAUSE_FACTOR: Final = 4.0
 MAX_RETRY_PAUSE_SECONDS: Final = 3_600.0
+# The same where the embedder's server is away: its work is never given up, and soon done when it is back.
+MAX_OUTAGE_PAUSE_SECONDS: Final = 300.0
 JOB_QUEUE: Final = "reminiscence"
 # How often workers look for work that has no job, which only a crash leaves behind, and how old it is by then at least:
 # what is younger is most likely still being done by the call that made it.

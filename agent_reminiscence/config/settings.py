@@ -52,10 +52,29 @@ class Config(BaseSettings):
     chunk_partitions: int = Field(
         default=32, ge=1, le=256, description="Hash partitions of each table; fixed when the schema is made."
     )
-    embedding_provider: Literal["wordllama", "hash"] = Field(default="wordllama", description="Who makes the vectors.")
+    embedding_provider: Literal["wordllama", "ollama", "pydantic_ai", "hash"] = Field(
+        default="wordllama", description="Who makes the vectors."
+    )
     embedding_model: str | None = Field(default=None, description="The provider's model; unset is its default.")
     embedding_dimension: int | None = Field(
         default=None, ge=1, le=MAX_EMBEDDING_DIMENSION, description="Length of a vector; unset is the model's."
+    )
+    embedding_query_prefix: str | None = Field(
+        default=None, max_length=1_000, description="What a model is to read before a question; unset is what it wants."
+    )
+    embedding_document_prefix: str | None = Field(
+        default=None, max_length=1_000, description="What it is to read before other texts; unset is what it wants."
+    )
+    embedding_timeout_seconds: float = Field(
+        default=60.0, gt=0, le=3600, description="How long one request for vectors may take, in seconds."
+    )
+    embedding_concurrency: int = Field(
+        default=2, ge=1, le=100, description="Requests for vectors that are under way at a time."
+    )
+    embedding_max_characters: int | None = Field(
+        default=None,
+        ge=100,
+        description="Longer texts are embedded in parts without asking; unset: those that the model refuses.",
     )
     active_memory_update_threshold: int = Field(
         default=5, ge=1, le=1_000, description="Updates of an active memory until it is consolidated."
@@ -123,6 +142,35 @@ class Config(BaseSettings):
         le=60,
         description="How long recall waits for the graph before it answers without it, in seconds.",
     )
+    redaction: bool = Field(
+        default=True,
+        description="Whether secrets (keys, tokens, card and account numbers) are taken out before anything is stored.",
+    )
+    # Not in repr(): it may hold a password.
+    ollama_base_url: str = Field(default="http://127.0.0.1:11434", repr=False, description="Where your Ollama is.")
+    memorizer_agent_model: str | None = Field(
+        default=None,
+        description="Model that proposes what a consolidation does, such as openai:gpt-5-mini; several with commas: the"
+        " next one is asked where one fails; unset: none.",
+    )
+    memory_update_agent_model: str | None = Field(
+        default=None, description="Model that proposes what of a conversation is remembered; unset: none."
+    )
+    memory_retrieve_agent_model: str | None = Field(
+        default=None, description="Model that answers questions where synthesis=True asks for it; unset: none."
+    )
+    agent_timeout_seconds: float = Field(
+        default=60.0, gt=0, le=3600, description="How long one call of a model may take in all, in seconds."
+    )
+    agent_max_requests: int = Field(
+        default=10, ge=1, le=1_000, description="How often one call may ask its model, retries and tools included."
+    )
+    agent_max_tokens: int = Field(
+        default=50_000, ge=1, description="Tokens that one call may let its model read and write in all."
+    )
+    agent_daily_tokens: int | None = Field(
+        default=None, ge=0, description="Tokens of one external_id between two midnights of UTC; unset: any number."
+    )
     telemetry_content: bool = Field(
         default=False, description="Whether spans carry memory text: titles, contents and queries."
     )
@@ -165,6 +213,13 @@ class Config(BaseSettings):
     @classmethod
     def _is_absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
+
+    @field_validator("ollama_base_url")
+    @classmethod
+    def _is_a_web_address(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("must be a URL such as http://127.0.0.1:11434")
+        return value.rstrip("/")
 
     @model_validator(mode="after")
     def _one_server(self) -> Config:

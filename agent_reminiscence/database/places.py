@@ -134,7 +134,9 @@ PLACES: tuple[Place, ...] = (
     # Tables of the schema itself, which belong to no external_id.
     *_places("schema_migration", name=Holds.LABEL, checksum=Holds.LABEL),
     *_places("schema_parameter", name=Holds.LABEL, value=Holds.LABEL),
-    *_places("embedding_generation", model_name=Holds.LABEL),
+    *_places(
+        "embedding_generation", model_name=Holds.LABEL, state=Holds.LABEL, provider=Holds.LABEL, model=Holds.LABEL
+    ),
     # Procrastinate's tables. A job names the stream whose work is due, in its arguments and in its lock, and says
     # nothing of what there is to do; so neither an erasure nor a scan has any business there, nor the right to look.
     *_places(

@@ -65,6 +65,12 @@ def load_queries(language: str, stem: str) -> dict[str, NamedQuery]:
     return queries
 
 
+@cache
+def vector_query(stem: str, name: str, generation: int) -> NamedQuery:
+    """The query `name` of `queries/<stem>.sql`, about the table of vectors of `generation`."""
+    return load_queries("sql", stem)[name].replace("{generation}", str(generation))
+
+
 def all_query_files(language: str) -> list[str]:
     """Stems of all files of named queries, sorted."""
     return sorted(path.stem for path in (statement_folder(language) / "queries").glob(f"*.{language}"))

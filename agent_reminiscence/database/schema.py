@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +35,9 @@ class SchemaParameters:
     chunk_partitions: int
     embedding_dimension: int
     model_name: str
+    # What `create_embedder` makes the embedder from; None is one of the user's own.
+    provider: str | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ def installation_script(login: str, parameters: SchemaParameters) -> str:
             "BEGIN;",
             bootstrap_script(login),
             f"SET LOCAL ROLE {OWNER_ROLE};",
-            _SEARCH_PATH_SCRIPT,
+            SEARCH_PATH_SCRIPT,
             render(schema_script(), parameters),
             _records_script(migrations(), parameters),
             "COMMIT;",
@@ -114,7 +118,7 @@ def installation_script(login: str, parameters: SchemaParameters) -> str:
 
 
 # The extensions may be in any schema; their operators must be found without naming it.
-_SEARCH_PATH_SCRIPT = f"""SELECT set_config(
+SEARCH_PATH_SCRIPT = f"""SELECT set_config(
     'search_path', '{SCHEMA_NAME}, ' || string_agg(DISTINCT extnamespace::regnamespace::text, ', '), true)
 FROM pg_extension WHERE extname IN ('vector', 'pg_textsearch');"""
 
@@ -141,7 +145,7 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
         await db.execute("SELECT pg_advisory_xact_lock($(key)p)::text", {"key": _SCHEMA_LOCK})
         await db.execute_script(bootstrap_script(login))
         await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
-        await db.execute_script(_SEARCH_PATH_SCRIPT)
+        await db.execute_script(SEARCH_PATH_SCRIPT)
         applied = await _applied(db)
         pending = migrations()[len(applied) :]
         if not applied:
@@ -149,7 +153,7 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
             await db.execute_script(render(schema_script(), parameters))
             await db.execute_script(_records_script(pending, parameters))
         elif pending:
-            stored = await db.fetch_one(_STATE)
+            stored = await db.fetch_one(_MADE_WITH)
             if stored is None:
                 raise ConfigurationError("the schema does not say what it was made with; it was not made by `migrate`")
             made_with = SchemaParameters(stored["chunk_partitions"], stored["dimension"], stored["model_name"])
@@ -176,7 +180,7 @@ async def _upgrade_jobs(db: SqlExecutor) -> list[str]:
     for name, script in migrations_due:
         await db.execute_script(f"SET LOCAL search_path = {JOBS_SCHEMA_NAME}")
         await db.execute_script(script)
-        await db.execute_script(_SEARCH_PATH_SCRIPT)
+        await db.execute_script(SEARCH_PATH_SCRIPT)
         await db.execute(
             "UPDATE schema_parameter SET value = $(name)p WHERE name = 'procrastinate_schema'", {"name": name}
         )
@@ -210,11 +214,14 @@ WHERE s.starelid = a.attrelid AND s.staattnum = a.attnum AND a.attstattarget = 0
 """
 
 
-async def prepare_embedded(server: ConnectionSettings, parameters: SchemaParameters) -> ConnectionSettings:
+async def prepare_embedded(
+    server: ConnectionSettings, parameters: SchemaParameters | Callable[[], SchemaParameters]
+) -> ConnectionSettings:
     """Make login, database and schema on the embedded server where they are missing.
 
     Args:
         server: The embedded server's superuser, on its database `postgres`.
+        parameters: What a schema is made with; given as a function, it is asked for only where one is to be made.
 
     Returns:
         How the library connects: the login, on the package's own database.
@@ -236,7 +243,8 @@ async def prepare_embedded(server: ConnectionSettings, parameters: SchemaParamet
         admin.close()
     owner = ConnectionSettings(host=server.host, port=server.port, user=server.user, database=EMBEDDED_DATABASE)
     if not await _is_current(owner):
-        await migrate(owner, login=EMBEDDED_LOGIN, parameters=parameters)
+        made_with = parameters() if callable(parameters) else parameters
+        await migrate(owner, login=EMBEDDED_LOGIN, parameters=made_with)
     return ConnectionSettings(host=server.host, port=server.port, user=EMBEDDED_LOGIN, database=EMBEDDED_DATABASE)
 
 
@@ -290,7 +298,14 @@ _STATE = """
 SELECT p.value::int AS chunk_partitions, g.generation, g.model_name, g.dimension
 FROM embedding_generation AS g
 CROSS JOIN schema_parameter AS p
-WHERE g.is_current AND p.name = 'chunk_partitions'
+WHERE g.state = 'current' AND p.name = 'chunk_partitions'
+"""
+# Of a schema of any release: the first generation is the one that the schema came with.
+_MADE_WITH = """
+SELECT p.value::int AS chunk_partitions, g.model_name, g.dimension
+FROM embedding_generation AS g
+CROSS JOIN schema_parameter AS p
+WHERE g.generation = 1 AND p.name = 'chunk_partitions'
 """
 
 
@@ -421,8 +436,9 @@ async def _applied(db: SqlExecutor) -> list[int]:
 def _records_script(applied: list[Migration], parameters: SchemaParameters) -> str:
     return f"""{_migration_records(applied)}
 INSERT INTO schema_parameter (name, value) VALUES ('chunk_partitions', '{parameters.chunk_partitions}');
-INSERT INTO embedding_generation (generation, model_name, dimension, is_current)
-VALUES (1, {_literal(parameters.model_name)}, {parameters.embedding_dimension}, true);"""
+INSERT INTO embedding_generation (generation, model_name, dimension, state, provider, model)
+VALUES (1, {_literal(parameters.model_name)}, {parameters.embedding_dimension}, 'current',
+    {_optional_literal(parameters.provider)}, {_optional_literal(parameters.model)});"""
 
 
 def _migration_records(applied: list[Migration]) -> str:
@@ -440,3 +456,7 @@ def _identifier(name: str) -> str:
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _optional_literal(text: str | None) -> str:
+    return "NULL" if text is None else _literal(text)

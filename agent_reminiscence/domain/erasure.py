@@ -95,10 +95,13 @@ class ErasureReceipt(_Frozen):
 
 
 class ErasureItem(_Frozen):
-    """One thing that an erasure would empty: a memory with all its versions, or an event of a user's own kind."""
+    """One thing that an erasure would empty: a memory with all its versions, or a single event.
+
+    Such an event is of a user's own kind, tells of the graph, or is what a model made of another memory.
+    """
 
     kind: str = Field(description="'memory', or the event's kind.")
-    memory_id: UUID | None
+    memory_id: UUID | None = Field(description="The memory, or the one that a single event is of; None for others.")
     position: int = Field(description="Of the event, or of the one that created the memory.")
     title: str | None = Field(description="The memory's title as it is now.")
     events: int
@@ -179,10 +182,11 @@ def _given(payload: Any) -> list[Any]:
     given: list[Any] = []
     for fields in (payload, payload.get("changes")):
         if isinstance(fields, dict):
-            given += [fields.get(name) for name in ("title", "content", "description", "summary")]
+            given += [fields.get(name) for name in ("title", "content", "description", "summary", "why")]
             given.append(_given_metadata(fields.get("metadata")))
     for chunk in _objects(payload, "chunks"):
         given += [chunk.get("speaker"), chunk.get("metadata")]
+    given += [fact.get("content") for fact in _objects(payload, "facts")]
     return given + _given_graph(payload.get("graph"))
 
 

@@ -6,6 +6,7 @@ decided. A replay of the same events therefore gives the same rows, whatever the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -23,6 +24,9 @@ from agent_reminiscence.config.constants import (
 
 RESERVED_PREFIX = "memory."
 
+# In the payload of a user's event: how often which rule of the redactor has matched. Ours have a field for it.
+USER_REDACTIONS_KEY = "memory.redactions"
+
 
 class EventKind(StrEnum):
     """The kinds that this package writes; any other kind comes from users and changes no tier."""
@@ -37,6 +41,7 @@ class EventKind(StrEnum):
     ENTITIES_UNMERGED = "memory.entities_unmerged"
     RELATIONSHIP_ENDED = "memory.relationship_ended"
     GRAPH_ERASED = "memory.graph_erased"
+    MODEL_ASKED = "memory.model_asked"
     ERASED = "memory.erased"
 
 
@@ -74,6 +79,26 @@ class Event(NewEvent):
     digest: bytes
     chain: bytes
 
+    @property
+    def redactions(self) -> dict[str, int]:
+        """How often which rule of the redactor has matched in what was to be written; empty where none has."""
+        key = "redactions" if self.kind.startswith(RESERVED_PREFIX) else USER_REDACTIONS_KEY
+        return dict(self.payload.get(key) or {})
+
+
+def _is_empty(value: object) -> bool:
+    return not value
+
+
+# Left out where it is empty, so that most payloads, and all older ones, do without it.
+_Redactions = Annotated[
+    dict[str, int],
+    Field(
+        exclude_if=_is_empty,
+        description="How often which rule of the redactor has matched; left out where none has.",
+    ),
+]
+
 
 class ChunkEntry(_Frozen):
     """One chunk of a memory's text, in text order; the spans of all entries tile the text."""
@@ -97,6 +122,7 @@ class MemoryCreated(_Frozen):
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
     form_version: int = FORM_VERSION
+    redactions: _Redactions = Field(default_factory=dict)
 
 
 class MemoryUpdated(_Frozen):
@@ -110,6 +136,7 @@ class MemoryUpdated(_Frozen):
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool
     form_version: int = FORM_VERSION
+    redactions: _Redactions = Field(default_factory=dict)
 
 
 class MemoryArchived(_Frozen):
@@ -126,6 +153,9 @@ class ChunkRating(_Frozen):
     id: UUID
     importance: float = Field(ge=0, le=1)
     confidence: float = Field(ge=0, le=1)
+    estimate: float | None = Field(
+        default=None, ge=0, le=1, description="How important a model holds it; None where none has read it now."
+    )
 
 
 class Duplicate(_Frozen):
@@ -191,6 +221,55 @@ class ModelUsage(_Frozen):
     output_tokens: int = Field(ge=0)
 
 
+# Why passages end that no update has taken out of their text.
+type EndReason = Literal["expired", "pruned", "contradicted", "replaced"]
+
+type FailureReason = Literal["timeout", "limit", "unavailable", "invalid", "failed"]
+# Of a call: that it was answered, that the model failed, that the store did, or that the caller gave up.
+type AskOutcome = Literal["answered", "timeout", "limit", "unavailable", "invalid", "failed", "store", "cancelled"]
+
+
+# Why a plan, or a part of it, was made without the model that there is: it failed, the day's tokens were used up, or
+# the memory changes so fast that its writers had to wait, which they do not for a model.
+type Fallback = Literal["timeout", "limit", "unavailable", "invalid", "failed", "busy"]
+
+
+class ModelAsked(_Frozen):
+    """Payload of `memory.model_asked`: what asking a model cost where no event of its own came of it."""
+
+    agent: str = Field(description="Which agent asked it.")
+    outcome: AskOutcome
+    usage: tuple[ModelUsage, ...]
+    unanswered: int = Field(
+        default=0,
+        ge=0,
+        description="How many of the requests had no answer when the call ended; their tokens are estimated.",
+    )
+
+
+class FactEntry(_Frozen):
+    """A statement that a model has made of some of a memory's chunks, which stand as they are beside it."""
+
+    id: UUID
+    content: str = Field(min_length=1)
+    chunks: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        min_length=1, description="Which of the plan's chunks it rests on, from 0."
+    )
+    start: int = Field(description="First character of these chunks in the text of the version, from 0.")
+    end: int = Field(description="One past the last character of these chunks.")
+    importance: float = Field(ge=0, le=1)
+    confidence: float = Field(ge=0, le=1)
+    start_date: datetime = Field(description="From when on it is true in the world.")
+    end_date: datetime | None = Field(default=None, description="Until when; None is still.")
+
+
+# An event that rests on what other memories say does not outlive them.
+_RestsOn = Annotated[
+    tuple[UUID, ...],
+    Field(description="Other memories whose text a model was shown for it; erasing one of them erases this event too."),
+]
+
+
 class MemoryConsolidated(_Frozen):
     """Payload of `memory.consolidated`: the whole plan; its handler moves the memory's chunks to shortterm."""
 
@@ -204,6 +283,13 @@ class MemoryConsolidated(_Frozen):
     embedding_generation: int = Field(description="The generation of vectors that near-duplicates were found with.")
     graph: GraphChanges = GraphChanges()
     usage: tuple[ModelUsage, ...] = Field(default=(), description="Models that were asked; none without a model.")
+    facts: tuple[FactEntry, ...] = ()
+    fallback: Fallback | None = Field(
+        default=None, description="Why not all was decided by the model though there is one; None where it was."
+    )
+    fallback_chunks: int = Field(default=0, ge=0, description="How many chunks were dealt with by rules for that.")
+    rests_on: _RestsOn = ()
+    form_version: int = FORM_VERSION
 
 
 class Promotion(_Frozen):
@@ -229,7 +315,7 @@ class MemoryEnded(_Frozen):
     """Payload of `memory.ended`: passages of a memory leave the searches of now; its text stays as it is."""
 
     memory_id: UUID
-    reason: Literal["expired", "pruned"]
+    reason: EndReason
     chunks: tuple[UUID, ...]
     duplicates: tuple[Duplicate, ...] = Field(
         default=(), description="Chunks that had ended because they repeat these; they do not come back."
@@ -237,6 +323,9 @@ class MemoryEnded(_Frozen):
     tier: Tier | None = Field(default=None, description="Of those that expired.")
     ttl_days: float | None = Field(default=None, description="How long they may live untouched in their tier.")
     limit: int | None = Field(default=None, description="How many live chunks there may be, where they were pruned.")
+    by: tuple[UUID, ...] = Field(default=(), description="Newer chunks that contradict or replace them.")
+    why: str | None = Field(default=None, description="As the model says that found it out.")
+    rests_on: _RestsOn = ()
 
 
 class EntitiesMerged(_Frozen):
@@ -262,6 +351,8 @@ class RelationshipEnded(_Frozen):
 
     relationship_id: UUID
     end_date: datetime
+    why: str | None = Field(default=None, description="As the model says that found it out; None where it was asked.")
+    rests_on: _RestsOn = ()
 
 
 class GraphErased(_Frozen):
@@ -272,7 +363,7 @@ class GraphErased(_Frozen):
     erased_at: datetime
 
 
-PAYLOADS: dict[EventKind, type[BaseModel]] = {
+PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.CREATED: MemoryCreated,
     EventKind.UPDATED: MemoryUpdated,
     EventKind.ARCHIVED: MemoryArchived,
@@ -283,4 +374,5 @@ PAYLOADS: dict[EventKind, type[BaseModel]] = {
     EventKind.ENTITIES_UNMERGED: EntitiesUnmerged,
     EventKind.RELATIONSHIP_ENDED: RelationshipEnded,
     EventKind.GRAPH_ERASED: GraphErased,
+    EventKind.MODEL_ASKED: ModelAsked,
 }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_reminiscence.config.constants import Source
-from agent_reminiscence.domain.event import ChunkEntry, EventKind
+from agent_reminiscence.domain.event import ChunkEntry, EndReason, EventKind, Fallback, ModelUsage
 
 
 class _Frozen(BaseModel):
@@ -32,7 +32,14 @@ class Derivation(_Frozen):
         " of other memories that had repeated its chunks and ended with them.",
     )
     summary: str | None = None
-    reason: Literal["expired", "pruned"] | None = Field(default=None, description="Why they ended, where they did.")
+    reason: EndReason | None = Field(default=None, description="Why they ended, where they did.")
+    ended_by: tuple[UUID, ...] = Field(default=(), description="Newer chunks that contradict or replace them.")
+    why: str | None = Field(default=None, description="Why they ended, in the words of the model that proposed it.")
+    facts: tuple[str, ...] = Field(default=(), description="What a model concluded from the chunks.")
+    usage: tuple[ModelUsage, ...] = Field(default=(), description="Models that were asked for it.")
+    fallback: Fallback | None = Field(
+        default=None, description="Why not all of it was decided by the model though there is one."
+    )
 
 
 class MemoryVersion(_Frozen):

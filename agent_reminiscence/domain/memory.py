@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_reminiscence.config.constants import Source, Tier
+from agent_reminiscence.domain.event import Fallback, MemoryConsolidated, MemoryEnded, ModelUsage
 
 
 class _Frozen(BaseModel):
@@ -26,6 +27,9 @@ class WriteOutcome(_Frozen):
     vectors_missing: int = Field(description="Chunks of this memory found by words only until their vectors are made.")
     consolidation_queued: bool = Field(
         description="Whether this write queued a consolidation, which a worker does some time after it."
+    )
+    redactions: dict[str, int] = Field(
+        default_factory=dict, description="How often which rule of the redactor has matched in what was passed."
     )
 
 
@@ -86,6 +90,7 @@ class StoredChunk(_Frozen):
     tier: Tier
     importance: float
     confidence: float
+    estimate: float | None = Field(default=None, description="What a model holds it for that has read it.")
     source: Source
     memory_version: int
     start_date: datetime
@@ -105,15 +110,26 @@ class ShorttermMemory(_Frozen):
 
 
 class ConsolidationReport(_Frozen):
-    """What `memory.admin.consolidate` did for one memory."""
+    """What `memory.admin.consolidate` did for one memory, or would do."""
 
     memory_id: UUID
     version: int
-    consolidated: bool = Field(description="False when this version was consolidated before.")
+    consolidated: bool = Field(
+        description="False when this version was consolidated before, or it was only asked what would be done."
+    )
     chunks: int
     duplicates: int
     entities: int = Field(description="Entities that were found in what was new.")
     relationships: int
-    promoted: int
-    vectors_filled: int
-    vectors_missing: int
+    facts: int = Field(default=0, description="Statements that a model has made of what was new.")
+    chunks_ended: int = Field(default=0, description="Older chunks that a model found contradicted or replaced.")
+    relationships_ended: int = 0
+    promoted: int = 0
+    vectors_filled: int = 0
+    vectors_missing: int = 0
+    usage: tuple[ModelUsage, ...] = Field(default=(), description="Models that were asked, and what they cost.")
+    fallback: Fallback | None = Field(
+        default=None, description="Why not all was decided by the model though there is one; None where it was."
+    )
+    plan: MemoryConsolidated | None = Field(default=None, description="Of a dry run: what would be recorded.")
+    ends: tuple[MemoryEnded, ...] = Field(default=(), description="Of a dry run: which older chunks would end.")

@@ -51,6 +51,9 @@ class AddedMemory(_Frozen):
     )
     added: bool = Field(description="Whether it is new; otherwise it was there, and stays as it is.")
     chunks_added: int
+    redactions: dict[str, int] = Field(
+        default_factory=dict, description="How often which rule of the redactor has matched in what was passed."
+    )
 
 
 class MessageImportReport(_Frozen):
@@ -64,6 +67,9 @@ class MessageImportReport(_Frozen):
     chunks_added: int = 0
     vectors_missing: int = Field(
         default=0, description="Chunks of these memories found by words only until their vectors are made."
+    )
+    redactions: dict[str, int] = Field(
+        default_factory=dict, description="How often which rule of the redactor has matched in these messages."
     )
 
     @property

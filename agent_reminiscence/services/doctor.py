@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import doctor as facts
 from agent_reminiscence.database.doctor import StreamFacts
 from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
+from agent_reminiscence.database.generations import all_generations, list_generations, table_sizes
 from agent_reminiscence.database.neo4j_manager import create_neo4j
 from agent_reminiscence.database.postgres_manager import (
     ConnectionSettings,
@@ -30,16 +31,19 @@ from agent_reminiscence.database.postgres_manager import (
 )
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
-from agent_reminiscence.database.schema import SchemaState, check_version
+from agent_reminiscence.database.schema import check_version
+from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.exceptions import (
     ConfigurationError,
+    EmbedderAwayError,
     EmbeddingError,
     ReminiscenceError,
     StoreError,
     StoreTimeoutError,
     StoreUnavailableError,
 )
-from agent_reminiscence.services.embedders import Embedder, create_embedder
+from agent_reminiscence.services.embedders import Embedder, adopt_dimension, close_embedder, create_embedder
+from agent_reminiscence.services.generations import prepared
 
 Status = Literal["ok", "warning", "problem", "skipped"]
 
@@ -199,9 +203,21 @@ def _installed(package: str) -> str | None:
 
 async def _check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | None:
     """The configured embedder, tried on one word."""
+    embedder: Embedder | None = None
     try:
-        embedder = create_embedder(config.embedding_provider, config.embedding_model, config.embedding_dimension)
+        embedder = create_embedder(
+            config.embedding_provider, config.embedding_model, config.embedding_dimension, config=config
+        )
+        await prepared(embedder)
         await embedder.embed(["memory"])
+    except EmbedderAwayError as error:
+        diagnosis.add(
+            "embedder",
+            "warning",
+            f"{error}; until it is back, memories are found by their words, and their vectors are made then",
+            "see that it runs, and that the address is right",
+        )
+        return embedder
     except (ConfigurationError, EmbeddingError) as error:
         diagnosis.add("embedder", "problem", str(error))
         return None
@@ -210,6 +226,9 @@ async def _check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | No
             "embedder", "problem", f"does not work: {error}", f"install the {config.embedding_provider} package again"
         )
         return None
+    finally:
+        if embedder is not None:
+            await close_embedder(embedder)
     diagnosis.add("embedder", "ok", f"{embedder.model_name}, {embedder.dimension} dimensions")
     return embedder
 
@@ -502,26 +521,68 @@ async def _check_schema(
                 diagnosis.add("schema", "problem", str(error))
                 return
         diagnosis.add("schema", "ok", "the one of this release")
-        _check_generation(diagnosis, state, expected.embedder)
-        await diagnosis.run("vectors", lambda: _check_streams(diagnosis, store, state, expected.graph_store))
+        async with store.transaction("", read_only=True) as transaction:
+            known = await all_generations(transaction)
+            generations = await list_generations(transaction)
+            sizes = await table_sizes(transaction)
+        current = next(generation for generation in generations if generation.number == state.generation)
+        _check_generation(diagnosis, current, expected.embedder, known={g.model_name for g in known})
+        _check_other_generations(diagnosis, generations, sizes)
+        await diagnosis.run("vectors", lambda: _check_streams(diagnosis, store, generations, expected.graph_store))
     finally:
         await store.close()
 
 
-def _check_generation(diagnosis: Diagnosis, state: SchemaState, embedder: Embedder | None) -> None:
-    made_by = f"{state.model_name} with {state.dimension} dimensions"
+def _check_generation(
+    diagnosis: Diagnosis, current: Generation, embedder: Embedder | None, *, known: Collection[str]
+) -> None:
+    made_by = f"{current.model_name} with {current.dimension} dimensions"
+    if embedder is not None:
+        adopt_dimension(embedder, current.model_name, current.dimension)
     if embedder is None:
         diagnosis.add("embeddings", "skipped", f"made by {made_by}; there is no embedder to compare")
-    elif (embedder.model_name, embedder.dimension) == (state.model_name, state.dimension):
+    # The name first: a dimension that nobody has recorded is not known while the embedder's server is away.
+    elif embedder.model_name == current.model_name and embedder.dimension == current.dimension:
         diagnosis.add("embeddings", "ok", f"made by {made_by}, as configured")
+    elif embedder.model_name in known and current.provider is not None:
+        diagnosis.add(
+            "embeddings",
+            "warning",
+            f"made by {made_by}, and used, though {embedder.model_name} is configured",
+            "set embedding_provider, embedding_model and embedding_dimension to what made them",
+        )
     else:
         diagnosis.add(
             "embeddings",
             "problem",
-            f"made by {made_by}, but {embedder.model_name} with {embedder.dimension} dimensions is configured",
+            f"made by {made_by}, but {embedder.model_name} is configured",
             "set embedding_provider, embedding_model and embedding_dimension to what made them, pass that embedder to"
-            " AgentMem(embedder=…), or use another database",
+            " AgentMem(embedder=…), make vectors of the new one with `agent-reminiscence reembed --provider …`, or use"
+            " another database",
         )
+
+
+def _check_other_generations(diagnosis: Diagnosis, generations: Sequence[Generation], sizes: Mapping[int, int]) -> None:
+    """Vectors that nobody searches: those being built, and those that were replaced."""
+    for generation in generations:
+        name = f"generation {generation.number}"
+        of = f"{generation.model_name} with {generation.dimension} dimensions"
+        since = f"since {generation.state_since:%Y-%m-%d %H:%M:%S} UTC"
+        size = f"{sizes.get(generation.number, 0):,} bytes"
+        if generation.state == "building":
+            diagnosis.add(
+                name,
+                "warning",
+                f"vectors of {of} are being built {since}, {size} so far",
+                "`agent-reminiscence reembed` goes on with them if nobody is at it, and with --cancel gives them up",
+            )
+        elif generation.state == "retired":
+            diagnosis.add(
+                name,
+                "warning",
+                f"vectors of {of}, replaced {since}, take {size} and a part of every write",
+                "`agent-reminiscence reembed --drop-old` drops them",
+            )
 
 
 async def _check_work(diagnosis: Diagnosis, store: PostgresManager, streams: Sequence[StreamFacts]) -> None:
@@ -551,7 +612,7 @@ async def _check_work(diagnosis: Diagnosis, store: PostgresManager, streams: Seq
 
 
 async def _check_streams(
-    diagnosis: Diagnosis, store: PostgresManager, state: SchemaState, graph_store: str | None
+    diagnosis: Diagnosis, store: PostgresManager, generations: Sequence[Generation], graph_store: str | None
 ) -> None:
     streams = await facts.read_streams(store)
     chunks = sum(stream.live_chunks for stream in streams)
@@ -559,12 +620,8 @@ async def _check_streams(
     await _check_work(diagnosis, store, streams)
     if graph_store is not None:
         _check_graph(diagnosis, streams, graph_store)
-    vectors = ChunkVectorRepository(state.generation, state.model_name)
-    missing: dict[str, int] = {}
-    for stream in streams[:MAX_COUNTED_STREAMS]:
-        async with store.transaction(stream.external_id, role=APP_ROLE, read_only=True) as db:
-            if count := await vectors.count_missing(db, stream.external_id):
-                missing[stream.external_id] = count
+    current = next(generation for generation in generations if generation.state == "current")
+    missing = await _count_missing(store, streams, current)
     scope = "" if len(streams) <= MAX_COUNTED_STREAMS else f", counted in the largest {MAX_COUNTED_STREAMS:,}"
     if missing:
         diagnosis.add(
@@ -576,3 +633,16 @@ async def _check_streams(
         )
     else:
         diagnosis.add("vectors", "ok", f"no chunk without{scope}")
+
+
+async def _count_missing(
+    store: PostgresManager, streams: Sequence[StreamFacts], generation: Generation
+) -> dict[str, int]:
+    """How many chunks have no vectors in `generation`, by stream; streams that lack none are left out."""
+    vectors = ChunkVectorRepository()
+    missing: dict[str, int] = {}
+    for stream in streams[:MAX_COUNTED_STREAMS]:
+        async with store.transaction(stream.external_id, role=APP_ROLE, read_only=True) as db:
+            if count := await vectors.count_missing(db, stream.external_id, generation):
+                missing[stream.external_id] = count
+    return missing

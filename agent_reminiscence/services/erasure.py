@@ -35,6 +35,7 @@ from agent_reminiscence.domain.erasure import (
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
 from agent_reminiscence.services.graph_follower import ENTITY_TABLE, RELATIONSHIP_TABLE, GraphFollower
+from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.requests import WriteRequest
 from agent_reminiscence.services.retries import repeated
@@ -80,6 +81,7 @@ class ErasureService:
         uses: ChunkUseRepository,
         progress: GraphProgressRepository,
         follower: GraphFollower | None,
+        scrubber: Scrubber,
         *,
         clock: Callable[[], datetime],
     ) -> None:
@@ -91,6 +93,7 @@ class ErasureService:
         self._uses = uses
         self._progress = progress
         self._follower = follower
+        self._scrubber = scrubber
         self._clock = clock
 
     async def preview(self, request: EraseRequest) -> ErasurePreview:
@@ -115,10 +118,12 @@ class ErasureService:
         Writers of the stream wait only while what came in meanwhile is replayed and put in place.
 
         Raises:
+            InvalidInputError: The actor looks like a secret.
             MemoryNotFoundError: `external_id` has no such memory.
             CommitUnknownError: The connection was lost during COMMIT. Erase again: what is gone is not found then.
             StoreError: The store is away, or something of what should be gone was found; nothing is erased then.
         """
+        self._scrubber.check_identifiers(actor=request.actor)
         # After a lost COMMIT it is not made again by itself: a second receipt would name nothing.
         receipt = await repeated(lambda: self._erase(request), operation="erase", external_id=request.external_id)
         if self._follower is None:
@@ -289,7 +294,7 @@ class ErasureService:
             faults=tuple(faults),
             rows={table: before[table] - after[table] for table in before},
         )
-        record = WriteRequest(external_id=tenant, actor=request.actor)
+        record = WriteRequest(external_id=tenant, actor=request.actor, redactions={})
         await self._ledger.append(db, record.event(EventKind.ERASED, receipt.payload(), receipt.requested_at))
         # With the receipt in the ledger, because a store of graphs is to follow up to it.
         await self._replayer.settle(db, replay)

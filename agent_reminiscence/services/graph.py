@@ -30,6 +30,7 @@ from agent_reminiscence.domain.graph import (
 from agent_reminiscence.exceptions import EntityNotFoundError, InvalidInputError, RelationshipNotFoundError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.projector import Projector
+from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.requests import WriteRequest
 from agent_reminiscence.services.retries import repeated
 
@@ -77,11 +78,13 @@ class MemoryGraph:
         memories: ActiveMemoryRepository,
         repository: EntityGraphRepository,
         graph: GraphStore,
+        scrubber: Scrubber,
         *,
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
         self._projector = projector
+        self._scrubber = scrubber
         self._memories = memories
         self._repository = repository
         self._graph = graph
@@ -328,15 +331,16 @@ class MemoryGraph:
             EntityNotFoundError: `external_id` has no such entity.
             StoreError: The store is away.
         """
-        request = MergeRequest(
+        asked = MergeRequest(
             external_id=validation.external_id(external_id),
             survivor=validation.entity("survivor", survivor),
             merged=validation.entity("merged", merged),
             actor=validation.optional_identifier("actor", actor),
             source=validation.source(source),
         )
-        if request.survivor == request.merged:
-            raise InvalidInputError(f"an entity cannot be merged into itself, as {str(request.merged)!r} would be")
+        if asked.survivor == asked.merged:
+            raise InvalidInputError(f"an entity cannot be merged into itself, as {str(asked.merged)!r} would be")
+        request = await self._scrubber.scrub(asked)
         # Repeatable without a key: what was merged stays so.
         return await repeated(
             lambda: self._merge(request), operation="merge", external_id=request.external_id, repeatable=True
@@ -400,12 +404,13 @@ class MemoryGraph:
             EntityNotFoundError: `external_id` has no such entity.
             StoreError: The store is away.
         """
-        request = UnmergeRequest(
+        asked = UnmergeRequest(
             external_id=validation.external_id(external_id),
             entity_id=validation.entity_id("entity_id", entity_id),
             actor=validation.optional_identifier("actor", actor),
             source=validation.source(source),
         )
+        request = await self._scrubber.scrub(asked)
         return await repeated(
             lambda: self._unmerge(request), operation="unmerge", external_id=request.external_id, repeatable=True
         )
@@ -447,13 +452,14 @@ class MemoryGraph:
             RelationshipNotFoundError: `external_id` has no such relationship.
             StoreError: The store is away.
         """
-        request = EndRelationshipRequest(
+        asked = EndRelationshipRequest(
             external_id=validation.external_id(external_id),
             relationship_id=validation.relationship_id(relationship_id),
             end_date=validation.optional_moment("end_date", end_date),
             actor=validation.optional_identifier("actor", actor),
             source=validation.source(source),
         )
+        request = await self._scrubber.scrub(asked)
         return await repeated(
             lambda: self._end_relationship(request),
             operation="end_relationship",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import PostgresManager
@@ -147,6 +147,9 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
                         chunk_ids=tuple(rating.id for rating in consolidated.chunks),
                         duplicates={pair.id: pair.duplicate_of for pair in consolidated.duplicates},
                         summary=consolidated.summary,
+                        facts=tuple(fact.content for fact in consolidated.facts),
+                        usage=consolidated.usage,
+                        fallback=consolidated.fallback,
                     ),
                 )
             case EventKind.PROMOTED:
@@ -160,6 +163,8 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
                     chunk_ids=ended.chunks,
                     duplicates={pair.id: pair.duplicate_of for pair in ended.duplicates},
                     reason=ended.reason,
+                    ended_by=ended.by,
+                    why=ended.why,
                 )
                 _derive(versions, versions[-1].version, derivation)
             case EventKind.ARCHIVED:
@@ -190,14 +195,8 @@ def _version(
     )
 
 
-def _derivation(
-    event: Event,
-    *,
-    chunk_ids: tuple[UUID, ...],
-    duplicates: dict[UUID, UUID] | None = None,
-    summary: str | None = None,
-    reason: Literal["expired", "pruned"] | None = None,
-) -> Derivation:
+def _derivation(event: Event, **found: Any) -> Derivation:
+    """What an event made of a version, as `found` says."""
     return Derivation(
         kind=EventKind(event.kind),
         event_id=event.event_id,
@@ -205,10 +204,7 @@ def _derivation(
         occurred_at=event.occurred_at,
         recorded_at=event.recorded_at,
         source=event.source,
-        chunk_ids=chunk_ids,
-        duplicates=duplicates or {},
-        summary=summary,
-        reason=reason,
+        **found,
     )
 
 

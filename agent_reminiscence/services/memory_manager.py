@@ -12,7 +12,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.config.constants import LONG_TEXT_CHARACTERS, MAX_CHUNK_TOKENS
+from agent_reminiscence.config.constants import LONG_TEXT_CHARACTERS, MAX_CHUNK_TOKENS, Source, least_trusted
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
@@ -38,6 +38,7 @@ from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.chunking import TextSpan, Turn, chunk_text
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.projector import Projector
+from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.requests import ArchiveRequest, CreateRequest, UpdateRequest
 from agent_reminiscence.services.retries import repeated
 
@@ -61,6 +62,7 @@ class MemoryManager:
         embedding: EmbeddingService,
         queue: WorkQueue,
         uses: ChunkUseRepository,
+        scrubber: Scrubber,
         *,
         clock: Clock,
         update_threshold: int,
@@ -75,14 +77,16 @@ class MemoryManager:
         self._embedding = embedding
         self._queue = queue
         self._uses = uses
+        self._scrubber = scrubber
         self._clock = clock
         self._update_threshold = update_threshold
         self._chunks_expire = chunks_expire
         self._max_chunks = max_chunks
         self._max_active_memories = max_active_memories
 
-    async def create(self, request: CreateRequest) -> ActiveMemory:
+    async def create(self, asked: CreateRequest) -> ActiveMemory:
         """Append `memory.created` and store the memory with its chunks."""
+        request = await self._scrubber.scrub(asked)
         return await repeated(
             lambda: self._create(request),
             operation="create",
@@ -102,18 +106,19 @@ class MemoryManager:
             memory = await self._tables.active.get_by_id(db, request.external_id, payload.memory_id)
         return await self._finish(memory, _outcome(event, payload.chunks, 0, due=payload.consolidation_due), event)
 
-    async def add_new(self, requests: Sequence[CreateRequest]) -> tuple[list[AddedMemory], int]:
+    async def add_new(self, asked: Sequence[CreateRequest]) -> tuple[list[AddedMemory], int]:
         """Create those whose idempotency key is not known yet, in one transaction; the others stay as they are.
 
         Args:
-            requests: Of one `external_id`, each with a key, and no more than a batch of `services.bulk`: other writers
+            asked: Of one `external_id`, each with a key, and no more than a batch of `services.bulk`: other writers
                 of the stream wait. What a known key was used for is not looked at.
 
         Returns:
             What became of each, in order, and how many of all their chunks lack vectors.
         """
-        if not requests:
+        if not asked:
             return [], 0
+        requests = [await self._scrubber.scrub(request) for request in asked]
         external_id = requests[0].external_id
         payloads = await _plan_creations(requests)
         added, written_at = await repeated(
@@ -142,7 +147,14 @@ class MemoryManager:
                     # The key is known and yet ours where an earlier attempt has written it.
                     is_ours = memory_id == payload.memory_id
                     chunks = len(payload.chunks) if is_ours else 0
-                    added.append(AddedMemory(memory_id=memory_id, added=is_ours, chunks_added=chunks))
+                    added.append(
+                        AddedMemory(
+                            memory_id=memory_id,
+                            added=is_ours,
+                            chunks_added=chunks,
+                            redactions=dict(request.redactions or {}),
+                        )
+                    )
                     continue
                 # The first stands for all: the work of a batch is settled at once, too.
                 event = await self._record_creation(db, request, payload, active=active, makes_work=written_at is None)
@@ -150,7 +162,14 @@ class MemoryManager:
                 active += 1
                 is_due |= payload.consolidation_due
                 known[request.idempotency_key] = payload.memory_id
-                added.append(AddedMemory(memory_id=payload.memory_id, added=True, chunks_added=len(payload.chunks)))
+                added.append(
+                    AddedMemory(
+                        memory_id=payload.memory_id,
+                        added=True,
+                        chunks_added=len(payload.chunks),
+                        redactions=payload.redactions,
+                    )
+                )
             await self._queue_work(db, external_id, is_due=is_due)
         return added, written_at
 
@@ -162,7 +181,7 @@ class MemoryManager:
         event = request.event(EventKind.CREATED, payload.model_dump(mode="json"), self._clock())
         return await self._projector.record(db, event, makes_work=makes_work)
 
-    async def update(self, request: UpdateRequest) -> ActiveMemory:
+    async def update(self, asked: UpdateRequest) -> ActiveMemory:
         """Append `memory.updated` and store the next version.
 
         Raises:
@@ -170,6 +189,7 @@ class MemoryManager:
             VersionConflictError: The memory is not at the request's `expected_version`.
             InvalidInputError: The memory is archived.
         """
+        request = await self._scrubber.scrub(asked)
         return await repeated(
             lambda: self._update(request),
             operation="update",
@@ -186,7 +206,7 @@ class MemoryManager:
             _check_writable(before, request.expected_version)
             # Said without a time it holds from now on, but never from before what it replaces: clocks differ.
             occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
-            payload = await self._plan_update(db, before, request.changes, occurred_at=occurred_at)
+            payload = await self._plan_update(db, before, request, occurred_at=occurred_at)
             if "content" in payload.changes:
                 self._check_length(request.external_id, payload.chunks)
             kept = {chunk.id for chunk in payload.chunks}
@@ -212,12 +232,31 @@ class MemoryManager:
         async with self._store.transaction(external_id, read_only=True) as db:
             return [self._active(memory) for memory in await self._tables.active.get_all(db, external_id)]
 
-    async def archive(self, request: ArchiveRequest) -> ActiveMemory:
+    async def get_all_labelled(self, external_id: str) -> list[ActiveMemory]:
+        """The same, for who is shown whole memories: `source` is the least trusted of all who have written on one.
+
+        That of a memory is whoever wrote last, while its title and most of its text may be another's.
+        """
+        memories = await self.get_all(external_id)
+
+        async def find_writers() -> dict[UUID, list[Source]]:
+            async with self._store.transaction(external_id, read_only=True) as db:
+                return await self._ledger.find_writers(db, external_id, [memory.id for memory in memories])
+
+        # Later than the memories: who has written meanwhile only makes them be trusted less.
+        writers = await repeated(find_writers, operation="get_active_memories", external_id=external_id)
+        return [
+            memory.model_copy(update={"source": least_trusted([memory.source, *writers.get(memory.id, ())])})
+            for memory in memories
+        ]
+
+    async def archive(self, asked: ArchiveRequest) -> ActiveMemory:
         """Append `memory.archived`; archiving an archived memory changes nothing but what it ends for the first time.
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
         """
+        request = await self._scrubber.scrub(asked)
         # Repeatable without a key: what is archived stays as it is.
         return await repeated(
             lambda: self._archive(request), operation="archive", external_id=request.external_id, repeatable=True
@@ -243,9 +282,10 @@ class MemoryManager:
         return self._active(memory)
 
     async def _plan_update(
-        self, db: SqlExecutor, memory: StoredMemory, changes: Mapping[str, Any], *, occurred_at: datetime
+        self, db: SqlExecutor, memory: StoredMemory, request: UpdateRequest, *, occurred_at: datetime
     ) -> MemoryUpdated:
         """Decide which chunks stay. Under the stream's lock, so that the version it is planned for is the last."""
+        changes = request.changes
         changed = {name: value for name, value in changes.items() if value != getattr(memory, name)}
         if "content" in changed and "metadata" not in changes and "turns" in memory.metadata:
             # Offsets into the text that is being replaced.
@@ -278,6 +318,7 @@ class MemoryManager:
             # What was due before and failed is due again.
             consolidation_due=memory.due_version > memory.consolidated_version
             or self.updates_left(memory.version + 1, memory.consolidated_version) == 0,
+            redactions=dict(request.redactions or {}),
         )
 
     async def _touch_repetitions(self, db: SqlExecutor, external_id: str, ending: Sequence[UUID]) -> None:
@@ -449,6 +490,7 @@ def _outcome(event: Event, chunks: Sequence[ChunkEntry], before: int, *, due: bo
         chunks_ended=before - kept,
         vectors_missing=0,
         consolidation_queued=due,
+        redactions=event.redactions,
     )
 
 
@@ -483,6 +525,7 @@ def _plan_creation(request: CreateRequest) -> MemoryCreated:
         metadata=request.metadata,
         chunks=_new_entries(_spans(request.content, request.metadata), request.metadata),
         consolidation_due=len(request.content) > LONG_TEXT_CHARACTERS,
+        redactions=dict(request.redactions or {}),
     )
 
 

@@ -21,7 +21,7 @@ from agent_reminiscence.database.repositories.event_ledger import (
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import ErasureReceipt, remains
-from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
+from agent_reminiscence.domain.event import PAYLOADS, RESERVED_PREFIX, Event, EventKind
 from agent_reminiscence.exceptions import ReminiscenceError, StoreError
 from agent_reminiscence.projections import HANDLERS, KINDS_WITHOUT_EFFECT, Tables
 
@@ -115,11 +115,14 @@ class Replayer:
             await self._queue.enqueue(db)
 
     async def _apply(self, db: SqlExecutor, replay: Replay, event: Event) -> None:
-        handler = HANDLERS.get(event.kind)
-        if handler is None or event.salt is None:
+        if event.salt is None:
             return
         try:
-            replay.live_chunks += await handler(db, self._tables, event)
+            if handler := HANDLERS.get(event.kind):
+                replay.live_chunks += await handler(db, self._tables, event)
+            elif payload := PAYLOADS.get(event.kind):
+                # It changes no table, but what it says is counted and read where it stands.
+                payload.model_validate(event.payload)
         except (ReminiscenceError, ValidationError, LookupError, TypeError, ValueError) as error:
             # A statement that the server refuses ends the transaction: nothing more can be read in it.
             if db.has_failed and not _refuses_values(error):

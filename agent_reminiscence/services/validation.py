@@ -193,6 +193,11 @@ def whole_number(name: str, value: object, *, minimum: int, maximum: int | None 
     return value
 
 
+def optional_number(name: str, value: object, *, maximum: int | None = None) -> int | None:
+    """A whole number from 1, or None."""
+    return None if value is None else whole_number(name, value, minimum=1, maximum=maximum)
+
+
 def flag(name: str, value: object) -> bool:
     """True or False, and nothing that merely counts as such."""
     if not isinstance(value, bool):

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from agent_reminiscence.config.constants import (
     BREAKER_MAX_PAUSE_SECONDS,
+    MAX_OUTAGE_PAUSE_SECONDS,
     MAX_RETRY_PAUSE_SECONDS,
     RETRY_PAUSE_FACTOR,
     SCHEDULER_ROLE,
@@ -29,6 +31,7 @@ from agent_reminiscence.domain.work import Job, WorkReport
 from agent_reminiscence.exceptions import (
     AgentError,
     CommitUnknownError,
+    EmbedderAwayError,
     EmbeddingError,
     MemoryNotFoundError,
     StoreTimeoutError,
@@ -37,6 +40,7 @@ from agent_reminiscence.exceptions import (
 )
 from agent_reminiscence.services.consolidation import ConsolidationService
 from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.generations import NoEmbedderError
 from agent_reminiscence.services.graph_follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.lifecycle import LifecycleService
 
@@ -81,6 +85,8 @@ class WorkService:
         self._follower = follower
         self._max_attempts = max_attempts
         self._retry_seconds = retry_seconds
+        # Since when this process has had nobody who makes vectors; of all streams, for it is the same for all.
+        self._outage_began: float | None = None
 
     async def run(self, external_id: str, *, follows: bool = True) -> WorkReport:
         """Do what is due for the stream; what fails is noted and queued again, and nothing is raised for it.
@@ -99,7 +105,7 @@ class WorkService:
         if follows and self._follower is not None and not run.is_stores_fault:
             run.graph_followed = await self._try_to_follow(external_id, self._follower)
         if run.error is not None and not run.is_stores_fault:
-            await self.fail(external_id, run.error)
+            await self.fail(external_id, run.error, is_outage=run.is_outage)
         elif not run.is_settled:
             # The server was away, and is there again if this can be noted; or work grows as fast as it is done, and
             # others may have their turn.
@@ -122,7 +128,10 @@ class WorkService:
     async def _do_what_is_due(self, run: _Run, *, locked: bool) -> None:
         for memory_id in await self._find_due(run):
             await run.attempt(f"memory {memory_id}", self._consolidate(run, memory_id, locked=locked))
-        await self._fill_vectors(run)
+        # A text that has no vector keeps nothing else from being done.
+        await run.attempt("its vectors", self._fill_vectors(run))
+        if run.is_stores_fault:
+            return
         reviewed = await self._lifecycle.review(run.external_id)
         run.promoted += reviewed.promoted
         run.expired += reviewed.expired
@@ -172,6 +181,8 @@ class WorkService:
     async def _fill_vectors(self, run: _Run) -> None:
         filled, run.vectors_missing = await self._embedding.fill_missing(run.external_id, strict=True)
         run.vectors_filled += filled
+        if filled:
+            self._outage_began = None
 
     async def _find_due(self, run: _Run) -> list[UUID]:
         """Memories to consolidate. Under the stream's lock: who has made one due and not yet committed is waited for.
@@ -222,20 +233,24 @@ class WorkService:
             await self._ledger.lock(db, external_id)
             await self._queue.enqueue(db, delay_seconds=delay_seconds)
 
-    async def fail(self, external_id: str, error: str, *, by_death: bool = False) -> None:
+    async def fail(self, external_id: str, error: str, *, by_death: bool = False, is_outage: bool = False) -> None:
         """Note that the stream's work failed, and have it tried again after a pause, unless it did so too often.
 
         Args:
             by_death: Whether its worker died over it, or of something else. Then it is tried again at once, and later
                 after pauses that do not grow: most deaths are not the work's fault.
+            is_outage: Whether nobody here makes vectors: the embedder's server is away, or this process has none. Then
+                it is tried again however long that lasts, here or by a worker that has one, and uses up no attempt.
         """
         async with self._store.transaction(external_id) as db:
-            failure = await self._queue.fail(db, external_id, error=error, max_attempts=self._max_attempts)
+            failure = await self._queue.fail(
+                db, external_id, error=error, max_attempts=self._max_attempts, counts=not is_outage
+            )
             if failure is None:
                 return
             pause = None
             if not failure.is_final:
-                pause = self._pause(1 if by_death else failure.failed_attempts)
+                pause = self._outage_pause() if is_outage else self._pause(1 if by_death else failure.failed_attempts)
                 if by_death and failure.failed_attempts == 1:
                     pause = 0.0
                 await self._queue.enqueue(db, delay_seconds=pause)
@@ -245,8 +260,18 @@ class WorkService:
         else:
             _logger.warning("work failed and is tried again in %.0f s: %s", pause, error, extra=extra)
 
+    def _outage_pause(self) -> float:
+        """As long as the outage has lasted, some minutes at most."""
+        now = time.monotonic()
+        if self._outage_began is None:
+            self._outage_began = now
+        pause = min(max(self._retry_seconds, now - self._outage_began), MAX_OUTAGE_PAUSE_SECONDS)
+        # Jittered, so that what failed together does not come back together.
+        return pause * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
+
     def _pause(self, failed_attempts: int) -> float:
-        pause = self._retry_seconds * RETRY_PAUSE_FACTOR ** (failed_attempts - 1)
+        # A failure that is noted over and over may have any number; the power of so many would be no number.
+        pause = self._retry_seconds * RETRY_PAUSE_FACTOR ** min(failed_attempts - 1, 100)
         # Jittered, so that what failed together does not come back together.
         return min(pause, MAX_RETRY_PAUSE_SECONDS) * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
 
@@ -408,6 +433,7 @@ class _Run:
         self.error: str | None = None
         self.error_type: str | None = None
         self.is_stores_fault = False
+        self.is_outage = False
 
     async def attempt(self, what: str, work: Awaitable[None]) -> None:
         """Await `work`; what it raises is noted instead."""
@@ -422,6 +448,7 @@ class _Run:
             if self.error is None:
                 self.error, self.error_type = f"{what}: {description}", type(error).__name__
                 self.is_stores_fault = isinstance(error, StoreUnavailableError | CommitUnknownError)
+                self.is_outage = isinstance(error, EmbedderAwayError | NoEmbedderError)
 
     def report(self) -> WorkReport:
         return WorkReport(

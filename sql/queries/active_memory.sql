@@ -15,6 +15,11 @@ SELECT external_id, memory_id, version, title, content, description, metadata::t
 FROM active_memory
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 
+-- name: get_versions
+SELECT version, consolidated_version
+FROM active_memory
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
+
 -- name: get_all_active_memories
 -- Oldest first; ids are made in order of time, so they break ties.
 SELECT external_id, memory_id, version, title, content, description, metadata::text AS metadata, source, actor,
@@ -27,6 +32,12 @@ ORDER BY created_at, memory_id;
 SELECT count(*) AS memories
 FROM active_memory
 WHERE external_id = $(external_id)p AND archived_at IS NULL;
+
+-- name: count_memories
+-- How many of these memories there are, archived ones too.
+SELECT count(*) AS memories
+FROM active_memory
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::uuid[]);
 
 -- name: find_memory_ids
 SELECT memory_id

@@ -1,7 +1,7 @@
 -- name: entity_states
 -- Canonical entities r of the ids in `chosen`, each with all that was merged into it, in the order of every list of them.
 SELECT r.entity_id AS id, r.external_id, members.tier, r.name, members.type,
-    coalesce(r.description, members.description) AS description, members.confidence, members.importance,
+    members.description, members.confidence, members.importance,
     members.first_seen, members.last_seen, names.aliases, array_remove(members.ids, r.entity_id) AS merged_ids,
     r.metadata::text AS metadata, members.shortterm_memory_id, members.mentions,
     evidence.chunk_ids, evidence.positions
@@ -14,8 +14,9 @@ CROSS JOIN LATERAL (
     SELECT array_agg(m.entity_id ORDER BY m.entity_id) AS ids,
         CASE WHEN bool_or(m.tier = 'longterm') THEN 'longterm' ELSE 'shortterm' END AS tier,
         {canonical_type} AS type,
-        (array_agg(m.description ORDER BY m.last_seen DESC, m.entity_id) FILTER (WHERE m.description IS NOT NULL))[1]
-            AS description,
+        -- Of what is surest: whoever is merged brings a description with them, and so has whom they are merged into.
+        (array_agg(m.description ORDER BY m.confidence DESC, m.merged_into IS NOT NULL, m.last_seen DESC, m.entity_id)
+            FILTER (WHERE m.description IS NOT NULL))[1] AS description,
         max(m.confidence) AS confidence, max(m.importance) AS importance,
         min(m.first_seen) AS first_seen, max(m.last_seen) AS last_seen,
         (array_agg(m.shortterm_memory_id ORDER BY m.first_seen, m.entity_id))[1] AS shortterm_memory_id,
@@ -446,6 +447,94 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS r
 ORDER BY r.relationship_id;
+
+-- name: find_stated
+-- What is known of the same kind as something that is stated now: of one type, from one entity to another as they were
+-- stated. Those that have not ended first. With the labels of the chunks that say it, and how many these are.
+SELECT r.relationship_id, r.stated_from_id, r.stated_to_id, r.type, r.observations, r.start_date, r.end_date, r.end_is_stated,
+    r.last_observed, evidence.sources
+FROM unnest($(from_ids)p::uuid[], $(to_ids)p::uuid[], $(types)p::text[]) AS wanted (from_id, to_id, type)
+CROSS JOIN LATERAL (
+    -- OFFSET 0 as above.
+    SELECT * FROM relationship
+    WHERE external_id = $(external_id)p AND stated_from_id = wanted.from_id AND stated_to_id = wanted.to_id
+        AND type = wanted.type
+    OFFSET 0
+) AS r
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(DISTINCT c.source), '{}') AS sources
+    FROM (
+        SELECT chunk_id
+        FROM graph_mention
+        WHERE external_id = $(external_id)p AND item_id = r.relationship_id AND is_live
+        ORDER BY chunk_id DESC
+        LIMIT $(evidence_chunks)p
+    ) AS g
+    CROSS JOIN LATERAL (
+        SELECT source FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = g.chunk_id OFFSET 0
+    ) AS c
+) AS evidence
+ORDER BY r.end_date IS NOT NULL, r.relationship_id;
+
+-- name: find_known_relationships
+-- What is known of some canonical entities, holds at a moment and is more than that they stand together; strongest first.
+-- With the labels of the chunks that say it, how many these are, and the memories that a reader of it has been shown
+-- something of. What does not count is left out before the strongest are chosen: a name that stands beside everybody has
+-- hundreds that say no more than that. And the few are chosen before it is looked up who says them.
+SELECT r.relationship_id, r.type, r.from_id, source.name AS from_name, r.to_id, target.name AS to_name, r.observations,
+    r.start_date, r.last_observed, evidence.sources,
+    evidence.memory_ids || source.shortterm_memory_id || target.shortterm_memory_id AS memory_ids
+FROM (
+    SELECT DISTINCT found.*
+    FROM unnest($(entity_ids)p::uuid[]) AS wanted (id)
+    CROSS JOIN LATERAL (
+        (
+            SELECT relationship_id, type, from_id, to_id, observations, start_date, last_observed
+            FROM relationship
+            WHERE external_id = $(external_id)p AND from_id = wanted.id AND from_id <> to_id
+                AND type <> $(except_type)p::text AND observations > 0
+                AND (end_date IS NULL OR end_date > $(now)p::timestamptz)
+            ORDER BY observations DESC, relationship_id
+            LIMIT $(limit)p
+        )
+        UNION ALL
+        (
+            SELECT relationship_id, type, from_id, to_id, observations, start_date, last_observed
+            FROM relationship
+            WHERE external_id = $(external_id)p AND to_id = wanted.id AND from_id <> to_id
+                AND type <> $(except_type)p::text AND observations > 0
+                AND (end_date IS NULL OR end_date > $(now)p::timestamptz)
+            ORDER BY observations DESC, relationship_id
+            LIMIT $(limit)p
+        )
+    ) AS found
+    ORDER BY found.observations DESC, found.relationship_id
+    LIMIT $(limit)p
+) AS r
+CROSS JOIN LATERAL (
+    -- OFFSET 0 as above.
+    SELECT name, shortterm_memory_id FROM entity WHERE external_id = $(external_id)p AND entity_id = r.from_id OFFSET 0
+) AS source
+CROSS JOIN LATERAL (
+    SELECT name, shortterm_memory_id FROM entity WHERE external_id = $(external_id)p AND entity_id = r.to_id OFFSET 0
+) AS target
+CROSS JOIN LATERAL (
+    SELECT array_agg(DISTINCT c.source) AS sources, array_agg(DISTINCT c.memory_id) AS memory_ids
+    FROM (
+        SELECT chunk_id
+        FROM graph_mention
+        WHERE external_id = $(external_id)p AND item_id = r.relationship_id AND is_live
+        ORDER BY chunk_id DESC
+        LIMIT $(evidence_chunks)p
+    ) AS g
+    CROSS JOIN LATERAL (
+        SELECT source, memory_id FROM memory_chunk
+        WHERE external_id = $(external_id)p AND chunk_id = g.chunk_id
+        OFFSET 0
+    ) AS c
+) AS evidence
+WHERE evidence.sources IS NOT NULL
+ORDER BY r.observations DESC, r.relationship_id;
 
 -- name: read_changed_entities
 -- Canonical entities of which something changed after a position.

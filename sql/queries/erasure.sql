@@ -3,6 +3,19 @@ SELECT DISTINCT payload ->> 'memory_id' AS memory_id, NULL::bigint AS position
 FROM memory_event
 WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload ->> 'memory_id' = $(memory_id)p::text;
 
+-- name: find_resting
+-- Events of other memories that rest on what one of these says, because a model was shown it.
+SELECT position
+FROM memory_event
+WHERE external_id = $(external_id)p
+    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended')
+    AND coalesce(payload ->> 'memory_id', '') <> ALL($(memory_ids)p::text[])
+    AND EXISTS (
+        SELECT
+        FROM jsonb_array_elements_text(payload -> 'rests_on') AS other (memory_id)
+        WHERE other.memory_id = ANY($(memory_ids)p::text[])
+    );
+
 -- name: find_by_conversation
 -- What a conversation led to: a memory as a whole, because its later versions repeat what the earlier ones say, and
 -- single events that belong to no memory, of users' own kinds and of the graph. Receipts of erasures, and that one has
@@ -43,9 +56,10 @@ FROM (
         AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])
     GROUP BY payload ->> 'memory_id'
     UNION ALL
-    SELECT kind, NULL, position, 1
+    SELECT kind, CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END, position, 1
     FROM memory_event
     WHERE external_id = $(external_id)p AND position = ANY($(positions)p::bigint[])
+        AND NOT coalesce(starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[]), false)
 ) AS e
 LEFT JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id::text = e.memory_id
 ORDER BY e.position;
@@ -75,8 +89,6 @@ RETURNING external_id, position, event_id, kind, actor, conversation_id, turn, o
 SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(external_id)p) AS active_memory,
     (SELECT count(*) FROM reminiscence.shortterm_memory WHERE external_id = $(external_id)p) AS shortterm_memory,
     (SELECT count(*) FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p) AS memory_chunk,
-    (SELECT count(*) FROM reminiscence.chunk_vector_{generation} WHERE external_id = $(external_id)p)
-        AS chunk_vector_{generation},
     (SELECT count(*) FROM reminiscence.embedding_cache WHERE external_id = $(external_id)p) AS embedding_cache,
     (SELECT count(*) FROM reminiscence.entity WHERE external_id = $(external_id)p) AS entity,
     (SELECT count(*) FROM reminiscence.entity_name WHERE external_id = $(external_id)p) AS entity_name,
@@ -117,6 +129,15 @@ FROM reminiscence.memory_event
 WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.')
     AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])
 UNION ALL
+SELECT 'memory_event.payload', position::text, 'rests on an erased memory'
+FROM reminiscence.memory_event
+WHERE external_id = $(external_id)p AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended')
+    AND EXISTS (
+    SELECT
+    FROM jsonb_array_elements_text(payload -> 'rests_on') AS other (memory_id)
+    WHERE other.memory_id = ANY($(memory_ids)p::text[])
+)
+UNION ALL
 SELECT 'active_memory.content', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.active_memory
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
@@ -128,13 +149,6 @@ UNION ALL
 SELECT 'memory_chunk.content', chunk_id::text, 'belongs to an erased memory'
 FROM reminiscence.memory_chunk
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
-UNION ALL
-SELECT 'chunk_vector_{generation}.text_vector', v.chunk_id::text, 'is the vector of a chunk that is gone'
-FROM reminiscence.chunk_vector_{generation} AS v
-WHERE v.external_id = $(external_id)p AND NOT EXISTS (
-    SELECT FROM reminiscence.memory_chunk AS c
-    WHERE c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
-)
 UNION ALL
 SELECT 'graph_mention.chunk_id', m.item_id::text || '/' || m.chunk_id::text, 'is of a chunk that is gone'
 FROM reminiscence.graph_mention AS m
@@ -178,4 +192,16 @@ UNION ALL
     FROM reminiscence.embedding_cache AS e
     WHERE e.external_id = $(external_id)p AND $(with_cache)p::bool
         AND NOT EXISTS (SELECT FROM form WHERE form.text_hash = e.text_hash)
+);
+
+-- name: count_vectors
+SELECT count(*) AS rows FROM reminiscence.chunk_vector_{generation} WHERE external_id = $(external_id)p;
+
+-- name: find_left_over_vectors
+SELECT 'chunk_vector_{generation}.text_vector' AS place, v.chunk_id::text AS key,
+    'is the vector of a chunk that is gone' AS problem
+FROM reminiscence.chunk_vector_{generation} AS v
+WHERE v.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM reminiscence.memory_chunk AS c
+    WHERE c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
 );

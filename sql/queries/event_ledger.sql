@@ -86,6 +86,20 @@ WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload
     AND position <= $(position)p
 ORDER BY position;
 
+-- name: find_writers
+-- Of some memories: the labels of all who have written on them.
+SELECT memory.id AS memory_id, array_agg(DISTINCT written.source) AS sources
+FROM unnest($(memory_ids)p::text[]) AS memory (id)
+CROSS JOIN LATERAL (
+    -- OFFSET 0: looked up one by one.
+    SELECT source
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload ->> 'memory_id' = memory.id
+        AND kind IN ('memory.created', 'memory.updated')
+    OFFSET 0
+) AS written
+GROUP BY memory.id;
+
 -- name: read_stream
 SELECT head, live_chunks
 FROM memory_stream

@@ -1,7 +1,8 @@
 -- name: record_entities
 -- What a plan says of entities: new ones come in, and of known ones only what it adds is written. Mentions are counted
--- by the rows that really come in, so that a plan which names a chunk again changes nothing. Returned are those that
--- speak for what has changed.
+-- by the rows that really come in, so that a plan which names a chunk again changes nothing. A description stays where more
+-- has been trusted than the chunks are that give another one: beside that confidence it would seem as sure. Returned are
+-- those that speak for what has changed.
 -- A replay plans this while its tables are empty, and without hash joins: tables are met by their whole keys (LIMIT makes
 -- it so, where part of one finds all mentions of a name), and what was put together here is grouped and never joined.
 -- Conflicts are by the name of the key, which in a replay is a shorter one.
@@ -12,7 +13,7 @@ WITH entry AS (
         $(confidences)p::float8[], $(importances)p::float8[], $(metadata)p::text[], $(places)p::text[]
     ) AS e (entity_id, name, type, description, confidence, importance, metadata, places)
 ), mention AS MATERIALIZED (
-    SELECT entry.*, c.chunk_id, c.tier, c.start_date,
+    SELECT entry.*, c.chunk_id, c.tier, c.start_date, c.confidence AS trust,
         c.superseded_at IS NULL OR c.duplicate_of IS NOT NULL AS is_live, m.item_id IS NULL AS is_new
     FROM entry
     CROSS JOIN LATERAL unnest(entry.places::int[]) AS place
@@ -39,7 +40,7 @@ WITH entry AS (
     RETURNING entity_id
 ), seen AS (
     SELECT entity_id, name, type, description, confidence, importance, metadata, min(start_date) AS first_seen,
-        max(start_date) AS last_seen, bool_or(tier = 'longterm') AS is_longterm,
+        max(start_date) AS last_seen, min(trust) AS trust, bool_or(tier = 'longterm') AS is_longterm,
         (count(*) FILTER (WHERE is_new AND is_live))::int AS mentions
     FROM mention
     GROUP BY entity_id, name, type, description, confidence, importance, metadata
@@ -48,7 +49,10 @@ WITH entry AS (
         CASE WHEN seen.is_longterm OR known.tier = 'longterm' THEN 'longterm' ELSE 'shortterm' END AS tier,
         coalesce(known.name, seen.name) AS name,
         CASE WHEN known.type <> 'other' THEN known.type ELSE seen.type END AS type,
-        coalesce(seen.description, known.description) AS description,
+        CASE
+            WHEN known.confidence > seen.trust THEN coalesce(known.description, seen.description)
+            ELSE coalesce(seen.description, known.description)
+        END AS description,
         greatest(known.confidence, seen.confidence) AS confidence,
         greatest(known.importance, seen.importance) AS importance,
         least(known.first_seen, seen.first_seen) AS first_seen,
@@ -99,7 +103,7 @@ WITH entry AS (
     )
 ), mention AS MATERIALIZED (
     SELECT entry.*, c.chunk_id, c.tier, c.start_date AS observed_at, c.end_date AS observed_until,
-        c.superseded_at IS NULL OR c.duplicate_of IS NOT NULL AS is_live, m.item_id IS NULL AS is_new
+        c.confidence AS trust, c.superseded_at IS NULL OR c.duplicate_of IS NOT NULL AS is_live, m.item_id IS NULL AS is_new
     FROM entry
     CROSS JOIN LATERAL unnest(entry.places::int[]) AS place
     JOIN memory_chunk AS c
@@ -118,7 +122,7 @@ WITH entry AS (
 ), seen AS (
     SELECT relationship_id, from_id, to_id, type, description, confidence, importance, start_date, end_date, metadata,
         min(observed_at) AS first_observed, max(observed_at) AS last_observed, max(observed_until) AS observed_until,
-        bool_or(tier = 'longterm') AS is_longterm, (count(*) FILTER (WHERE is_new AND is_live))::int AS observations,
+        min(trust) AS trust, bool_or(tier = 'longterm') AS is_longterm, (count(*) FILTER (WHERE is_new AND is_live))::int AS observations,
         max(observed_at) FILTER (WHERE is_new AND is_live) AS seen_again
     FROM mention
     GROUP BY relationship_id, from_id, to_id, type, description, confidence, importance, start_date, end_date, metadata
@@ -130,7 +134,10 @@ WITH entry AS (
         coalesce(known.from_id, source.canonical_id, seen.from_id) AS from_id,
         coalesce(known.to_id, target.canonical_id, seen.to_id) AS to_id,
         coalesce(known.type, seen.type) AS type,
-        coalesce(seen.description, known.description) AS description,
+        CASE
+            WHEN known.confidence > seen.trust THEN coalesce(known.description, seen.description)
+            ELSE coalesce(seen.description, known.description)
+        END AS description,
         greatest(known.confidence, seen.confidence) AS confidence,
         greatest(known.importance, seen.importance) AS importance,
         coalesce(known.observations, 0) + seen.observations AS observations,

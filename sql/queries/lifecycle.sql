@@ -64,8 +64,11 @@ FROM {live_chunks}
 ORDER BY c.chunk_id;
 
 -- name: find_repetitions
--- Chunks that have ended because they repeat some others.
+-- Chunks that have ended because they repeat some others; where a moment is given, those that hold from then or before,
+-- and where labels are, those that bear one of them.
 SELECT chunk_id, duplicate_of
 FROM memory_chunk
 WHERE external_id = $(external_id)p AND duplicate_of = ANY($(chunk_ids)p::uuid[])
+    AND ($(said_by)p::timestamptz IS NULL OR start_date <= $(said_by)p::timestamptz)
+    AND ($(sources)p::text[] IS NULL OR source = ANY($(sources)p::text[]))
 ORDER BY chunk_id;

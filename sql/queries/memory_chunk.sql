@@ -17,10 +17,50 @@ FROM unnest(
     indexed_before, indexed_around, importance, confidence
 );
 
+-- name: add_facts
+-- What was concluded from chunks. It is no part of a text, so it is indexed alone, and its order is nobody's.
+INSERT INTO memory_chunk (
+    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
+    metadata, indexed_text, indexed_before, indexed_around, source, importance, confidence, start_date, end_date,
+    recorded_at, derived_from
+)
+SELECT
+    $(external_id)p, f.chunk_id, $(memory_id)p, $(memory_version)p, 0, f.span_start, f.span_end, 'shortterm', f.content,
+    decode(f.folded_hash, 'hex'), '{}', f.indexed_text, f.indexed_text, f.indexed_text, $(source)p, f.importance,
+    f.confidence, f.start_date, f.end_date, $(recorded_at)p, f.derived_from::uuid[]
+FROM unnest(
+    $(chunk_ids)p::uuid[], $(starts)p::int[], $(ends)p::int[], $(contents)p::text[], $(folded_hashes)p::text[],
+    $(texts)p::text[], $(importances)p::float8[], $(confidences)p::float8[], $(start_dates)p::timestamptz[],
+    $(end_dates)p::timestamptz[], $(derived_from)p::text[]
+) AS f (
+    chunk_id, span_start, span_end, content, folded_hash, indexed_text, importance, confidence, start_date, end_date,
+    derived_from
+);
+
+-- name: end_facts
+-- What rests on chunks that are not to be relied on any more, of whichever memories they are. An end that it had itself may
+-- be earlier, and was known from the beginning.
+WITH ended AS (
+    UPDATE memory_chunk
+    SET superseded_at = $(recorded_at)p, end_date = least(end_date, greatest(start_date, $(ended_at)p)),
+        corrected_at = CASE WHEN end_date IS NULL THEN corrected_at ELSE ARRAY[recorded_at] END,
+        corrected_end_dates = CASE WHEN end_date IS NULL THEN corrected_end_dates ELSE ARRAY[end_date] END,
+        revision = revision + 1
+    WHERE external_id = $(external_id)p AND superseded_at IS NULL
+        AND memory_id = ANY(ARRAY(
+            SELECT memory_id
+            FROM memory_chunk
+            WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[])
+        ))
+        AND derived_from IS NOT NULL AND derived_from && $(chunk_ids)p::uuid[]
+    RETURNING chunk_id
+)
+SELECT count(*) AS chunks FROM ended;
+
 -- name: layout_chunks
 -- The chunks that tile a memory's text, in text order; those that ended as duplicates, or for good, are part of it.
-SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.source, c.memory_version, c.start_date,
-    c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended
+SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.estimate, c.source, c.memory_version,
+    c.start_date, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended
 FROM active_memory AS m
 CROSS JOIN LATERAL unnest(m.chunk_ids) WITH ORDINALITY AS layout (chunk_id, place)
 JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = layout.chunk_id
@@ -35,33 +75,25 @@ FROM unnest($(chunk_ids)p::uuid[], $(contents)p::text[], $(metadata)p::text[]) A
 WHERE c.external_id = $(external_id)p AND c.chunk_id = touched.chunk_id;
 
 -- name: reform_chunks
--- New indexed forms for chunks that stay; their vectors are of the old forms and go.
-WITH form AS (
-    SELECT *
-    FROM unnest($(chunk_ids)p::uuid[], $(texts)p::text[], $(befores)p::text[], $(arounds)p::text[])
-        AS f (chunk_id, indexed_text, indexed_before, indexed_around)
-), reformed AS (
-    UPDATE memory_chunk AS c
-    SET indexed_text = form.indexed_text, indexed_before = form.indexed_before, indexed_around = form.indexed_around,
-        revision = c.revision + 1
-    FROM form
-    WHERE c.external_id = $(external_id)p AND c.chunk_id = form.chunk_id
-)
-DELETE FROM chunk_vector_{generation} AS v
-WHERE v.external_id = $(external_id)p AND v.chunk_id = ANY($(chunk_ids)p::uuid[]);
+-- New indexed forms for chunks that stay; their vectors, of the old forms, go by a trigger.
+UPDATE memory_chunk AS c
+SET indexed_text = form.indexed_text, indexed_before = form.indexed_before, indexed_around = form.indexed_around,
+    revision = c.revision + 1
+FROM unnest($(chunk_ids)p::uuid[], $(texts)p::text[], $(befores)p::text[], $(arounds)p::text[])
+    AS form (chunk_id, indexed_text, indexed_before, indexed_around)
+WHERE c.external_id = $(external_id)p AND c.chunk_id = form.chunk_id;
 
 -- name: end_chunks
 -- What an update replaced: known to have ended from recorded_at on, in the world from ended_at on.
 WITH ended AS (
     UPDATE memory_chunk
-    SET superseded_at = $(recorded_at)p, end_date = greatest(start_date, $(ended_at)p), revision = revision + 1
+    -- A fact may have an end of its own, known from the beginning; nothing else that is live has one.
+    SET superseded_at = $(recorded_at)p, end_date = least(end_date, greatest(start_date, $(ended_at)p)),
+        corrected_at = CASE WHEN end_date IS NULL THEN corrected_at ELSE ARRAY[recorded_at] END,
+        corrected_end_dates = CASE WHEN end_date IS NULL THEN corrected_end_dates ELSE ARRAY[end_date] END,
+        revision = revision + 1
     WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND superseded_at IS NULL
-    RETURNING chunk_id, superseded_at, end_date
-), vectors AS (
-    UPDATE chunk_vector_{generation} AS v
-    SET superseded_at = ended.superseded_at, end_date = ended.end_date
-    FROM ended
-    WHERE v.external_id = $(external_id)p AND v.chunk_id = ended.chunk_id
+    RETURNING chunk_id
 )
 SELECT count(*) AS chunks FROM ended;
 
@@ -74,15 +106,12 @@ WITH corrected AS (
         corrected_end_dates = array_append(corrected_end_dates, greatest(start_date, $(ended_at)p::timestamptz)),
         revision = revision + 1
     WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND superseded_at IS NOT NULL
-        AND chunk_id <> ALL($(kept)p::uuid[])
-        AND coalesce(corrected_end_dates[cardinality(corrected_end_dates)], end_date)
+        -- A fact goes with the chunks that it rests on.
+        AND CASE WHEN derived_from IS NULL THEN chunk_id <> ALL($(kept)p::uuid[])
+            ELSE NOT derived_from <@ $(kept)p::uuid[] END
+        AND least(corrected_end_dates[cardinality(corrected_end_dates)], end_date)
             > greatest(start_date, $(ended_at)p::timestamptz)
-    RETURNING chunk_id, corrected_at, corrected_end_dates
-), vectors AS (
-    UPDATE chunk_vector_{generation} AS v
-    SET corrected_at = corrected.corrected_at, corrected_end_dates = corrected.corrected_end_dates
-    FROM corrected
-    WHERE v.external_id = $(external_id)p AND v.chunk_id = corrected.chunk_id
+    RETURNING chunk_id
 )
 SELECT count(*) AS chunks FROM corrected;
 
@@ -101,12 +130,7 @@ WITH forgotten AS (
     SET superseded_at = $(recorded_at)p, end_date = greatest(start_date, $(ended_at)p), duplicate_of = NULL,
         revision = revision + 1
     WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND duplicate_of IS NOT NULL
-    RETURNING chunk_id, superseded_at, end_date
-), vectors AS (
-    UPDATE chunk_vector_{generation} AS v
-    SET superseded_at = forgotten.superseded_at, end_date = forgotten.end_date
-    FROM forgotten
-    WHERE v.external_id = $(external_id)p AND v.chunk_id = forgotten.chunk_id
+    RETURNING chunk_id
 )
 SELECT count(*) AS chunks FROM forgotten;
 
@@ -117,11 +141,6 @@ WITH revived AS (
     SET superseded_at = NULL, end_date = NULL, duplicate_of = NULL, revision = revision + 1
     WHERE external_id = $(external_id)p AND duplicate_of = ANY($(chunk_ids)p::uuid[])
     RETURNING chunk_id
-), vectors AS (
-    UPDATE chunk_vector_{generation} AS v
-    SET superseded_at = NULL, end_date = NULL
-    FROM revived
-    WHERE v.external_id = $(external_id)p AND v.chunk_id = revived.chunk_id
 )
 SELECT count(*) AS chunks FROM revived;
 
@@ -141,40 +160,25 @@ WITH pair AS (
             WHERE twin.external_id = $(external_id)p AND twin.chunk_id = pair.duplicate_of
                 AND twin.superseded_at IS NULL
         )
-    RETURNING c.chunk_id, c.superseded_at, c.end_date
-), vectors AS (
-    UPDATE chunk_vector_{generation} AS v
-    SET superseded_at = ended.superseded_at, end_date = ended.end_date
-    FROM ended
-    WHERE v.external_id = $(external_id)p AND v.chunk_id = ended.chunk_id
+    RETURNING c.chunk_id
 )
 SELECT count(*) AS chunks FROM ended;
 
 -- name: rate_chunks
 -- Importance and confidence as a plan decided them; with a tier, the chunks move to it. Longterm chunks stay. A plan names
 -- every chunk of a text, and most of them are rated as before: a row that is written again is indexed again.
-WITH rating AS (
-    SELECT *
-    FROM unnest($(chunk_ids)p::uuid[], $(importances)p::float8[], $(confidences)p::float8[])
-        AS r (chunk_id, importance, confidence)
-), rated AS (
-    UPDATE memory_chunk AS c
-    SET importance = rating.importance, confidence = rating.confidence,
-        tier = CASE WHEN c.tier = 'longterm' THEN c.tier ELSE coalesce($(tier)p::text, c.tier) END,
-        revision = c.revision + 1
-    FROM rating
-    WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
-        AND (
-            c.importance <> rating.importance OR c.confidence <> rating.confidence
-            OR c.tier <> 'longterm' AND c.tier <> coalesce($(tier)p::text, c.tier)
-        )
-    RETURNING c.chunk_id, c.tier, c.confidence
-)
-UPDATE chunk_vector_{generation} AS v
-SET tier = rated.tier, confidence = rated.confidence
-FROM rated
-WHERE v.external_id = $(external_id)p AND v.chunk_id = rated.chunk_id
-    AND (v.tier <> rated.tier OR v.confidence <> rated.confidence);
+UPDATE memory_chunk AS c
+SET importance = rating.importance, confidence = rating.confidence, estimate = coalesce(rating.estimate, c.estimate),
+    tier = CASE WHEN c.tier = 'longterm' THEN c.tier ELSE coalesce($(tier)p::text, c.tier) END,
+    revision = c.revision + 1
+FROM unnest($(chunk_ids)p::uuid[], $(importances)p::float8[], $(confidences)p::float8[], $(estimates)p::float8[])
+    AS rating (chunk_id, importance, confidence, estimate)
+WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
+    AND (
+        c.importance <> rating.importance OR c.confidence <> rating.confidence
+        OR rating.estimate IS DISTINCT FROM c.estimate AND rating.estimate IS NOT NULL
+        OR c.tier <> 'longterm' AND c.tier <> coalesce($(tier)p::text, c.tier)
+    );
 
 -- name: count_similar
 -- For some chunks of a memory: how many live consolidated chunks of other memories are close to each, at most `limit`,
@@ -188,7 +192,7 @@ WITH mine AS MATERIALIZED (
     FROM chunk_vector_{generation} AS v
     JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
     WHERE v.external_id = $(external_id)p AND v.superseded_at IS NULL AND v.tier <> 'active'
-        AND c.memory_id <> $(memory_id)p
+        AND c.memory_id <> $(memory_id)p AND c.derived_from IS NULL
     ORDER BY v.recorded_at DESC
     LIMIT $(compared)p
 )
@@ -211,6 +215,43 @@ SELECT asked.chunk_id,
 FROM memory_chunk AS asked
 WHERE asked.external_id = $(external_id)p AND asked.chunk_id = ANY($(chunk_ids)p::uuid[]);
 
+-- name: find_near
+-- The consolidated live chunks of some labels, of any memory, that are most like some chunks; no facts. One scan reads
+-- the others.
+WITH mine AS MATERIALIZED (
+    SELECT chunk_id, text_vector
+    FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[])
+), other AS MATERIALIZED (
+    SELECT v.chunk_id, v.text_vector
+    FROM chunk_vector_{generation} AS v
+    JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
+    WHERE v.external_id = $(external_id)p AND v.superseded_at IS NULL AND v.tier <> 'active' AND c.derived_from IS NULL
+        AND c.source = ANY($(sources)p::text[])
+    ORDER BY v.recorded_at DESC
+    LIMIT $(compared)p
+), near AS (
+    SELECT near.chunk_id, min(near.distance) AS distance
+    FROM mine
+    CROSS JOIN LATERAL (
+        SELECT other.chunk_id, other.text_vector <=> mine.text_vector AS distance
+        FROM other
+        ORDER BY distance, other.chunk_id
+        LIMIT $(limit)p
+    ) AS near
+    WHERE near.distance <= 1 - $(similarity)p::float8
+    GROUP BY near.chunk_id
+    ORDER BY distance, near.chunk_id
+    LIMIT $(total)p
+)
+SELECT c.chunk_id, c.memory_id, c.content, c.speaker, c.source, c.start_date
+FROM near
+CROSS JOIN LATERAL (
+    -- OFFSET 0: looked up one by one.
+    SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = near.chunk_id OFFSET 0
+) AS c
+ORDER BY near.distance, c.chunk_id;
+
 -- name: find_twins
 -- For each new chunk of a memory: the oldest live consolidated chunk of another memory with the same text and speaker
 -- that is trusted no less and holds at the moment from which it would stand for both.
@@ -223,6 +264,20 @@ JOIN memory_chunk AS other ON other.external_id = $(external_id)p AND other.fold
 WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
     AND mine.tier = 'active' AND mine.superseded_at IS NULL
     AND other.tier <> 'active' AND other.superseded_at IS NULL AND other.memory_id <> mine.memory_id
+    -- What a model has written stands in for nothing that was said.
+    AND other.derived_from IS NULL
     AND other.speaker_key IS NOT DISTINCT FROM mine.speaker_key AND other.confidence >= mine.confidence
     AND other.start_date <= greatest(mine.start_date, $(moment)p)
 ORDER BY mine.chunk_id, other.recorded_at, other.chunk_id;
+
+-- name: find_known_texts
+-- Which of these texts live chunks say, in their folded form, that hold at a moment or later.
+SELECT DISTINCT asked.digest AS folded_hash
+FROM unnest($(folded_hashes)p::text[], $(moments)p::timestamptz[]) AS asked (digest, moment)
+CROSS JOIN LATERAL (
+    -- OFFSET 0: looked up one by one.
+    SELECT chunk_id, end_date FROM memory_chunk
+    WHERE external_id = $(external_id)p AND folded_hash = decode(asked.digest, 'hex') AND superseded_at IS NULL
+    OFFSET 0
+) AS c
+WHERE (c.end_date IS NULL OR c.end_date > asked.moment) AND c.chunk_id <> ALL($(ignored)p::uuid[]);

@@ -55,8 +55,9 @@ vector_ranking AS (
 )
 
 -- name: describe_stream
--- What a search wants to know of a stream before it begins.
-SELECT live_chunks, graph_head, graph_position, EXISTS (SELECT FROM entity WHERE external_id = $(external_id)p) AS has_graph
+-- What a search wants to know of a stream before it begins, and which vectors are searched at this moment.
+SELECT live_chunks, graph_head, graph_position, EXISTS (SELECT FROM entity WHERE external_id = $(external_id)p) AS has_graph,
+    (SELECT generation FROM embedding_generation WHERE state = 'current') AS generation
 FROM memory_stream
 WHERE external_id = $(external_id)p;
 
@@ -231,14 +232,13 @@ word_ranking AS (
 )
 SELECT c.tier, c.chunk_id, c.memory_id, m.title, c.content, scored.score, scored.ranks, c.importance, c.confidence,
     -- An end that was learned later is not shown; one that was part of a plan was known from the beginning.
-    c.start_date, CASE WHEN c.superseded_at > $(known_at)p::timestamptz THEN NULL ELSE coalesce((
-        -- Each correction is earlier than the one before it.
+    c.start_date, least(CASE WHEN c.superseded_at > $(known_at)p::timestamptz THEN NULL ELSE c.end_date END, (
         SELECT min(correction.end_date)
         FROM unnest(c.corrected_at, c.corrected_end_dates) AS correction (learned_at, end_date)
         WHERE correction.learned_at <= $(known_at)p::timestamptz
-    ), c.end_date) END AS end_date,
+    )) AS end_date,
     c.recorded_at, c.superseded_at, c.speaker, c.source, c.metadata::text AS metadata,
-    c.memory_version, c.span_start, c.span_end, m.version AS current_version,
+    c.memory_version, c.span_start, c.span_end, c.derived_from, m.version AS current_version,
     m.chunk_starts[array_position(m.chunk_ids, c.chunk_id)] AS current_start
 FROM scored
 CROSS JOIN LATERAL (

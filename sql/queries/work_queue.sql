@@ -48,10 +48,15 @@ SET work_at = NULL,
 WHERE external_id = $(external_id)p AND work_at = $(recorded_at)p AND due_at IS NULL AND failed_attempts = 0;
 
 -- name: fail_work
--- One more failure; the last that is allowed ends the retries.
+-- One more failure; the last that is allowed ends the retries. One that is not the work's own fault uses up none of them:
+-- it is told from a stream without failures, and counts as one however often it comes.
 UPDATE memory_stream
-SET failed_attempts = failed_attempts + 1, failed_error = $(error)p,
-    failed_at = CASE WHEN failed_attempts + 1 >= $(max_attempts)p THEN coalesce(failed_at, clock_timestamp()) END,
+SET failed_attempts = CASE WHEN $(counts)p::boolean THEN failed_attempts + 1 ELSE greatest(failed_attempts, 1) END,
+    failed_error = $(error)p,
+    failed_at = CASE
+        WHEN $(counts)p::boolean AND failed_attempts + 1 >= $(max_attempts)p
+            THEN coalesce(failed_at, clock_timestamp())
+    END,
     work_at = least(work_at, clock_timestamp())
 WHERE external_id = $(external_id)p
 RETURNING failed_attempts, failed_at IS NOT NULL AS is_final;

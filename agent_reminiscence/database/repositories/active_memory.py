@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -43,6 +44,19 @@ class ActiveMemoryRepository:
         """How many memories are not archived."""
         row = await db.fetch_one(_SQL["count_active_memories"], {"external_id": external_id})
         return 0 if row is None else int(row["memories"])
+
+    async def is_to_consolidate(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int) -> bool:
+        """Whether a memory is still of this version, and the version not consolidated."""
+        row = await db.fetch_one(_SQL["get_versions"], {"external_id": external_id, "memory_id": memory_id})
+        return row is not None and row["version"] == version and row["consolidated_version"] < version
+
+    async def are_there(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> bool:
+        """Whether all of these memories are there, archived or not."""
+        if not memory_ids:
+            return True
+        params = {"external_id": external_id, "memory_ids": list(memory_ids)}
+        row = await db.fetch_one(_SQL["count_memories"], params)
+        return row is not None and row["memories"] == len(memory_ids)
 
     async def find_ids(self, db: SqlExecutor, external_id: str) -> list[UUID]:
         """Ids of all memories, archived ones too, oldest first."""

@@ -23,6 +23,8 @@ from agent_reminiscence.config.constants import (
     GRAPH_FAN_OUT,
     MAX_GRAPH_ENTITIES,
     MAX_GRAPH_RELATIONSHIPS,
+    SOURCES,
+    Source,
 )
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
@@ -98,6 +100,51 @@ class KnownRelationship:
     stated_from_id: UUID
     stated_to_id: UUID
     observations: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatedRelationship:
+    """What is known of two entities and holds, as somebody is shown it.
+
+    Attributes:
+        last_observed: When it was said last, in the world's time.
+        sources: The labels of the chunks that say it, and the most trusted one where more say it than were looked at.
+        seen: Of those that were looked at.
+        memory_ids: Of the memories that say it, and of those that brought the two names in.
+    """
+
+    relationship_id: UUID
+    type: str
+    from_id: UUID
+    from_name: str
+    to_id: UUID
+    to_name: str
+    start_date: datetime
+    last_observed: datetime
+    sources: tuple[Source, ...]
+    seen: tuple[Source, ...]
+    memory_ids: frozenset[UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPeriod:
+    """When something holds of two entities as they were stated, and who says so.
+
+    Attributes:
+        end_is_stated: Whether somebody has said until when; else it ended with the last chunk that said it.
+        last_observed: When it was said last, in the world's time.
+        sources: As of `StatedRelationship`.
+    """
+
+    relationship_id: UUID
+    from_id: UUID
+    to_id: UUID
+    type: str
+    start_date: datetime
+    end_date: datetime | None
+    end_is_stated: bool
+    last_observed: datetime
+    sources: tuple[Source, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,18 +361,20 @@ class EntityGraphRepository:
         entity_ids: Sequence[UUID] | None = None,
         where: GraphFilter | None = None,
         limit: int = MAX_GRAPH_RELATIONSHIPS,
+        evidence_chunks: int = GRAPH_EVIDENCE_CHUNKS,
     ) -> list[Relationship]:
         """As `GraphStore.find_relationships`.
 
         Args:
             where: Of those between entities, only these; None is ended ones, too.
+            evidence_chunks: How many of the chunks that say one are named with it, newest first.
         """
         wanted = None if ids is None else list(ids)
         params: dict[str, Any] = {
             "external_id": external_id,
             "ids": wanted,
             "limit": limit,
-            "evidence_chunks": GRAPH_EVIDENCE_CHUNKS,
+            "evidence_chunks": evidence_chunks,
         }
         if entity_ids is not None:
             params |= _among_params(entity_ids, where)
@@ -479,6 +528,80 @@ class EntityGraphRepository:
             for row in await db.fetch_all(self._sql["find_between"], params)
         ]
 
+    async def find_stated(
+        self, db: SqlExecutor, external_id: str, stated: Sequence[tuple[UUID, UUID, str]], *, evidence_chunks: int
+    ) -> list[KnownPeriod]:
+        """What is known from one entity to another, by type; those without an end first, then by id.
+
+        Args:
+            stated: Each with both ends as they were stated, and a type.
+            evidence_chunks: How many of the chunks that say it are looked at, newest first.
+        """
+        wanted = list(dict.fromkeys(stated))
+        params = {
+            "external_id": external_id,
+            "from_ids": [from_id for from_id, _, _ in wanted],
+            "to_ids": [to_id for _, to_id, _ in wanted],
+            "types": [type_ for _, _, type_ in wanted],
+            "evidence_chunks": evidence_chunks,
+        }
+        return [
+            KnownPeriod(
+                relationship_id=UUID(row["relationship_id"]),
+                from_id=UUID(row["stated_from_id"]),
+                to_id=UUID(row["stated_to_id"]),
+                type=row["type"],
+                start_date=row["start_date"],
+                end_date=row["end_date"],
+                end_is_stated=row["end_is_stated"],
+                last_observed=row["last_observed"],
+                sources=_labels(row, evidence_chunks),
+            )
+            for row in await db.fetch_all(self._sql["find_stated"], params)
+        ]
+
+    async def find_known_relationships(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        entity_ids: Sequence[UUID],
+        *,
+        except_type: str,
+        now: datetime,
+        evidence_chunks: int,
+        limit: int,
+    ) -> list[StatedRelationship]:
+        """What is known of some canonical entities and holds at `now`, strongest first.
+
+        Args:
+            except_type: A type that is left out.
+            evidence_chunks: How many of the chunks that say it are looked at, newest first.
+        """
+        params = {
+            "external_id": external_id,
+            "entity_ids": list(entity_ids),
+            "except_type": except_type,
+            "now": now,
+            "evidence_chunks": evidence_chunks,
+            "limit": limit,
+        }
+        return [
+            StatedRelationship(
+                relationship_id=UUID(row["relationship_id"]),
+                type=row["type"],
+                from_id=UUID(row["from_id"]),
+                from_name=row["from_name"],
+                to_id=UUID(row["to_id"]),
+                to_name=row["to_name"],
+                start_date=row["start_date"],
+                last_observed=row["last_observed"],
+                sources=_labels(row, evidence_chunks),
+                seen=tuple(row["sources"]),
+                memory_ids=frozenset(UUID(str(memory_id)) for memory_id in row["memory_ids"]),
+            )
+            for row in await db.fetch_all(self._sql["find_known_relationships"], params)
+        ]
+
     async def read_changes(self, db: SqlExecutor, external_id: str, *, after: int) -> GraphDelta:
         """All that changed after a position, as it is now; read in one snapshot."""
         params = {"external_id": external_id, "after": after}
@@ -547,6 +670,12 @@ def _relationship(row: Row) -> Relationship:
     return Relationship.model_validate(
         row | {"metadata": json.loads(row["metadata"]), "strength": strength(row["observations"])}
     )
+
+
+def _labels(row: Row, looked_at: int) -> tuple[Source, ...]:
+    """The labels of those who say it; of whom nobody has looked at, the most trusted one may be among the others."""
+    more: list[Source] = [SOURCES[0]] if row["observations"] > looked_at else []
+    return tuple(dict.fromkeys([*more, *row["sources"]]))
 
 
 def _known_name(row: Row) -> KnownEntityName:

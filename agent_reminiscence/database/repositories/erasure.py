@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from pydantic import ValidationError
 
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
+from agent_reminiscence.database.generations import VECTOR_TABLE_PREFIX, list_generations
 from agent_reminiscence.database.places import Place, scanned_places
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.queries import load_queries, vector_query
 from agent_reminiscence.database.repositories.event_ledger import event_from_row
 from agent_reminiscence.domain.erasure import (
     ErasureFinding,
@@ -34,15 +35,18 @@ _KEYS = {
 }
 # What tells of erasures holds ids, the name of who erased, and nothing of what was erased; it is never emptied.
 _KEPT_KINDS = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED})
+# What holds a memory's own text.
+_KINDS_OF_TEXT = frozenset({EventKind.CREATED, EventKind.UPDATED})
 # Payloads may be of several MB.
 _PAGE_EVENTS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is to be erased: whole memories, and by position events that belong to none.
+    """What is to be erased: whole memories, and by position single events.
 
-    Such are those of users' own kinds, and those that merge entities or end a relationship.
+    Such are those that belong to no memory, of users' own kinds, or that merge entities or end a relationship; and
+    what a model proposed for another memory after it was shown one of these.
     """
 
     memory_ids: frozenset[str]
@@ -57,12 +61,11 @@ class Selection:
         return event.position in self.positions
 
 
-class ErasureRepository:
-    """Statements of an erasure, over all tables of memory."""
+_SQL = load_queries("sql", "erasure")
 
-    def __init__(self, generation: int) -> None:
-        queries = load_queries("sql", "erasure")
-        self._sql = {name: sql.replace("{generation}", str(generation)) for name, sql in queries.items()}
+
+class ErasureRepository:
+    """Statements of an erasure, over all tables of memory, and over the vectors of every generation."""
 
     async def select(
         self,
@@ -74,6 +77,22 @@ class ErasureRepository:
         text: str | None,
     ) -> Selection:
         """What one of the three leads to; without any, all that there is."""
+        selection = await self._select(db, external_id, memory_id=memory_id, conversation_id=conversation_id, text=text)
+        if not selection.memory_ids:
+            return selection
+        params = {"external_id": external_id, "memory_ids": sorted(selection.memory_ids)}
+        resting = {row["position"] for row in await db.fetch_all(_SQL["find_resting"], params)}
+        return replace(selection, positions=selection.positions | resting)
+
+    async def _select(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        *,
+        memory_id: UUID | None,
+        conversation_id: str | None,
+        text: str | None,
+    ) -> Selection:
         if text is not None:
             return await self._select_by_text(db, external_id, text)
         params: dict[str, object] = {"external_id": external_id}
@@ -83,7 +102,7 @@ class ErasureRepository:
             name, params["conversation_id"] = "find_by_conversation", conversation_id
         else:
             name = "find_all"
-        rows = await db.fetch_all(self._sql[name], params)
+        rows = await db.fetch_all(_SQL[name], params)
         return Selection(
             memory_ids=frozenset(row["memory_id"] for row in rows if row["memory_id"] is not None),
             positions=frozenset(row["position"] for row in rows if row["position"] is not None),
@@ -95,12 +114,14 @@ class ErasureRepository:
         params = {"external_id": external_id, "text": text, "json_text": json_spelling(text), "limit": _PAGE_EVENTS}
         after = 0
         while True:
-            page = await db.fetch_all(self._sql["find_by_text"], params | {"after": after})
+            page = await db.fetch_all(_SQL["find_by_text"], params | {"after": after})
             for row in page:
                 payload = _spelled_json(row["payload"])
                 if not (row["is_labelled"] or event_says(row["kind"], payload, text)):
                     continue
-                if row["kind"].startswith(RESERVED_PREFIX) and "memory_id" in payload:
+                # What is said of a memory, in words that may be another's or a model's own, is no word of it.
+                is_of_memory = row["kind"] in _KINDS_OF_TEXT or row["is_labelled"]
+                if is_of_memory and row["kind"].startswith(RESERVED_PREFIX) and "memory_id" in payload:
                     memory_ids.add(payload["memory_id"])
                 else:
                     positions.add(row["position"])
@@ -110,28 +131,32 @@ class ErasureRepository:
 
     async def list_items(self, db: SqlExecutor, external_id: str, selection: Selection) -> list[ErasureItem]:
         """What a selection stands for, in order of position."""
-        rows = await db.fetch_all(self._sql["list_items"], _params(external_id, selection))
+        rows = await db.fetch_all(_SQL["list_items"], _params(external_id, selection))
         return [ErasureItem.model_validate(row) for row in rows]
 
     async def list_positions(self, db: SqlExecutor, external_id: str, selection: Selection) -> set[int]:
         """The positions of the selected events."""
-        rows = await db.fetch_all(self._sql["list_positions"], _params(external_id, selection))
+        rows = await db.fetch_all(_SQL["list_positions"], _params(external_id, selection))
         return {row["position"] for row in rows}
 
     async def empty_events(self, db: SqlExecutor, external_id: str, selection: Selection) -> list[Event]:
         """Empty the selected events; returns what is left of them, in order of position."""
-        rows = await db.fetch_all(self._sql["empty_events"], _params(external_id, selection))
+        rows = await db.fetch_all(_SQL["empty_events"], _params(external_id, selection))
         return sorted((event_from_row(row) for row in rows), key=lambda event: event.position)
 
     async def count_rows(self, db: SqlExecutor, external_id: str) -> dict[str, int]:
         """How many rows of each table the tenant has."""
-        row = await db.fetch_one(self._sql["count_rows"], {"external_id": external_id})
-        return {} if row is None else {table: int(rows) for table, rows in row.items()}
+        params = {"external_id": external_id}
+        counted = await db.fetch_one(_SQL["count_rows"], params) or {}
+        for generation in await list_generations(db):
+            row = await db.fetch_one(vector_query("erasure", "count_vectors", generation.number), params)
+            counted[f"{VECTOR_TABLE_PREFIX}{generation.number}"] = 0 if row is None else row["rows"]
+        return {table: int(rows) for table, rows in counted.items()}
 
     async def find_receipt(self, db: SqlExecutor, external_id: str, receipt_id: UUID) -> ErasureReceipt | None:
         """The receipt that the ledger holds under this id; None also where what it holds is none."""
         params = {"external_id": external_id, "receipt_id": str(receipt_id)}
-        row = await db.fetch_one(self._sql["find_receipt"], params)
+        row = await db.fetch_one(_SQL["find_receipt"], params)
         try:
             return None if row is None else ErasureReceipt.model_validate_json(row["payload"])
         except ValidationError:
@@ -150,7 +175,7 @@ class ErasureRepository:
                 key=str(row["position"]),
                 problem="the row is gone" if row["is_missing"] else "it is not what the erasure left",
             )
-            for row in await db.fetch_all(self._sql["find_not_empty"], params)
+            for row in await db.fetch_all(_SQL["find_not_empty"], params)
         ]
 
     async def find_left_over(
@@ -158,12 +183,16 @@ class ErasureRepository:
     ) -> list[ErasureFinding]:
         """What is left of erased memories, and vectors of texts that are gone."""
         params = {"external_id": external_id, "memory_ids": memory_ids, "with_cache": with_cache}
-        return [ErasureFinding.model_validate(row) for row in await db.fetch_all(self._sql["find_left_over"], params)]
+        rows = await db.fetch_all(_SQL["find_left_over"], params)
+        for generation in await list_generations(db):
+            statement = vector_query("erasure", "find_left_over_vectors", generation.number)
+            rows += await db.fetch_all(statement, {"external_id": external_id})
+        return [ErasureFinding.model_validate(row) for row in rows]
 
     async def was_updated_since(self, db: SqlExecutor, receipt: ErasureReceipt) -> bool:
         """Whether any memory of the tenant was updated after the receipt was made."""
         params = {"external_id": receipt.external_id, "receipt_id": str(receipt.receipt_id)}
-        row = await db.fetch_one(self._sql["was_updated_since"], params)
+        row = await db.fetch_one(_SQL["was_updated_since"], params)
         return row is not None and bool(row["was_updated"])
 
     async def find_text(self, db: SqlExecutor, external_id: str, text: str) -> list[ErasureFinding]:
@@ -230,7 +259,7 @@ def _holds(place: Place) -> str:
     if not place.column.startswith("indexed_"):
         return f"strpos({place.column}, $(text)p) > 0"
     # What the rendering adds, a date in front and a line break between its parts, is nobody's text.
-    undated = rf"regexp_replace({place.column}, '^\([0-9]+ [A-Z][a-z]+ [0-9]+\) ', '')"
+    undated = rf"regexp_replace({place.column}, '^\([0-9]+ [A-Z][a-z]+ [0-9]+\)\s', '')"
     return f"strpos({undated}, $(text)p) > 0 AND strpos($(text)p, chr(10)) = 0"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -12,6 +12,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
+from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.canonical import canonical_json, sha256
@@ -121,6 +122,14 @@ class EventLedger:
         """All events of one memory up to and including `position`, in order."""
         params = {"external_id": external_id, "memory_id": str(memory_id), "position": position}
         return [event_from_row(row) for row in await db.fetch_all(_SQL["read_memory_events"], params)]
+
+    async def find_writers(
+        self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]
+    ) -> dict[UUID, list[Source]]:
+        """The labels of all who have ever written on some memories, on titles and on texts; each once."""
+        params = {"external_id": external_id, "memory_ids": [str(memory_id) for memory_id in memory_ids]}
+        rows = await db.fetch_all(_SQL["find_writers"], params)
+        return {UUID(row["memory_id"]): row["sources"] for row in rows}
 
     async def head(self, db: SqlExecutor, external_id: str) -> int:
         """Position of the stream's last event; 0 for an unknown stream."""

@@ -80,9 +80,27 @@ class LifecycleRepository:
             for row in await db.fetch_all(self._sql["read_live"], params)
         ]
 
-    async def find_repetitions(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> list[Duplicate]:
-        """Chunks that have ended because they repeat one of these."""
-        params = {"external_id": external_id, "chunk_ids": list(chunk_ids)}
+    async def find_repetitions(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        chunk_ids: Sequence[UUID],
+        *,
+        said_by: datetime | None = None,
+        sources: Sequence[Source] | None = None,
+    ) -> list[Duplicate]:
+        """Chunks that have ended because they repeat one of these.
+
+        Args:
+            said_by: Only those that hold from then on or from before; None is all.
+            sources: Only those of these labels; None is all.
+        """
+        params = {
+            "external_id": external_id,
+            "chunk_ids": list(chunk_ids),
+            "said_by": said_by,
+            "sources": None if sources is None else list(sources),
+        }
         return [
             Duplicate(id=UUID(row["chunk_id"]), duplicate_of=UUID(row["duplicate_of"]))
             for row in await db.fetch_all(self._sql["find_repetitions"], params)

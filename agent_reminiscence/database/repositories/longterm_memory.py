@@ -8,13 +8,11 @@ from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.event import Promotion
 
+_SQL = load_queries("sql", "longterm_memory")
+
 
 class LongtermMemoryRepository:
     """Chunks of the longterm tier."""
-
-    def __init__(self, generation: int) -> None:
-        queries = load_queries("sql", "longterm_memory")
-        self._sql = {name: sql.replace("{generation}", str(generation)) for name, sql in queries.items()}
 
     async def promote(self, db: SqlExecutor, external_id: str, promotions: Sequence[Promotion]) -> None:
         """Move live chunks to longterm."""
@@ -28,4 +26,4 @@ class LongtermMemoryRepository:
             "start_dates": [p.start_date for p in promotions],
             "end_dates": [p.end_date for p in promotions],
         }
-        await db.execute(self._sql["promote_chunks"], params)
+        await db.execute(_SQL["promote_chunks"], params)

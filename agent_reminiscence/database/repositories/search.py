@@ -13,7 +13,7 @@ from uuid import UUID
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
-from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.repositories.graph_progress import graph_lag
 
 # The numbers of the lists in the statement.
@@ -65,8 +65,10 @@ class SearchedStream:
     Attributes:
         has_graph: Whether there is any entity.
         graph_lag: How many positions a store of graphs that follows is behind; without one it says nothing.
+        generation: The generation of vectors that is searched at this moment.
     """
 
+    generation: int
     live_chunks: int
     has_graph: bool
     graph_lag: int
@@ -127,18 +129,19 @@ class SearchRequest:
 
 
 class SearchRepository:
-    """Searches over the chunks and the vectors of one generation."""
+    """Searches over the chunks and their vectors."""
 
-    def __init__(self, generation: int, weights: Weights | None = None) -> None:
+    def __init__(self, weights: Weights | None = None) -> None:
         self._weights = weights or Weights()
+        self._of_generations: dict[tuple[str, int], NamedQuery] = {}
         queries = load_queries("sql", "search")
         scans: tuple[VectorScan, ...] = ("exact", "hnsw", "none")
 
-        def completed(name: str, **parts: str) -> str:
+        def completed(name: str, **parts: str) -> NamedQuery:
             statement = queries[name]
             for part, chosen in (parts | {"newest_mentions": "newest_mentions", "visible": "visible"}).items():
                 statement = statement.replace(f"{{{part}}}", queries[chosen])
-            return statement.replace("{generation}", str(generation))
+            return statement
 
         self._sql = {name: completed(name) for name in ("describe_stream", "graph_evidence")}
         for scan in scans:
@@ -150,21 +153,28 @@ class SearchRepository:
                 fusion="fusion_with_graph",
             )
 
-    async def describe(self, db: SqlExecutor, external_id: str) -> SearchedStream:
-        """What there is to search; nothing for an unknown stream."""
+    async def describe(self, db: SqlExecutor, external_id: str) -> SearchedStream | None:
+        """What there is to search; None for an unknown stream."""
         row = await db.fetch_one(self._sql["describe_stream"], {"external_id": external_id})
         if row is None:
-            return SearchedStream(0, has_graph=False, graph_lag=0)
+            return None
         lag = graph_lag(row["graph_head"], row["graph_position"])
-        return SearchedStream(row["live_chunks"], has_graph=row["has_graph"], graph_lag=lag)
+        return SearchedStream(row["generation"], row["live_chunks"], has_graph=row["has_graph"], graph_lag=lag)
 
     async def search(
-        self, db: SqlExecutor, request: SearchRequest, *, scan: VectorScan, graph: GraphWeights | None = None
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        *,
+        generation: int,
+        scan: VectorScan,
+        graph: GraphWeights | None = None,
     ) -> list[Row]:
         """The best chunks, best first.
 
         Args:
             db: A transaction with `SEARCH_SETTINGS`.
+            generation: Whose vectors are searched; the request's vector is one of its model.
             scan: How to find near vectors; `none` where the request has no vector.
             graph: What makes the graph's list; None is no such list.
 
@@ -174,9 +184,16 @@ class SearchRepository:
         # Not prepared: in a prepared statement pg_textsearch tokenises each ranked row once more.
         if graph is not None and (self._weights.graph <= 0 or graph.certainty < constants.GRAPH_LEAST_CERTAINTY):
             graph = None
-        statement = self._sql[scan if graph is None else f"{scan}_with_graph"]
+        statement = self.statement(scan if graph is None else f"{scan}_with_graph", generation)
         rows = await db.fetch_all(statement, self.params(request, graph), prepared=False)
         return [_hit(row) for row in rows]
+
+    def statement(self, name: str, generation: int) -> NamedQuery:
+        """A statement of this module, about the vectors of `generation`."""
+        key = (name, generation)
+        if key not in self._of_generations:
+            self._of_generations[key] = self._sql[name].replace("{generation}", str(generation))
+        return self._of_generations[key]
 
     async def find_evidence(
         self,
@@ -269,5 +286,6 @@ def _hit(row: Row) -> Row:
         row["span_start"], row["span_end"] = current_start, current_start + len(row["content"])
     row["ranks"] = {LIST_NAMES[number]: place for number, place in row["ranks"].items()}
     row["metadata"] = json.loads(row["metadata"])
+    row["derived_from"] = tuple(row["derived_from"] or ())
     row["chunk_id"], row["memory_id"] = UUID(row["chunk_id"]), UUID(row["memory_id"])
     return row

@@ -19,6 +19,7 @@ class Candidate:
     """A live shortterm chunk that is important, or was used since its importance was decided.
 
     Attributes:
+        end_date: Until when it is true, where that was known from the beginning.
         touched_at: When it came in, or was used last, whichever is later.
     """
 
@@ -26,6 +27,7 @@ class Candidate:
     importance: float
     confidence: float
     start_date: datetime
+    end_date: datetime | None
     source: Source
     uses: int
     touched_at: datetime

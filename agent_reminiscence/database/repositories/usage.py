@@ -66,6 +66,11 @@ class UsageRepository:
         rows = await db.fetch_all(_SQL["read_live_texts"], params)
         return [LiveText(**row | {"chunk_id": UUID(row["chunk_id"])}) for row in rows]
 
+    async def sum_tokens_today(self, db: SqlExecutor, external_id: str) -> int:
+        """What models have read and written for the tenant since midnight of UTC, in tokens."""
+        row = await db.fetch_one(_SQL["sum_tokens_today"], {"external_id": external_id})
+        return 0 if row is None else int(row["tokens"])
+
     async def sum_model_usage(self, db: SqlExecutor, external_id: str) -> tuple[ModelUsage, ...]:
         """What models were asked for, by model."""
         rows = await db.fetch_all(_SQL["sum_model_usage"], {"external_id": external_id})

@@ -92,9 +92,15 @@ class WorkQueue:
         }
         await db.execute(_SQL["settle_write"], params)
 
-    async def fail(self, db: SqlExecutor, external_id: str, *, error: str, max_attempts: int) -> Failure | None:
-        """Count one more failure; None for an unknown stream."""
-        params = {"external_id": external_id, "error": error, "max_attempts": max_attempts}
+    async def fail(
+        self, db: SqlExecutor, external_id: str, *, error: str, max_attempts: int, counts: bool = True
+    ) -> Failure | None:
+        """Note one more failure; None for an unknown stream.
+
+        Args:
+            counts: Whether it uses up an attempt.
+        """
+        params = {"external_id": external_id, "error": error, "max_attempts": max_attempts, "counts": counts}
         row = await db.fetch_one(_SQL["fail_work"], params)
         return None if row is None else Failure(**row)
 

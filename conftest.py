@@ -1,4 +1,4 @@
-"""Runs the Python in README.md, in docs/ and in docstrings, and lets a skipped test fail a run.
+"""Runs the Python in README.md, in docs/ and in docstrings, keeps tests off their reader's memory, and fails on skips.
 
 Blocks of one document share their names, as they do for a reader who follows it from top to bottom.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic_ai import models
 from sybil import Sybil
 from sybil.evaluators.python import PythonEvaluator, pad
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
@@ -24,7 +25,11 @@ from sybil.parsers.rest import DocTestParser
 if TYPE_CHECKING:
     from sybil import Example
 
-pytest_plugins = ["tests.neo4j_fixtures"]
+pytest_plugins = ["tests.neo4j_fixtures", "tests.ollama_fixtures"]
+
+# Neither a test nor a document asks a real model, whatever keys the machine holds. The few tests whose server is here
+# allow it for themselves.
+models.ALLOW_MODEL_REQUESTS = False
 
 # What a shell has started in the background ignores Ctrl-C, and so would the processes that tests start to interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -104,6 +109,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--fail-on-skip`, for runs in which nothing may be missing unnoticed, and `--full-chaos`."""
     parser.addoption("--fail-on-skip", action="store_true", help="a skipped test fails the run")
     parser.addoption("--full-chaos", action="store_true", help="run tests/chaos with the full number of repetitions")
+
+
+def pytest_sessionstart() -> None:
+    """Take settings out of the environment: no test means the reader's own memory, or the models that they pay for.
+
+    What tests themselves are told by such variables was read before, when pytest was configured.
+    """
+    for name in [name for name in os.environ if name.upper().startswith(_PREFIX)]:
+        del os.environ[name]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -22,9 +22,12 @@ from agent_reminiscence.domain.event import (
     EntityEntry,
     Event,
     EventKind,
+    FactEntry,
     GraphChanges,
     GraphErased,
     MemoryConsolidated,
+    ModelAsked,
+    ModelUsage,
     NewEvent,
     RelationshipEnded,
     RelationshipEntry,
@@ -46,8 +49,14 @@ _MOVES = (
     "Ana lives on a houseboat in the harbour.",
 )
 _FORGOTTEN = "The bicycle pump is in the second drawer of the workbench."
+_MILL = "The Windmill at the river is Piet Bakker's, and was his father's before."
 _PARTY = "The summer party is in the garden behind the mill, and everybody brings a chair."
 SECRET = "The safe in the cellar opens with the number 8163."
+_ASKED = ModelAsked(
+    agent="memory_retriever",
+    outcome="answered",
+    usage=(ModelUsage(model="a model", requests=2, input_tokens=900, output_tokens=40),),
+)
 _CHORES = ("I water the plants.", "I feed the cat.", "I sweep the stairs.", "I fix the gate.", "I wash the car.")
 
 
@@ -80,6 +89,8 @@ class Tenant:
         relationship_id: A relationship between the first two that was said to have ended.
         parted_relationship_id: One between `survivor_id` and `parted_entity_id`.
         receipt: Of the erasure of one more memory.
+        told_memory_id: A memory that a model has read, with a fact; the event of it rests on `draft_memory_id`.
+        told_entity_id: One of two entities of it with a relationship of a type of its own.
     """
 
     external_id: str
@@ -96,6 +107,8 @@ class Tenant:
     parted_relationship_id: UUID
     receipt: ErasureReceipt
     idempotency_key: str
+    told_memory_id: UUID
+    told_entity_id: UUID
 
 
 async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
@@ -132,6 +145,8 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     )
     await memory.admin.consolidate(external_id, archived.id)
     chunk_id, entities, relationships = await _fill_graph(memory, external_id, archived.id)
+    told_id, told_entity_id = await _tell(memory, external_id, rests_on=draft.id)
+    await memory.admin.consolidate(external_id, archived.id)
     await memory.admin.archive(external_id, archived.id, end_chunks=True, occurred_at=LONG_AGO + timedelta(days=9))
     return Tenant(
         external_id=external_id,
@@ -148,6 +163,8 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
         parted_relationship_id=relationships[1],
         receipt=receipt,
         idempotency_key=f"key of {texts[-1][-12:]}",
+        told_memory_id=told_id,
+        told_entity_id=told_entity_id,
     )
 
 
@@ -196,6 +213,20 @@ async def _fill_graph(memory: AgentMem, external_id: str, memory_id: UUID) -> tu
         chunks=(ChunkRating(id=chunk_id, importance=0.5, confidence=1),),
         embedding_generation=1,
         graph=GraphChanges(entities=tuple(entities), relationships=tuple(relationships)),
+        facts=(
+            FactEntry(
+                id=uuid4(),
+                content="The summer party takes place in the garden of the mill.",
+                chunks=(0,),
+                start=0,
+                end=len(_PARTY),
+                importance=0.5,
+                confidence=0.5,
+                start_date=LONG_AGO,
+                end_date=LONG_AGO + timedelta(days=30),
+            ),
+        ),
+        usage=_ASKED.usage,
     )
     for kind, payload in (
         (EventKind.CONSOLIDATED, plan),
@@ -204,9 +235,52 @@ async def _fill_graph(memory: AgentMem, external_id: str, memory_id: UUID) -> tu
         (EventKind.ENTITIES_UNMERGED, EntitiesUnmerged(entity_id=mill)),
         (EventKind.RELATIONSHIP_ENDED, RelationshipEnded(relationship_id=takes_place, end_date=LONG_AGO)),
         (EventKind.GRAPH_ERASED, GraphErased(receipt_id=uuid4(), store="a store", erased_at=LONG_AGO)),
+        (EventKind.MODEL_ASKED, _ASKED),
     ):
         await record_event(memory, external_id, kind, payload)
     return chunk_id, [party, garden, mill], [takes_place, is_near]
+
+
+async def _tell(memory: AgentMem, external_id: str, *, rests_on: UUID) -> tuple[UUID, UUID]:
+    """A memory as a model has read it, with a fact that holds; returns its id and that of one of its entities."""
+    told = await memory.create_active_memory(external_id, "Mill", _MILL, occurred_at=LONG_AGO)
+    [created] = [
+        event
+        for event in await memory.ledger.read(external_id, kinds=[EventKind.CREATED])
+        if event.payload.get("memory_id") == str(told.id)
+    ]
+    owner, mill = uuid4(), uuid4()
+    common: dict[str, Any] = {"confidence": 0.75, "importance": 0.5, "chunks": (0,)}
+    plan = MemoryConsolidated(
+        memory_id=told.id,
+        version=1,
+        title="Mill",
+        summary="Whose the mill is.",
+        chunks=(ChunkRating(id=UUID(created.payload["chunks"][0]["id"]), importance=0.5, confidence=1),),
+        embedding_generation=1,
+        graph=GraphChanges(
+            entities=(
+                EntityEntry(id=owner, name="Piet Bakker", type="person", **common),
+                EntityEntry(id=mill, name="Windmill", type="place", **common),
+            ),
+            relationships=(RelationshipEntry(id=uuid4(), from_id=owner, to_id=mill, type="owns", **common),),
+        ),
+        facts=(
+            FactEntry(
+                id=uuid4(),
+                content="Piet Bakker owns the windmill.",
+                start=0,
+                end=len(_MILL),
+                start_date=LONG_AGO,
+                **common,
+            ),
+        ),
+        usage=_ASKED.usage,
+        rests_on=(rests_on,),
+    )
+    await record_event(memory, external_id, EventKind.CONSOLIDATED, plan)
+    await memory.admin.consolidate(external_id, told.id)
+    return told.id, owner
 
 
 async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:
@@ -214,7 +288,7 @@ async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:
     forgotten = await memory.create_active_memory(external_id, "House", _FORGOTTEN, occurred_at=LONG_AGO)
     settings = memory._config.model_copy(update={"active_ttl_days": 1.0, "worker": False})
     tomorrow = datetime.now(UTC) + timedelta(days=2)
-    async with AgentMem(settings, embedder=memory._embedder, clock=lambda: tomorrow) as later:
+    async with AgentMem(settings, embedder=memory._given.embedder, clock=lambda: tomorrow) as later:
         await later.admin.review(external_id)
     await memory.admin.archive(external_id, forgotten.id)
 
@@ -233,8 +307,10 @@ async def record_event(
     """Record an event of one of our kinds as a service does, with a payload of a test's own."""
     parts = memory._ready()
     projector = projector or parts.manager._projector
-    request = WriteRequest(external_id=external_id, occurred_at=occurred_at, conversation_id=conversation_id)
-    async with parts.store.transaction(external_id) as db:
+    request = WriteRequest(
+        external_id=external_id, occurred_at=occurred_at, conversation_id=conversation_id, redactions={}
+    )
+    async with parts.stores.postgres.transaction(external_id) as db:
         await projector.begin(db, request)
         event = request.event(kind, payload.model_dump(mode="json"), occurred_at)
         return await projector.record(db, event, makes_work=makes_work)

@@ -42,7 +42,7 @@ class GraphScene:
     @property
     def store(self) -> PostgresManager:
         """What the memory's own connections come from."""
-        return self.memory._ready().store
+        return self.memory._ready().stores.postgres
 
     def entity(self, name: str, type: str = "person", **changes: Any) -> UUID:
         """An entity that the next `tell` may name; nothing is stored yet."""

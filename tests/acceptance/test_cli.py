@@ -288,8 +288,8 @@ def test_a_schema_can_be_made_for_an_embedder_of_ones_own(cli: CommandLine) -> N
         "migrate", "--print-sql", "--login", "app", "--embedding-model", "my'model", "--embedding-dimension", "12"
     )
 
-    assert "halfvec(12)" in script
-    assert "'my''model'" in script
+    assert "create_chunk_vectors(1, 12)" in script
+    assert "'my''model', 12" in script
 
 
 @pytest.fixture

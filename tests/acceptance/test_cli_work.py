@@ -1,4 +1,4 @@
-"""`worker`, `jobs` and `jobs retry` on the command line."""
+"""`consolidate`, `worker`, `jobs` and `jobs retry` on the command line."""
 
 from __future__ import annotations
 
@@ -9,13 +9,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem, AgentModels, Config
+from agent_reminiscence.cli.terminal import console
+from agent_reminiscence.cli.work import _show_consolidation
+from agent_reminiscence.domain.memory import ConsolidationReport
 from tests.acceptance.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.acceptance.conftest import Server
+from tests.acceptance.memorizing import Shown, fact, reads
 from tests.acceptance.steps import refusing
+from tests.scripted import ScriptedModel
 
 LONG = "The harbour of Lisbon opens at nine on Monday. " * 50
 
@@ -135,3 +142,103 @@ def test_listing_jobs_does_none_of_them(cli: CommandLine, config: Callable[..., 
     time.sleep(0.2)
 
     assert cli("jobs").splitlines()[-1] == "1 waiting, 0 running, 0 given up."
+
+
+def _note(settings: Config, text: str) -> str:
+    async def write() -> str:
+        async with AgentMem(settings) as memory:
+            return str((await memory.create_active_memory("crew", "Harbour", text)).id)
+
+    return asyncio.run(write())
+
+
+def test_memories_are_consolidated_when_it_is_asked_for(cli: CommandLine, config: Callable[..., Config]) -> None:
+    """All of somebody's or one of them, each version once; what came of each is counted."""
+    note = _note(config(), "Ana Sousa meets Piet Bakker in the harbour of Lisbon.")
+    _note(config(), "The harbour opens at nine.")
+
+    one = cli("consolidate", "crew", "--memory", note)
+
+    assert (cli.code, cli.err) == (0, "")
+    assert one.splitlines() == [
+        f"{note}, version 1",
+        "    1 chunk, 0 of them said before, 3 entities, 3 relationships, 0 facts; 0 older statements are over",
+        "Consolidated 1 of 1 memory.",
+    ]
+    assert cli("consolidate", "--external-id", "crew").splitlines()[-1] == "Consolidated 1 of 2 memories."
+    assert cli("consolidate", "crew") == "Consolidated 0 of 2 memories.\n"
+    assert cli("consolidate", "nobody") == "Consolidated 0 of 0 memories.\n"
+    assert [memory["consolidated_version"] for memory in cli.json("memories", "--external-id", "crew")] == [1, 1]
+
+
+def test_a_dry_run_shows_what_a_model_would_do_and_what_it_took(
+    cli: CommandLine, config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is consolidated, and the tokens are spent and shown all the same."""
+    monkeypatch.setenv("REMINISCENCE_MEMORIZER_AGENT_MODEL", "test")
+    note = _note(config(), "Ana Sousa meets Piet Bakker in the harbour of Lisbon.")
+
+    shown = cli("consolidate", "crew", "--dry-run").splitlines()
+
+    assert (cli.code, shown[0], shown[-1]) == (0, f"{note}, version 1", "Would consolidate 1 of 1 memory.")
+    assert shown[2].startswith("    test: 1 request, ")
+    assert shown[2].endswith(" tokens out")
+    (memory,) = cli.json("memories", "--external-id", "crew")
+    assert memory["consolidated_version"] == 0
+    (report,) = cli.json("consolidate", "crew")
+    assert (report["consolidated"], report["usage"][0]["model"], report["fallback"]) == (True, "test", None)
+
+
+def test_a_dry_run_names_what_would_be_over(config: Callable[..., Config], capsys: pytest.CaptureFixture[str]) -> None:
+    """Facts are quoted, and what would end is named by its ids with the model's reason."""
+    old, new = "The ferry leaves the harbour on Friday.", "The ferry leaves the harbour on Monday."
+
+    def conclude(shown: Shown) -> dict[str, object]:
+        ended = {
+            "stored": shown.ref("stored_passages", old),
+            "by": 1,
+            "reason": "replaced",
+            "why": "Now it is\nMonday.",
+        }
+        return {"facts": [fact(shown, "The crew has Friday off.")], "ended_chunks": [ended]}
+
+    async def look() -> tuple[UUID, ConsolidationReport]:
+        model = ScriptedModel(reads(), reads(conclude))
+        async with AgentMem(config(), models=AgentModels(memorizer=model.model)) as memory:
+            was = await memory.create_active_memory("crew", "Ferry", old, occurred_at=datetime(2026, 3, 1, tzinfo=UTC))
+            await memory.admin.consolidate("crew")
+            now = await memory.create_active_memory("crew", "Ferry", new, occurred_at=datetime(2026, 5, 1, tzinfo=UTC))
+            (report,) = await memory.admin.consolidate("crew", now.id, dry_run=True)
+        return was.id, report
+
+    memory_id, report = asyncio.run(look())
+    _show_consolidation(console(), report)
+
+    shown = capsys.readouterr().out
+    assert " 1 fact; 1 older statement is over\n" in shown
+    assert "    fact: The crew has Friday off.\n" in shown
+    assert f" of memory {memory_id}, Now it is Monday.\n" in shown
+
+
+def test_what_the_model_did_not_read_is_said(
+    cli: CommandLine, config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan that cannot be used costs, and rules do the work."""
+    monkeypatch.setenv("REMINISCENCE_MEMORIZER_AGENT_MODEL", "test")
+    _note(config(), "The harbour opens at nine.\n\nThe ferry leaves at ten.")
+
+    shown = cli("consolidate", "crew")
+
+    assert "    not all of it was decided by the model: invalid\n" in shown
+    assert "Consolidated 1 of 1 memory.\n" in shown
+
+
+def test_a_memory_that_is_not_there_is_not_consolidated(cli: CommandLine, config: Callable[..., Config]) -> None:
+    """Nor is what is no id of a memory."""
+    _note(config(), "The harbour opens at nine.")
+
+    cli("consolidate", "crew", "--memory", "0198f000-0000-7000-8000-000000000000")
+    assert (cli.code, cli.out) == (2, "")
+    cli("consolidate", "crew", "--memory", "harbour")
+    assert (cli.code, cli.out) == (2, "")
+    assert "'harbour'" in cli.err

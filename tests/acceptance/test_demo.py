@@ -7,13 +7,18 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models.function import AgentInfo
+from pydantic_ai.usage import RequestUsage
 
-from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.demo import Stage, play
+from agent_reminiscence import AgentMem, AgentModels, Config
+from agent_reminiscence.demo import Stage, play, read
+from tests.acceptance.memorizing import Shown, fact, reads
+from tests.scripted import ScriptedModel, Step, fail
 
 _PREFIX = "REMINISCENCE_"
 
@@ -45,6 +50,8 @@ def test_the_demo_holds_what_it_claims_and_leaves_nothing_behind(temporary_folde
         PYTHONIOENCODING="ascii",
         REMINISCENCE_ACTIVE_MEMORY_UPDATE_THRESHOLD="2",
         REMINISCENCE_POSTGRES_DSN="postgresql://nobody@nowhere.invalid/none",
+        REMINISCENCE_MEMORY_UPDATE_AGENT_MODEL="nobody:none",
+        REMINISCENCE_MEMORY_RETRIEVE_AGENT_MODEL="nobody:none",
     )
 
     output = finished.stdout.decode("ascii")
@@ -52,6 +59,7 @@ def test_the_demo_holds_what_it_claims_and_leaves_nothing_behind(temporary_folde
     assert "DOES NOT HOLD" not in output
     for shown in ("(active,", "(shortterm,", "(longterm,", "June 28", "June 14", "claims hold"):
         assert shown in output
+    assert "tokens" not in output
     assert list(temporary_folder.iterdir()) == []
 
 
@@ -81,3 +89,76 @@ async def test_the_demo_notices_when_a_claim_does_not_hold(config: Callable[...,
     wrong = [claim.text for claim in stage.claims if not claim.holds]
     assert "the positions have no gap, and time never runs against them" not in wrong
     assert "every write above is one event" in wrong
+
+
+class _Notes(Stage):
+    """Keeps what is shown and claims nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def _counted(step: Step) -> Step:
+    """The same answer, for which a provider counts 1,234 tokens in and 56 out."""
+
+    def counted(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
+        response = step(messages, info)
+        response.usage = RequestUsage(input_tokens=1_234, output_tokens=56)
+        return response
+
+    return counted
+
+
+def _conclude(shown: Shown) -> dict[str, object]:
+    (title,) = shown.parts["memory"]
+    names = {"ref": 1, "name": "Tomas", "type": "person", "confidence": 0.9, "chunks": shown.new()}
+    speaks = any("Tomas" in str(row["said_by"]) for row in shown.parts["new_passages"])
+    return {
+        "facts": [fact(shown, f"They talked about this: {title['title']}.")],
+        "auto_resolve": {"entities": [names] if speaks else []},
+    }
+
+
+async def test_the_demo_says_what_a_model_costs_and_what_comes_of_it(config: Callable[..., Config]) -> None:
+    """For each memory: requests, tokens in and out as the provider counts them, and what was taken over."""
+    stage, model = _Notes(), ScriptedModel(_counted(reads(_conclude)))
+    async with AgentMem(config(), models=AgentModels(memorizer=model.model)) as memory:
+        await read(memory, stage)
+
+        (usage,) = (await memory.admin.usage("lighthouse-reader")).models
+
+    assert [claim.text for claim in stage.claims if not claim.holds] == []
+    assert len(stage.claims) == 3
+    assert len(stage.notes) == len(model.asked) == 4
+    assert (usage.requests, usage.input_tokens, usage.output_tokens) == (4, 4 * 1_234, 4 * 56)
+    for note in stage.notes:
+        assert ": 1 request, 1,234 tokens in, 56 tokens out; entities: " in note
+        assert note.endswith(" facts: 1, ended: 0")
+    assert stage.notes[0].startswith("“First walk through the tower”: ")
+    # Tomas, whom the model names, and Ines, whom it leaves out though she speaks.
+    assert "entities: 2," in stage.notes[0]
+
+
+async def test_the_demo_goes_on_without_a_model_that_fails(config: Callable[..., Config]) -> None:
+    """It says so, and what it claims holds all the same."""
+    stage, model = _Notes(), ScriptedModel(fail(RuntimeError("away")))
+    async with AgentMem(config(), models=AgentModels(memorizer=model.model)) as memory:
+        await read(memory, stage)
+
+    assert [claim.text for claim in stage.claims if not claim.holds] == []
+    assert all(note.endswith("not all by the model (failed)") for note in stage.notes)
+
+
+def test_the_demo_reads_with_the_model_that_the_environment_names(temporary_folder: Path) -> None:
+    """The story is told without it, and its claims hold; then it is asked, and what that took is printed."""
+    finished = _demo(temporary_folder, REMINISCENCE_MEMORIZER_AGENT_MODEL="test", PYTHONIOENCODING="utf-8")
+
+    assert (finished.returncode, finished.stderr) == (0, b""), finished.stderr.decode()
+    output = finished.stdout.decode()
+    assert output.count(" tokens in, ") == 4
+    assert "DOES NOT HOLD" not in output
+    assert list(temporary_folder.iterdir()) == []

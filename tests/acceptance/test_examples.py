@@ -13,11 +13,26 @@ import pytest
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 _EXPECTED = {
+    "answer_questions.py": "known: False",
+    "custom_embedder.py": "found: ['The thermostat of the oven sticks at 180 degrees.']",
+    "consolidate_with_a_model.py": "Kitchen: test read ",
     "forget_a_person.py": "left: ['Ms. Adair brings her own tea.']",
     "import_chat.py": "Ines, 2026-03-05T06:50:00+01:00, in 'Harbour crew': Ines: I have it.",
+    "remember_a_conversation.py": "nothing is remembered: model 'test' gave no answer that can be used",
     "quickstart.py": "answer: Version 2 ships on Monday",
     "multi_agent.py": "the kitchen on salaries: []",
+    "use_ollama.py": "Ollama is away: found by words until it is back\nfound: ['The last ferry",
     "time_travel.py": "in February: The team meets in room Aspen.",
+}
+
+# Pydantic AI's model for tests fills in what the schemas allow: an answer, a plan for one passage, and numbers of
+# messages there are not.
+_SETTINGS = {
+    "answer_questions.py": {"REMINISCENCE_MEMORY_RETRIEVE_AGENT_MODEL": "test"},
+    # Nobody listens on port 9 of this machine.
+    "use_ollama.py": {"REMINISCENCE_OLLAMA_BASE_URL": "http://127.0.0.1:9"},
+    "consolidate_with_a_model.py": {"REMINISCENCE_MEMORIZER_AGENT_MODEL": "test"},
+    "remember_a_conversation.py": {"REMINISCENCE_MEMORY_UPDATE_AGENT_MODEL": "test"},
 }
 
 
@@ -52,7 +67,8 @@ def _run(script: Path, data_dir: Path) -> str:
             # Fewer than the default only to be quick: each takes a while to make.
             "REMINISCENCE_CHUNK_PARTITIONS": "4",
             "PYTHONPATH": str(_EXAMPLES.parent),
-        },
+        }
+        | _SETTINGS.get(script.name, {}),
         cwd=data_dir.parent,
         stdin=subprocess.DEVNULL,
         capture_output=True,

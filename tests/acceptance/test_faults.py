@@ -124,8 +124,8 @@ async def _check_whole(memory: AgentMem, superuser: SqlExecutor, tenant: str) ->
 def _check_pool(memory: AgentMem, size: int) -> None:
     """Every place of the pool is free again, and no connection is kept beyond its size."""
     assert memory._parts is not None
-    assert memory._parts.store._free._value == size
-    assert len(memory._parts.store._idle) <= size
+    assert memory._parts.stores.postgres._free._value == size
+    assert len(memory._parts.stores.postgres._idle) <= size
 
 
 # Lost connections -----------------------------------------------------------------------------------------------------

@@ -143,7 +143,7 @@ async def test_a_neo4j_that_was_emptied_is_filled_by_the_next_sweep(
         await _remember(memory, neo4j_tenant)
         await _catch_up(memory, neo4j_tenant)
         assert memory._parts is not None
-        async with memory._parts.store.transaction(neo4j_tenant) as db:
+        async with memory._parts.stores.postgres.transaction(neo4j_tenant) as db:
             await db.execute(
                 "UPDATE memory_stream SET graph_store = 'the one before' WHERE external_id = $(tenant)p",
                 {"tenant": neo4j_tenant},

@@ -240,6 +240,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("huge limit", {"limit": HUGE}, "limit must be from 1 to 200"),
     ("bool limit", {"limit": True}, "limit must be a whole number, not True"),
     ("float limit", {"limit": 5.0}, "limit must be a whole number, not 5.0"),
+    ("synthesis by a word", {"synthesis": "no"}, "synthesis must be True or False"),
+    ("strict by a number", {"strict": 1}, "strict must be True or False, not 1"),
     ("budget 0", {"token_budget": 0}, "token_budget must be at least 1, not 0"),
     ("negative budget", {"token_budget": -5}, "token_budget must be at least 1, not -5"),
     ("unknown tier", {"tiers": ["active", "eternal"]}, "tier 'eternal' is unknown; choose from active"),
@@ -492,7 +494,7 @@ async def test_words_are_ranked_by_their_index_whatever_the_planner_knows(
         if rows > len(FACTS):
             await _fill(memory, server.superuser(own_database), "agent-1", rows - len(FACTS), vectors=False)
 
-    repository = SearchRepository(1)
+    repository = SearchRepository()
     for question, fact in zip(QUESTIONS, FACTS, strict=True):
         request = SearchRequest(
             external_id="agent-1",
@@ -508,8 +510,8 @@ async def test_words_are_ranked_by_their_index_whatever_the_planner_knows(
         )
         async with fresh_store.transaction("agent-1", settings=SEARCH_SETTINGS, read_only=True) as db:
             for graph, name in ((None, "none"), (_SOMETHING_NAMED, "none_with_graph")):
-                found = await repository.search(db, request, scan="none", graph=graph)
-                plan = await db.fetch_all(f"EXPLAIN {repository._sql[name]}", repository.params(request, graph))
+                found = await repository.search(db, request, generation=1, scan="none", graph=graph)
+                plan = await db.fetch_all(f"EXPLAIN {repository.statement(name, 1)}", repository.params(request, graph))
                 assert found[0]["content"].strip() == fact
                 described = "\n".join(row["QUERY PLAN"] for row in plan)
                 for form in ("indexed_text", "indexed_before", "indexed_around"):

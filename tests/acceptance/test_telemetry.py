@@ -15,6 +15,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 import agent_reminiscence
 from agent_reminiscence import (
     AgentMem,
+    AgentModels,
     Config,
     Embedder,
     InvalidInputError,
@@ -27,6 +28,7 @@ from tests.acceptance.conftest import Server
 from tests.acceptance.servers import BOTH_SERVERS
 from tests.acceptance.steps import refusing
 from tests.fakes import FaultyEmbedder, quoting
+from tests.scripted import ScriptedModel, answer, call
 from tests.telemetry import Recording, attributes
 
 CREATE = "agent_reminiscence.create_active_memory"
@@ -62,10 +64,11 @@ def recording() -> Iterator[Recording]:
 def observed(config: Callable[..., Config], recording: Recording) -> Opens:
     """Makes a memory that is observed; keywords override settings."""
 
-    def make(*, embedder: Embedder | None = None, **settings: object) -> AgentMem:
+    def make(*, embedder: Embedder | None = None, models: AgentModels | None = None, **settings: object) -> AgentMem:
         return AgentMem(
             config(**settings),
             embedder=embedder,
+            models=models,
             tracer_provider=recording.tracer_provider,
             meter_provider=recording.meter_provider,
         )
@@ -143,6 +146,39 @@ async def test_the_spans_of_the_four_methods_say_what_was_done(observed: Opens, 
         f"{prefix}hits": 1,
         f"{prefix}entities": 0,
     }
+
+
+async def test_calls_that_ask_a_model_are_observed_and_quote_nothing(observed: Opens, recording: Recording) -> None:
+    """How long a conversation took to be remembered, and an answer to be written; not what its reader did meanwhile."""
+    updater = ScriptedModel(
+        call("create_active_memory", title="Zeugma", content="A zeugma joins.", why="It is new.", messages=[1]),
+        answer({"why": "A word."}),
+    )
+    retriever = ScriptedModel(answer({"answer": "It joins [1].", "is_known": True}))
+    models = AgentModels(memory_update=updater.model, memory_retrieve=retriever.model)
+    async with observed(models=models) as memory:
+        await memory.admin.remember("agent-1", [{"role": "user", "content": "What a zeugma is: it joins."}])
+        tracer = recording.tracer_provider.get_tracer("a reader")
+        async for _ in memory.admin.stream_answer("agent-1", "What is a zeugma?", limit=3):
+            with tracer.start_as_current_span("reading"):
+                pass
+
+    prefix = "agent_reminiscence."
+    assert attributes(recording.span(f"{prefix}remember")) == {
+        f"{prefix}operation": "remember",
+        f"{prefix}external_id": "agent-1",
+        f"{prefix}messages": 1,
+        f"{prefix}changes": 1,
+    }
+    assert attributes(recording.span(f"{prefix}stream_answer")) == {
+        f"{prefix}operation": "stream_answer",
+        f"{prefix}external_id": "agent-1",
+        f"{prefix}limit": 3,
+        f"{prefix}tiers": ["active", "shortterm", "longterm"],
+        f"{prefix}hits": 1,
+    }
+    assert {span.parent for span in recording.spans("reading")} == {None}
+    assert "zeugma" not in "".join(span.to_json() for span in recording.spans()).casefold()
 
 
 async def test_a_call_is_part_of_the_callers_trace(observed: Opens, recording: Recording) -> None:
@@ -356,11 +392,13 @@ def _listed(what: str) -> list[str]:
 
 async def test_the_guide_lists_every_attribute_and_metric(observed: Opens, recording: Recording) -> None:
     """Who builds a dashboard finds all there is, and nothing that is not."""
-    async with observed(telemetry_content=True) as memory:
+    models = AgentModels(memory_update=ScriptedModel(answer({"why": "Small talk."})).model)
+    async with observed(telemetry_content=True, models=models) as memory:
         note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.", description="For the release")
         await memory.get_active_memories("agent-1")
         await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
         await memory.retrieve_memories("agent-1", "when do we ship?")
+        await memory.admin.remember("agent-1", [{"role": "user", "content": "We ship later."}])
     with (
         pytest.raises(RuntimeError),
         Telemetry(recording.tracer_provider, recording.meter_provider).job(

@@ -263,7 +263,7 @@ async def test_a_file_holds_everything_but_what_was_erased(memory: AgentMem, hou
     assert "whispers" not in text
     assert "key of a secret" not in text
     assert "the flat above the bakery" in text
-    assert exported_titles(file) == ["House", "House", "House", "Draft", "House", "House"]
+    assert exported_titles(file) == ["House", "House", "House", "Draft", "House", "House", "Mill"]
 
 
 async def test_only_the_owner_may_read_a_file_and_none_is_replaced_unasked(
@@ -433,6 +433,12 @@ _FORGERIES: dict[str, list[NewEvent]] = {
     "a chunk that is there already": [_GOOD, _created(uuid4(), SECRET, chunks=_GOOD.payload["chunks"])],
     "an unknown memory archived": [
         make_event(kind="memory.archived", payload={"memory_id": str(_FORGED_ID), "version": 1, "end_chunks": True})
+    ],
+    "a cost that is no number": [
+        make_event(
+            kind="memory.model_asked",
+            payload={"agent": "memorizer", "outcome": "answered", "usage": [{"model": SECRET, "input_tokens": SECRET}]},
+        )
     ],
 }
 

@@ -16,8 +16,13 @@ LINES = (
     "Every second Tuesday the choir of Saint Anne sings in the chapel",
     "On 12 March the boiler was mended by a plumber from Ghent",
 )
+# Of those lines: for whoever reads them for names.
+NAMES = ("Lisbon", "Ana Sousa", "Piet Bakker", "Porto", "Saint Anne", "Ghent")
 TITLES = ("House", "Journeys", "Notes of the week")
 START = datetime(2026, 4, 1, tzinfo=UTC)
+
+# What a line may end with: it says then what another one says, in other words.
+ENDINGS = ("", " again", " after all")
 
 # Four of them, so that most histories repeat some.
 lines = st.lists(st.integers(0, 3), min_size=1, max_size=3).map(tuple)

@@ -29,7 +29,7 @@ _OTHER_VALUES = {
     "bigint": "{0} + 1",
     "boolean": "NOT {0}",
     "bytea": r"coalesce({0}, '') || '\x00'",
-    "double precision": "{0} + 1e-12",
+    "double precision": "coalesce({0}, 0.5) + 1e-12",
     "halfvec": "{0} + {0}",
     "integer": "coalesce({0}, 0) + 1",
     "integer[]": "array_append({0}, 1)",

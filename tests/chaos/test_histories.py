@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.schema import SchemaParameters, migrate
@@ -32,6 +32,7 @@ from agent_reminiscence.domain.event import (
     EventKind,
     GraphChanges,
     MemoryConsolidated,
+    MemoryEnded,
     RelationshipEnded,
     RelationshipEntry,
 )
@@ -41,6 +42,7 @@ from agent_reminiscence.services.embedders import HashEmbedder
 from agent_reminiscence.services.requests import WriteRequest
 from tests.chaos import stories
 from tests.chaos.conftest import Repetitions
+from tests.chaos.reader import SAID_BY_READER, Bent, bent_on, make_reader
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import record_event, superuser
 from tests.fakes import SetClock
@@ -66,11 +68,13 @@ class World:
     """One tenant and its copies, and what calls have returned.
 
     Attributes:
+        reader: A memory beside `memory` on the same database, which alone has a model.
         written: The id of the event that a returned call wrote, by tenant and position.
         receipts: Those of the erasures that have returned.
     """
 
     memory: AgentMem
+    reader: AgentMem
     db: SqlExecutor
     database: str
     folder: Path
@@ -124,12 +128,13 @@ class Create:
     title: int
     month: int | None
     conversation: int
+    ending: str = ""
 
     async def run(self, world: World) -> None:
         made = await world.memory.create_active_memory(
             world.tenant,
             stories.TITLES[self.title],
-            stories.content(self.lines),
+            stories.content(self.lines, self.ending),
             occurred_at=stories.moment(self.month),
             conversation_id=f"conversation-{self.conversation}",
         )
@@ -146,11 +151,12 @@ class Update:
     lines: tuple[int, ...] | None
     title: int | None
     month: int | None
+    ending: str = ""
 
     async def run(self, world: World) -> None:
         changes: dict[str, Any] = {}
         if self.lines is not None:
-            changes["content"] = stories.content(self.lines)
+            changes["content"] = stories.content(self.lines, self.ending)
         if self.title is not None or self.lines is None:
             changes["title"] = stories.TITLES[self.title or 0]
         made = await world.memory.update_active_memory(
@@ -185,6 +191,18 @@ class Consolidate:
 
     async def run(self, world: World) -> None:
         await world.memory.admin.consolidate(world.tenant, None if self.which is None else world.pick(self.which))
+
+
+@dataclass(frozen=True)
+class Read:
+    """One memory or all of them, consolidated by a model that is bent on something."""
+
+    which: int | None
+    bent: frozenset[Bent]
+
+    async def run(self, world: World) -> None:
+        with bent_on(self.bent):
+            await world.reader.admin.consolidate(world.tenant, None if self.which is None else world.pick(self.which))
 
 
 @dataclass(frozen=True)
@@ -231,7 +249,7 @@ class Name:
         memory, tenant, memory_id = world.memory, world.tenant, world.pick(self.which)
         parts = memory._ready()
         request = WriteRequest(external_id=tenant)
-        async with parts.store.transaction(tenant) as db:
+        async with parts.stores.postgres.transaction(tenant) as db:
             await parts.manager._projector.begin(db, request)
             stored = await parts.manager._tables.active.get_by_id(db, tenant, memory_id)
             plan = self.plan(stored)
@@ -359,6 +377,7 @@ type Call = (
     | Update
     | Archive
     | Consolidate
+    | Read
     | Review
     | Append
     | Name
@@ -402,8 +421,9 @@ async def _attempt(world: World, call: Call | Together, lost: tuple[type[Excepti
 
 
 _which = st.integers(0, 3)
-_creates = st.builds(Create, stories.lines, stories.titles, stories.months, st.integers(0, 1))
-_updates = st.builds(Update, _which, st.none() | stories.lines, st.none() | stories.titles, stories.months)
+_endings = st.sampled_from(stories.ENDINGS)
+_creates = st.builds(Create, stories.lines, stories.titles, stories.months, st.integers(0, 1), _endings)
+_updates = st.builds(Update, _which, st.none() | stories.lines, st.none() | stories.titles, stories.months, _endings)
 _namings = st.builds(
     Name,
     _which,
@@ -412,10 +432,22 @@ _namings = st.builds(
     st.none() | st.integers(-4, 6),
 )
 _merges = st.builds(Merge, st.integers(0, 5), st.none() | st.integers(0, 5))
+_bents: st.SearchStrategy[frozenset[Bent]] = st.sampled_from(
+    [
+        frozenset(("names", "facts", "ends")),
+        frozenset(("names", "facts", "periods", "ends")),
+        frozenset(("names", "periods")),
+        frozenset(("others", "facts")),
+        frozenset(("ends",)),
+        frozenset(("fails",)),
+    ]
+)
+_readings = st.builds(Read, st.none() | _which, _bents)
 _calls = st.one_of(
     _creates,
     _updates,
     st.builds(Consolidate, st.none() | _which),
+    _readings,
     st.builds(Review, st.none() | st.integers(0, 3)),
     st.builds(Archive, _which, st.booleans(), stories.months),
     st.builds(Append, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1)),
@@ -440,6 +472,11 @@ def _beginning_with_memories(rest: st.SearchStrategy[list[Any]]) -> st.SearchStr
 _histories = _beginning_with_memories(st.lists(_everything | _together | _updates, max_size=8))
 _quiet_histories = _beginning_with_memories(st.lists(_calls | _updates, max_size=8))
 _graph_histories = _beginning_with_memories(st.lists(_namings | _merges | _calls | _updates, min_size=6, max_size=16))
+_read_histories = _beginning_with_memories(
+    st.lists(st.tuples(_creates | _updates, _readings) | st.tuples(_calls), min_size=3, max_size=6).map(
+        lambda steps: [step for several in steps for step in several]
+    )
+)
 
 
 # --- What is stored --------------------------------------------------------------------------------------------------
@@ -539,6 +576,28 @@ WHERE e.external_id = $(tenant)p::text AND e.position > r.position
 """
 
 
+# Facts that say on what is not to be relied on any more: on chunks that have left the text, or are not there at all.
+_UNFOUNDED = """
+SELECT f.chunk_id AS id
+FROM memory_chunk AS f
+JOIN active_memory AS m ON m.external_id = f.external_id AND m.memory_id = f.memory_id
+WHERE f.external_id = $(tenant)p::text AND f.derived_from IS NOT NULL AND f.superseded_at IS NULL
+    AND (NOT f.derived_from <@ m.chunk_ids OR f.derived_from && $(ended)p::uuid[])
+"""
+
+
+async def _find_unfounded(db: SqlExecutor, tenant: str, events: Sequence[Event]) -> Sequence[Any]:
+    """Facts that go on though a chunk that they rest on has left its text, or was found not to be true."""
+    ended: list[UUID] = []
+    for event in events:
+        # An erased one has no payload any more.
+        if event.kind == EventKind.ENDED and event.payload:
+            payload = MemoryEnded.model_validate(event.payload)
+            if payload.reason in ("contradicted", "replaced"):
+                ended += [*payload.chunks, *(duplicate.id for duplicate in payload.duplicates)]
+    return await db.fetch_all(_UNFOUNDED, {"tenant": tenant, "ended": ended})
+
+
 async def _events(memory: AgentMem, tenant: str) -> list[Event]:
     events: list[Event] = []
     while page := await memory.ledger.read(tenant, after=len(events), limit=1_000):
@@ -556,6 +615,7 @@ async def _check(world: World, tenant: str) -> None:
     assert [event.position for event in events] == list(range(1, report.head + 1))
     for position, event_id in world.written.get(tenant, {}).items():
         assert events[position - 1].event_id == event_id
+    assert await _find_unfounded(world.db, tenant, events) == []
 
     stored = await _projected(world.db, tenant)
     (rebuilt,) = (await world.memory.admin.rebuild(tenant)).streams
@@ -595,8 +655,13 @@ async def _open(
     )
     arguments: dict[str, Any] = {} if clock is None else {"clock": clock}
     try:
-        async with superuser(server, database) as db, AgentMem(config, **arguments) as memory:
-            yield lambda: World(memory, db, database, folder)
+        models = AgentModels(memorizer=make_reader(stories.NAMES))
+        async with (
+            superuser(server, database) as db,
+            AgentMem(config, **arguments) as memory,
+            AgentMem(config, models=models, **arguments) as reader,
+        ):
+            yield lambda: World(memory, reader, db, database, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         await server.drop_database(database)
@@ -665,6 +730,23 @@ def test_names_that_merge_and_part_leave_what_their_ledger_gives(
         await _check(world, world.tenant)
 
     _try_histories(_open(test_server, database), _graph_histories, play, repetitions(reduced=15, full=250))
+
+
+def test_what_a_model_has_made_of_texts_goes_where_they_go(test_server: TestServer, repetitions: Repetitions) -> None:
+    """Facts, summaries and endings are replayed without the model, and whatever text is erased is in none of them."""
+
+    async def play(world: World, history: Sequence[Call]) -> None:
+        for step in history:
+            await _attempt(world, step)
+        await _check(world, world.tenant)
+        for text in (SAID_BY_READER, *stories.LINES[:4]):
+            receipt = await world.memory.admin.erase(world.tenant, text=text)
+            found = await world.memory.admin.verify_erased(receipt, text=text)
+            assert found.ok, found
+        await _check(world, world.tenant)
+
+    database = asyncio.run(test_server.create_database())
+    _try_histories(_open(test_server, database), _read_histories, play, repetitions(reduced=12, full=250))
 
 
 def test_a_rebuild_from_nothing_gives_equal_hits_in_equal_order(

@@ -245,6 +245,26 @@ async def test_alike_names_come_in_the_order_of_their_likeness(scene: GraphScene
 # Merges
 
 
+async def test_of_merged_descriptions_the_surest_is_shown(scene: GraphScene, shown: Shown) -> None:
+    """Neither a newer one of less trust nor the one of whoever speaks for both; of equal ones that comes first."""
+    page = scene.entity("Alyce Smith", confidence=0.7, description="a fraud")
+    alice = scene.entity("Alice Smith", confidence=0.9, description="a judge")
+    newer = scene.entity("A. Smith", confidence=0.7, description="a thief")
+    bob = scene.entity("Bob", confidence=0.7, description="a baker")
+    bobby = scene.entity("Bobby", confidence=0.7, description="a bore")
+    await scene.tell(alice, bob, on=day(1))
+    await scene.tell(page, newer, bobby, on=day(2))
+    merge = scene.memory.admin.graph.merge
+    await merge(scene.external_id, page, alice)
+    await merge(scene.external_id, page, newer)
+    await merge(scene.external_id, bob, bobby)
+    store = await shown(scene)
+
+    shown_of = {found.id: found.description for found in await store.find_entities(scene.external_id, ids=[page, bob])}
+
+    assert shown_of == {page: "a judge", bob: "a baker"}
+
+
 async def test_a_merged_entity_speaks_for_all_of_its_names(scene: GraphScene, shown: Shown) -> None:
     """After a merge there is one entity, found by every name and id that either had, with the mentions of both."""
     robin = scene.entity("Robin", confidence=0.4, importance=0.9)

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from agent_reminiscence.config.constants import MAX_PATH_NEIGHBOURS
-from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories import entity_graph_postgres
-from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphFilter, rank_alike
+from agent_reminiscence.database.repositories.entity_graph import (
+    EntityGraphRepository,
+    GraphFilter,
+    StatedRelationship,
+    rank_alike,
+)
 from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
 from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS
 from agent_reminiscence.domain.graph import name_key
@@ -40,8 +46,22 @@ FROM generate_series(2, {_ENTITIES}) AS i, generate_series(0, 2) AS k,
     LATERAL (SELECT CASE k WHEN 0 THEN md5('e1') ELSE md5('e' || i) END::uuid AS id) AS a,
     LATERAL (SELECT md5('e' || CASE k WHEN 0 THEN i ELSE 2 + (i * 7 * k) % {_ENTITIES - 1} END)::uuid AS id) AS b;
 INSERT INTO graph_mention SELECT external_id, entity_id, md5('c' || position)::uuid, true, position FROM entity;
+INSERT INTO relationship
+SELECT '{_TENANT}', md5('job')::uuid, 'shortterm', md5('e1')::uuid, md5('e2')::uuid, md5('e1')::uuid, md5('e2')::uuid,
+    'works_for', NULL, 0.5, 0.5, 2, '2024-01-01Z', '2024-03-01Z', '2023-01-01Z', NULL, false, now(), '{{}}', 1;
+-- A name that stands beside others more often than anything else is said of it.
+UPDATE relationship SET observations = 3 WHERE type = 'knows' AND from_id = md5('e1')::uuid;
 INSERT INTO graph_mention
 SELECT external_id, relationship_id, md5('c' || position)::uuid, true, position FROM relationship;
+INSERT INTO graph_mention SELECT '{_TENANT}', md5('job')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff', true, 1;
+INSERT INTO memory_chunk (
+    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
+    metadata, indexed_text, indexed_before, indexed_around, source, importance, confidence, start_date, recorded_at
+)
+SELECT DISTINCT ON (chunk_id) external_id, chunk_id, md5('m')::uuid, 1, position, 0, 1, 'shortterm', 'x', '',
+    '{{}}'::jsonb, 'x', '', '', CASE chunk_id WHEN 'ffffffff-ffff-ffff-ffff-ffffffffffff' THEN 'tool' ELSE 'user' END,
+    0.5, 0.7, now(), now()
+FROM graph_mention;
 """  # noqa: S608
 
 
@@ -90,6 +110,14 @@ _PLANNED: dict[str, dict[str, Any]] = {
     "find_place": {"entity_id": _entity(1)},
     "known_names": {"keys": ["name 1", "name 2"]},
     "find_between": {"first_ids": [_entity(1)], "second_ids": [_entity(3)], "type": "knows"},
+    "find_stated": {"from_ids": [_entity(1)], "to_ids": [_entity(3)], "types": ["knows"], "evidence_chunks": 100},
+    "find_known_relationships": {
+        "entity_ids": [_entity(1), _entity(3)],
+        "except_type": "related_to",
+        "now": datetime.now(UTC),
+        "evidence_chunks": 100,
+        "limit": 30,
+    },
 }
 
 
@@ -150,6 +178,58 @@ async def test_what_a_pattern_leaves_open_is_not_read(store: PostgresManager) ->
     assert "entity" not in of_type
     assert " on entity_p" in from_person
     assert "@>" not in of_type + from_person
+
+
+async def test_who_stands_beside_everybody_is_known_for_more_than_that(store: PostgresManager) -> None:
+    """What is shown of a name is chosen among what counts, however many say only that it stands beside others."""
+    async with store.transaction(_TENANT, read_only=True) as db:
+        [known] = await _find_known(db, limit=30)
+
+    assert (known.type, known.from_name, known.to_name) == ("works_for", "Name 1", "Name 2")
+    assert (known.start_date, known.last_observed) == (
+        datetime(2023, 1, 1, tzinfo=UTC),
+        datetime(2024, 3, 1, tzinfo=UTC),
+    )
+    assert set(known.sources) == {"user", "tool"}
+
+
+async def test_the_strongest_of_several_are_shown(store: PostgresManager) -> None:
+    """No more than are asked for, each once."""
+    async with store.transaction(_TENANT, read_only=True) as db:
+        strongest = await _find_known(db, limit=3, except_type="works_for")
+
+    assert len({known.relationship_id for known in strongest}) == 3
+    assert {known.from_name for known in strongest} == {"Name 1"}
+
+
+async def test_of_whom_nobody_has_looked_at_one_may_be_a_user(store: PostgresManager) -> None:
+    """However many pages repeat what a user has said, it stays as trusted as it was."""
+    job = (_entity(1), _entity(2), "works_for")
+    repository = EntityGraphRepository()
+    async with store.transaction(_TENANT, read_only=True) as db:
+        [newest] = await _find_known(db, limit=30, evidence_chunks=1)
+        [stated] = await repository.find_stated(db, _TENANT, [job, job], evidence_chunks=1)
+        [all_stated] = await repository.find_stated(db, _TENANT, [job], evidence_chunks=2)
+
+    assert newest.sources == stated.sources == ("user", "tool")
+    assert set(all_stated.sources) == {"tool", "user"}
+    assert (stated.from_id, stated.to_id, stated.type, stated.relationship_id) == (*job, newest.relationship_id)
+    assert (stated.start_date, stated.end_date, stated.end_is_stated) == (newest.start_date, None, False)
+    assert stated.last_observed == newest.last_observed
+
+
+async def _find_known(
+    db: SqlExecutor, *, limit: int, evidence_chunks: int = 100, except_type: str = "knows"
+) -> list[StatedRelationship]:
+    return await EntityGraphRepository().find_known_relationships(
+        db,
+        _TENANT,
+        [_entity(1)],
+        except_type=except_type,
+        now=datetime.now(UTC),
+        evidence_chunks=evidence_chunks,
+        limit=limit,
+    )
 
 
 @pytest.mark.parametrize("name", ["find_entities", "list_entities", "find_names"])

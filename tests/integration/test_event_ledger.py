@@ -144,7 +144,7 @@ async def test_a_stream_verifies_from_its_first_event_to_its_head(memory: AgentM
     assert len(told) == len(events) - 1
     assert [event.digest for event in told] == [_digest(event) for event in told]
     assert len({event.salt for event in told}) == len(told)
-    async with memory._ready().store.transaction("chained") as db:
+    async with memory._ready().stores.postgres.transaction("chained") as db:
         head = await db.fetch_one("SELECT head, chain, last_recorded_at FROM memory_stream")
     assert head == {"head": len(events), "chain": chain, "last_recorded_at": events[-1].recorded_at}
 

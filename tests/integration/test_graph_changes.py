@@ -96,14 +96,16 @@ class _Graph:
         entities: Sequence[EntityEntry] = (),
         relationships: Sequence[RelationshipEntry] = (),
         duplicates: Sequence[Duplicate] = (),
+        *,
+        trust: float = 0.5,
     ) -> Event:
-        """Record a plan over all chunks of a memory."""
+        """Record a plan over all chunks of a memory, which are so trusted."""
         plan = MemoryConsolidated(
             memory_id=memory_id,
             version=1,
             title="House",
             summary="",
-            chunks=tuple(ChunkRating(id=id_, importance=0.5, confidence=0.5) for id_ in await self.chunks(memory_id)),
+            chunks=tuple(ChunkRating(id=id_, importance=0.5, confidence=trust) for id_ in await self.chunks(memory_id)),
             duplicates=tuple(duplicates),
             embedding_generation=1,
             graph=GraphChanges(entities=tuple(entities), relationships=tuple(relationships)),
@@ -282,6 +284,58 @@ async def test_a_relationship_comes_in_between_the_entities_of_its_plan(graph: _
     assert (row["last_updated"], row["position"]) == (event.recorded_at, event.position)
     row = await graph.relationship(owns)
     assert (row["start_date"], row["end_date"], row["first_observed"]) == (_day(-90), _day(-30), _day(4))
+
+
+async def test_a_description_is_replaced_only_by_what_is_trusted_as_much(graph: _Graph) -> None:
+    """What is trusted little does not speak beside the confidence of others, unless nothing else is said."""
+    ana, piet, knows = uuid4(), uuid4(), uuid4()
+
+    async def tell(words: str | None, *, trust: float, confidence: float) -> tuple[str | None, str | None, float]:
+        said = {"description": words, "confidence": confidence}
+        await graph.consolidate(
+            await graph.remember(0),
+            [_entity(ana, "Ana", 0, **said), _entity(piet, "Piet", 0)],
+            [_relationship(knows, ana, piet, 0, **said)],
+            trust=trust,
+        )
+        entity, relationship = await graph.entity(ana), await graph.relationship(knows)
+        assert entity["confidence"] == relationship["confidence"]
+        return entity["description"], relationship["description"], entity["confidence"]
+
+    assert await tell(None, trust=1.0, confidence=0.9) == (None, None, 0.9)
+    assert await tell("of a page", trust=0.7, confidence=0.7) == ("of a page", "of a page", 0.9)
+    assert await tell("of a user", trust=1.0, confidence=0.6) == ("of a user", "of a user", 0.9)
+    assert await tell("a fraud", trust=0.7, confidence=0.7) == ("of a user", "of a user", 0.9)
+    assert await tell("newer", trust=1.0, confidence=0.5) == ("newer", "newer", 0.9)
+    assert await tell(None, trust=1.0, confidence=1.0) == ("newer", "newer", 1.0)
+
+
+async def test_a_passage_of_little_trust_makes_a_whole_plan_of_little_trust(graph: _Graph) -> None:
+    """What one trusted and one other passage say together replaces no description of what is trusted more."""
+    ana, page = uuid4(), await graph.remember(1)
+    await graph.consolidate(
+        await graph.remember(0), [_entity(ana, "Ana", 0, description="kind", confidence=0.9)], trust=1.0
+    )
+    await graph.consolidate(page, trust=0.7)
+    [of_page] = await graph.chunks(page)
+    mixed = await graph.remember(2)
+    [of_user] = await graph.chunks(mixed)
+    plan = MemoryConsolidated(
+        memory_id=mixed,
+        version=1,
+        title="House",
+        summary="",
+        chunks=(
+            ChunkRating(id=of_page, importance=0.5, confidence=0.7),
+            ChunkRating(id=of_user, importance=0.5, confidence=1.0),
+        ),
+        embedding_generation=1,
+        graph=GraphChanges(entities=(_entity(ana, "Ana", 0, 1, description="a fraud"),)),
+    )
+
+    await graph.record(EventKind.CONSOLIDATED, plan)
+
+    assert (await graph.entity(ana))["description"] == "kind"
 
 
 async def test_the_same_plan_again_writes_nothing(graph: _Graph) -> None:
@@ -755,7 +809,8 @@ async def test_an_erasure_by_text_reaches_what_only_a_plan_says(graph: _Graph, f
 
     receipt = await graph.memory.admin.erase(graph.external_id, text="Unspeakable")
 
-    assert receipt.memory_ids == (memory_id,)
+    # Its own text has not said it.
+    assert receipt.memory_ids == ()
     assert (await graph.memory.admin.verify_erased(receipt, text="Unspeakable")).ok
 
 
@@ -848,7 +903,7 @@ async def test_where_a_store_follows_each_change_of_the_graph_is_work(graph: _Gr
     first = await record_event(
         graph.memory, graph.external_id, EventKind.ENTITIES_MERGED, merged, projector=projector, makes_work=True
     )
-    async with parts.store.transaction(graph.external_id) as db:
+    async with parts.stores.postgres.transaction(graph.external_id) as db:
         await given._queue.settle_write(db, graph.external_id, first.recorded_at, review_within_seconds=None)
     after_first = await stream()
     await record_event(graph.memory, graph.external_id, EventKind.ENTITIES_MERGED, again, projector=projector)

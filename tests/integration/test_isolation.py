@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, MemoryNotFoundError
-from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, TIERS, WORKER_ROLE
+from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, SOURCES, TIERS, WORKER_ROLE
 from agent_reminiscence.database.places import scanned_places
 from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor
 from agent_reminiscence.database.queries import all_query_files, load_queries
@@ -39,8 +39,10 @@ from agent_reminiscence.database.repositories.search import (
 )
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.projections import Tables
+from agent_reminiscence.projections.forms import fold_text
 from agent_reminiscence.services.embedders import HashEmbedder
 from agent_reminiscence.services.replay import Replay, Replayer
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
@@ -55,8 +57,8 @@ _REPLAYER = Replayer(
     Tables(
         active=ActiveMemoryRepository(),
         shortterm=ShorttermMemoryRepository(),
-        longterm=LongtermMemoryRepository(_GENERATION),
-        chunks=MemoryChunkRepository(_GENERATION),
+        longterm=LongtermMemoryRepository(),
+        chunks=MemoryChunkRepository(),
         graph=GraphChangesRepository(),
     ),
     WorkQueue(),
@@ -227,6 +229,7 @@ def _rated_chunks(w: _World) -> dict[str, Any]:
         "chunk_ids": list(w.chunk_ids),
         "importances": [0.1] * len(w.chunk_ids),
         "confidences": [0.1] * len(w.chunk_ids),
+        "estimates": [None] * len(w.chunk_ids),
     }
 
 
@@ -254,6 +257,25 @@ def _new_chunks(w: _World) -> dict[str, Any]:
         "arounds": ["Taken"],
         "importances": [0.5],
         "confidences": [0.5],
+    }
+
+
+def _new_facts(w: _World) -> dict[str, Any]:
+    return _memory(w) | {
+        "memory_version": 1,
+        "source": "model",
+        "recorded_at": LONG_AGO,
+        "chunk_ids": [uuid4()],
+        "starts": [0],
+        "ends": [5],
+        "contents": ["Taken"],
+        "folded_hashes": ["00"],
+        "texts": ["Taken"],
+        "importances": [0.5],
+        "confidences": [0.5],
+        "start_dates": [LONG_AGO],
+        "end_dates": [None],
+        "derived_from": ["{" + ",".join(map(str, w.chunk_ids)) + "}"],
     }
 
 
@@ -357,12 +379,17 @@ def _graph_pair(w: _World) -> dict[str, Any]:
     return {"first_ids": [w.victim.parted_entity_id], "second_ids": [w.victim.survivor_id]}
 
 
+# Of a text that tenants of fill_tenant have in a live chunk.
+_KNOWN_TEXT = sha256(fold_text("The spare key of the blue cabin hangs behind the old clock in the hall.").encode())
+
 _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "active_memory": {
         "create_active_memory": lambda w: _active_memory(w) | {"memory_id": uuid4()},
         "get_active_memory": _memory,
+        "get_versions": _memory,
         "get_all_active_memories": _stream,
         "count_active_memories": _stream,
+        "count_memories": lambda w: _stream(w) | {"memory_ids": [w.victim.memory_id]},
         "find_memory_ids": _stream,
         "update_active_memory": lambda w: _active_memory(w) | {"expected_version": 6},
         "archive_active_memory": lambda w: _memory(w) | {"archived_at": LONG_AGO},
@@ -385,8 +412,10 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "add_cached_vectors": lambda w: (
             _vectors(w) | {"chunk_ids": list(w.chunk_ids), "hashes": [w.uncached_hash], "vectors": [str(w.vector)]}
         ),
-        "fill_vectors": lambda w: _vectors(w) | {"chunk_ids": [w.chunk_without_vectors]},
+        "fill_vectors": lambda w: _vectors(w) | {"chunk_ids": [w.chunk_without_vectors], "state": "current"},
         "count_missing": lambda w: _stream(w) | {"memory_ids": None},
+        "count_chunks": _stream,
+        "delete_cached_vectors": _vectors,
     },
     "event_ledger": {
         "lock_stream": _stream,
@@ -398,6 +427,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"after": 0, "kinds": None, "actor": None, "limit": 100, "max_bytes": None}
         ),
         "read_memory_events": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id), "position": 100},
+        "find_writers": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)]},
         "read_stream": _stream,
         "add_live_chunks": lambda w: _stream(w) | {"delta": 1},
         "mark_due": _stream,
@@ -412,6 +442,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
     "erasure": {
         "find_by_memory": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id)},
+        "find_resting": lambda w: _stream(w) | {"memory_ids": [str(w.victim.draft_memory_id)]},
         "find_by_conversation": lambda w: _stream(w) | {"conversation_id": "party"},
         "find_by_text": lambda w: _stream(w) | {"text": "Lisbon", "json_text": "Lisbon", "after": 0, "limit": 100},
         "find_all": _stream,
@@ -423,6 +454,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "was_updated_since": _receipt,
         "find_not_empty": lambda w: _stream(w) | {"positions": [1, 2], "digests": ["00", "00"]},
         "find_left_over": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "with_cache": True},
+        "count_vectors": _stream,
+        "find_left_over_vectors": _stream,
     },
     "entity_graph": {
         "candidates_by_id": lambda w: _stream(w) | {"ids": [w.victim.merged_entity_id]},
@@ -455,6 +488,25 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "last_entity_change": _stream,
         "list_names": lambda w: _stream(w) | {"beginnings": ["g"], "limit": 10},
         "find_between": lambda w: _stream(w) | _graph_pair(w) | {"type": "takes place in"},
+        "find_stated": lambda w: (
+            _stream(w)
+            | {
+                "from_ids": [w.victim.parted_entity_id, w.victim.survivor_id],
+                "to_ids": [w.victim.survivor_id, w.victim.parted_entity_id],
+                "types": ["takes place in", "takes place in"],
+                "evidence_chunks": 10,
+            }
+        ),
+        "find_known_relationships": lambda w: (
+            _stream(w)
+            | {
+                "entity_ids": [w.victim.told_entity_id],
+                "except_type": "related_to",
+                "now": LONG_AGO,
+                "evidence_chunks": 10,
+                "limit": 10,
+            }
+        ),
         "read_changed_entities": lambda w: _evidence(w) | {"after": 0},
         "find_merged_away": lambda w: _stream(w) | {"after": 0},
         "read_changed_relationships": lambda w: _evidence(w) | {"after": 0},
@@ -491,7 +543,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"use_share": 0.5, "use_half": 2.0, "fade_share": 0.2, "fade_half_life_days": 90.0}
         ),
         "read_live": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
-        "find_repetitions": lambda w: _stream(w) | {"chunk_ids": [w.original_id]},
+        "find_repetitions": lambda w: _stream(w) | {"chunk_ids": [w.original_id], "said_by": None, "sources": None},
     },
     "longterm_memory": {
         "promote_chunks": lambda w: (
@@ -500,6 +552,16 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
     "memory_chunk": {
         "add_chunks": _new_chunks,
+        "add_facts": _new_facts,
+        "end_facts": _ended_chunks,
+        "find_near": lambda w: (
+            _stream(w)
+            | {"chunk_ids": list(w.chunk_ids), "sources": list(SOURCES), "similarity": -1.0}
+            | {"limit": 100, "compared": 100, "total": 100}
+        ),
+        "find_known_texts": lambda w: (
+            _stream(w) | {"folded_hashes": [_KNOWN_TEXT.hex()], "moments": [LONG_AGO], "ignored": []}
+        ),
         "layout_chunks": _memory,
         "retouch_chunks": lambda w: (
             _stream(w)
@@ -532,8 +594,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "count_missing_vectors": _stream,
         "delete_differing": _stream,
         "insert_missing": _stream,
-        "delete_vectors": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
-        "delete_cached": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
+        "discard_vectors": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
         "delete_orphaned_vectors": _stream,
         "carry_to_vectors": _stream,
         "delete_orphaned_cache": _stream,
@@ -550,6 +611,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "count_memories": _stream,
         "count_graph": _stream,
         "read_live_texts": lambda w: _stream(w) | {"after": None, "limit": 100},
+        "sum_tokens_today": _stream,
         "sum_model_usage": _stream,
     },
     "graph_progress": {
@@ -566,7 +628,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_due_memories": _stream,
         "finish_work": lambda w: _stream(w) | {"review_at": None},
         "settle_write": lambda w: _stream(w) | {"recorded_at": _LATER, "review_within_seconds": None},
-        "fail_work": lambda w: _stream(w) | {"error": "StoreError", "max_attempts": 1},
+        "fail_work": lambda w: _stream(w) | {"error": "StoreError", "max_attempts": 1, "counts": True},
         "allow_retry": _stream,
     },
 }
@@ -615,6 +677,7 @@ SELECT external_id, 1000, gen_random_uuid(), 'memory.graph_erased', now(), now()
     payload || jsonb_build_object('erased_at', now()), salt, digest, chain
 FROM memory_event
 WHERE kind = 'memory.erased'""",
+    ("erasure", "find_left_over_vectors"): "UPDATE chunk_vector_1 SET chunk_id = gen_random_uuid()",
     ("work_queue", "settle_write"): (
         f"UPDATE memory_stream SET due_at = NULL, failed_attempts = 0, work_at = '{_LATER.isoformat()}'"  # noqa: S608
     ),
@@ -630,7 +693,7 @@ SELECT external_id, gen_random_uuid(), version, title, summary, last_updated FRO
 
 def _statement(file: str, name: str) -> str:
     if file == "search":
-        return SearchRepository(_GENERATION)._sql[name]
+        return SearchRepository().statement(name, _GENERATION)
     if file == "lifecycle":
         return LifecycleRepository()._sql[name]
     if file == "entity_graph":
@@ -651,7 +714,7 @@ async def _transaction(store: PostgresManager, external_id: str, file: str, abou
     """
     if file == "scratch":
         async with store.scratch_transaction(external_id) as db:
-            await ScratchRepository(_GENERATION, _MODEL).create(db)
+            await ScratchRepository().create(db)
             await _REPLAYER.run(db, Replay(about))
             await db.execute_script(_CHANGED_SCRATCH)
             yield db
@@ -680,7 +743,7 @@ def _parameters(world: _World, file: str, name: str) -> dict[str, Any]:
     )
     entities, relationships = [world.victim.survivor_id], [world.victim.relationship_id]
     weights = GraphWeights(dict.fromkeys(entities, 1.0), dict.fromkeys(relationships, 1.0), certainty=1.0)
-    params = SearchRepository(_GENERATION).params(request, weights if name.endswith("with_graph") else None)
+    params = SearchRepository().params(request, weights if name.endswith("with_graph") else None)
     if name == "graph_evidence":
         params |= {"entity_ids": entities, "relationship_ids": relationships, "mentions": 10}
     return params
@@ -788,7 +851,7 @@ def _says_something(rows: list[Row]) -> bool:
 async def test_statements_about_scratch_tables_alone_reach_no_stored_row(store: PostgresManager, world: _World) -> None:
     """They name no tenant, because the temporary tables of a transaction hold one tenant's rows only."""
     external_id = world.intruder.external_id
-    scratch = ScratchRepository(_GENERATION, _MODEL)
+    scratch = ScratchRepository()
 
     async with store.scratch_transaction(external_id) as db:
         before = await stored_rows(db)
@@ -809,7 +872,7 @@ async def test_rows_of_another_tenant_cannot_be_put_in_place_from_a_scratch_tabl
     async with superuser(test_server, world.database) as db:
         before = await stored_rows(db)
 
-    scratch = ScratchRepository(_GENERATION, _MODEL)
+    scratch = ScratchRepository()
     try:
         async with store.scratch_transaction(world.intruder.external_id) as db:
             await scratch.create(db)
@@ -827,7 +890,7 @@ async def test_rows_of_another_tenant_cannot_be_put_in_place_from_a_scratch_tabl
 
 async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: PostgresManager, world: _World) -> None:
     """Its statements are made from the registry of places and not named, so they are tried here."""
-    erasure = ErasureRepository(_GENERATION)
+    erasure = ErasureRepository()
 
     async with store.transaction(world.victim.external_id) as db:
         found = await erasure.find_text(db, world.victim.external_id, "summer party")

@@ -55,6 +55,7 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "shortterm_memory": _PROJECTION,
     "memory_chunk": _PROJECTION,
     "chunk_vector_1": _PROJECTION,
+    "chunk_vector_2": _PROJECTION,
     "embedding_cache": _PROJECTION,
     "chunk_use": _PROJECTION,
     "entity": _PROJECTION,
@@ -78,6 +79,9 @@ _FUNCTIONS: dict[str, set[str]] = {
     "restore_text_indexes": {"owner", "app"},
     "enqueue_work": {"owner", "app", "eraser"},
     "list_work": {"owner", "app"},
+    "create_chunk_vectors": {"owner"},
+    # Fired by whoever changes a chunk, which needs no right; nobody calls it.
+    "carry_to_vectors": {"owner"},
 }
 # These run with their owner's rights, so each says itself where it looks names up.
 _DEFINERS = {"restore_text_indexes", "enqueue_work", "list_work"}
@@ -92,6 +96,7 @@ _TENANT_TABLES = (
     "shortterm_memory",
     "memory_chunk",
     "chunk_vector_1",
+    "chunk_vector_2",
     "embedding_cache",
     "chunk_use",
     "entity",
@@ -120,12 +125,13 @@ _ROLES = {
 
 @pytest.fixture(scope="module")
 def database(test_server: TestServer) -> Iterator[str]:
-    """One database for this module, which writes nothing to it, and a login that has nothing to do with us."""
+    """One database for this module, with two generations of vectors, and a login that has nothing to do with us."""
 
     async def create() -> str:
         name = await test_server.create_database()
         async with superuser(test_server, name) as db:
             await db.execute_script(f"CREATE ROLE {_STRANGER} LOGIN")
+            await db.execute_script(f"SET ROLE {OWNER_ROLE}; SELECT create_chunk_vectors(2, 96)")
         return name
 
     async def drop(name: str) -> None:

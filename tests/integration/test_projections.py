@@ -120,7 +120,9 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
     for chunk_id, chunk in chunks.items():
         is_live = chunk["superseded_at"] is None
         is_duplicate = chunk["duplicate_of"] is not None
-        assert is_live <= (chunk_id in placed_somewhere), "a live chunk is in no text"
+        # A fact is in no text; what it rests on is.
+        sources = set(map(str, chunk["derived_from"] or [chunk_id]))
+        assert is_live <= (sources <= placed_somewhere), "a live chunk is in no text"
         if chunk_id in placed_somewhere - archived:
             assert is_live or is_duplicate, "a chunk of a text has ended"
         if is_duplicate:
@@ -472,7 +474,7 @@ async def test_a_plan_that_was_overtaken_ends_no_chunk_for_one_that_has_ended(
     await memory.update_active_memory(external_id, first.id, content=_SENTENCES[0])
     parts = memory._ready()
     request = WriteRequest(external_id=external_id)
-    async with parts.store.transaction(external_id) as db:
+    async with parts.stores.postgres.transaction(external_id) as db:
         await parts.manager._projector.begin(db, request)
         await parts.manager._projector.record(
             db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), LONG_AGO)

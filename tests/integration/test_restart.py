@@ -54,6 +54,22 @@ async def test_words_are_found_after_the_server_was_stopped_and_started(own_fold
         assert found.hits[0].ranks["bm25_text"] == 1
 
 
+async def test_the_planner_knows_after_a_restart_how_much_there_is(own_folder: Config) -> None:
+    """Building a text index makes PostgreSQL forget how many rows there are; look-ups of a few would read them all."""
+    async with AgentMem(own_folder) as memory:
+        await _remember(memory)
+
+    async with (
+        AgentMem(own_folder) as memory,
+        memory._ready().stores.postgres.transaction("agent-1", read_only=True) as db,
+    ):
+        row = await db.fetch_one(
+            "SELECT sum(greatest(reltuples, 0))::float8 AS rows FROM pg_class"
+            " WHERE relname ~ '^memory_chunk_p[0-9]+$' AND relkind = 'r'"
+        )
+    assert row == {"rows": len(_COLOURS)}
+
+
 async def test_words_are_found_after_a_crash_under_an_open_memory(own_folder: Config) -> None:
     """A killed backend makes the server clear its shared memory; new connections mend the indexes first."""
     async with AgentMem(own_folder) as memory:
@@ -107,7 +123,7 @@ def test_every_update_of_a_chunk_raises_its_revision() -> None:
         for statement in query.split("UPDATE memory_chunk")[1:]
     ]
 
-    assert len(updates) == 9
+    assert len(updates) == 10
     for statement in updates:
         assignments, _, _ = statement.partition("WHERE")
         assert "revision = " in assignments

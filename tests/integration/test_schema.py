@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import shutil
 import subprocess
 import tempfile
@@ -57,7 +58,7 @@ _PARAMETERS = SchemaParameters(2, 16, "hash-16")
 _FIRST_ROWS = Path(__file__).parent / "data" / "migration_0001.sql"
 # What the migrations behind it have added to each row of it.
 _ADDED: dict[str, Row] = {
-    "memory_chunk": {"corrected_at": None, "corrected_end_dates": None},
+    "memory_chunk": {"corrected_at": None, "corrected_end_dates": None, "derived_from": None, "estimate": None},
     "chunk_vector_1": {"corrected_at": None, "corrected_end_dates": None},
     "memory_stream": {
         "work_at": None,
@@ -242,6 +243,31 @@ async def test_vectors_lie_in_the_row_where_three_of_them_fit(
     assert note.write.vectors_missing == 0
 
 
+async def test_every_generation_of_vectors_has_a_table_like_the_first_one(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """Columns, keys, storage, indexes, policies, rights and what is not sampled: all but the name and the dimension."""
+    name = await new_database()
+    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+    async with superuser(test_server, name) as db:
+        await db.execute_script(f"SET ROLE {OWNER_ROLE}; SELECT create_chunk_vectors(2, 24)")
+
+    dump = _dump(test_server, name).splitlines()
+    first, second = (
+        [line.replace(f"chunk_vector_{number}", "chunk_vector") for line in _about(dump, f"chunk_vector_{number}")]
+        for number in (1, 2)
+    )
+
+    assert len(first) > 50
+    assert [line.replace("halfvec(24)", "halfvec(16)") for line in second] == first
+
+
+def _about(dump: list[str], table: str) -> list[str]:
+    """The statements of a dump that name a table or one of its partitions."""
+    statements = [part.strip() for part in "\n".join(dump).split(";\n")]
+    return [statement for statement in statements if re.search(rf"\b{table}(_|\b)", statement)]
+
+
 async def test_the_script_for_an_administrator_does_the_whole_installation(
     test_server: TestServer, new_database: NewDatabase
 ) -> None:
@@ -347,7 +373,7 @@ async def test_a_migration_changes_a_filled_database(
     )
     async with superuser(test_server, database) as db:
         rows = await db.fetch_all("SELECT DISTINCT title, width FROM active_memory ORDER BY title")
-    assert rows == [{"title": "DRAFT", "width": TEST_DIMENSION}, {"title": "HOUSE", "width": TEST_DIMENSION}]
+    assert rows == [{"title": title, "width": TEST_DIMENSION} for title in ("DRAFT", "HOUSE", "MILL")]
 
 
 async def _first_database(server: TestServer, name: str) -> None:

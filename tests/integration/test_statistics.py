@@ -6,7 +6,7 @@ import re
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.places import PLACES, VECTOR_TABLE, Holds
-from tests.conftest import TestServer
+from tests.conftest import TestServer, dsn
 from tests.factories import fill_tenant, superuser
 
 _HELD = {(place.table, place.column) for place in PLACES if place.holds in {Holds.TEXT, Holds.DERIVED}}
@@ -25,6 +25,8 @@ async def test_no_sample_is_kept_of_what_memories_say(test_server: TestServer, d
             idempotency_key=f"canary-{number}",
         )
     await fill_tenant(memory, "agent-1")
+    # The vectors of another model are made of the same words.
+    await memory.admin.reembed(provider="hash", dimension=96, admin_dsn=dsn(test_server.administrator(database)))
 
     async with superuser(test_server, database) as db:
         await db.execute_script("ANALYZE")

@@ -92,7 +92,7 @@ async def test_a_tenant_with_all_that_a_tenant_can_have_verifies(
     [stream] = report.streams
     assert report.ok
     assert (stream.faults, stream.drift, stream.missing_vectors, stream.repaired) == ((), (), 0, False)
-    assert (stream.head, stream.events, stream.erased_events) == (30, 30, 1)
+    assert (stream.head, stream.events, stream.erased_events) == (33, 33, 1)
     stored = await stored_rows(administrator, tenant.external_id)
     assert stream.rows == {table: len(stored[table]) for table in stream.rows}
     assert set(stream.rows) == set(PROJECTED_TABLES)
@@ -124,7 +124,7 @@ async def test_a_tenant_of_which_everything_was_erased_verifies(
     report = await _verify(memory, tenant.external_id)
 
     assert report.ok
-    assert (report.events, report.erased_events, set(report.rows.values())) == (31, 28, {0})
+    assert (report.events, report.erased_events, set(report.rows.values())) == (34, 31, {0})
 
 
 @pytest.mark.parametrize("method", ["verify", "repair", "rebuild"])
@@ -194,7 +194,7 @@ async def test_progress_is_told_for_every_stream(memory: AgentMem, tenant: Tenan
 async def test_a_long_stream_is_replayed_in_pages(memory: AgentMem) -> None:
     """More events than a page holds: each of them is counted once, and the chain goes on across the border."""
     external_id = f"agent-{uuid4()}"
-    store, projector = memory._ready().store, memory._ready().manager._projector
+    store, projector = memory._ready().stores.postgres, memory._ready().manager._projector
     async with store.transaction(external_id) as db:
         await projector._ledger.lock(db, external_id)
         for _ in range(1_000):
@@ -485,7 +485,7 @@ async def test_no_connection_of_the_pool_has_seen_a_scratch_table(
     await memory.admin.rebuild(tenant.external_id)
     await memory.admin.erase(tenant.external_id, memory_id=tenant.draft_memory_id)
 
-    for connection in memory._ready().store._idle:
+    for connection in memory._ready().stores.postgres._idle:
         state = await connection.fetch_one(
             "SELECT pg_my_temp_schema()::bigint AS temp_schema, current_setting('search_path') AS search_path,"
             " (SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%pg' || '_temp.%') AS prepared"

@@ -20,10 +20,16 @@ _FREE_FORMS = {
     "postgres_dsn": "a DSN",
     "data_dir": "a folder",
     "embedding_model": "a name",
+    "embedding_query_prefix": "a text",
+    "embedding_document_prefix": "a text",
     "neo4j_uri": "a URI",
+    "ollama_base_url": "a URL",
     "neo4j_user": "a name",
     "neo4j_password": "a password",
     "neo4j_database": "a name",
+    "memorizer_agent_model": "a name",
+    "memory_update_agent_model": "a name",
+    "memory_retrieve_agent_model": "a name",
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAliasType, Union, get_args, get_origin
 from uuid import UUID
 
 import pytest
@@ -25,6 +25,7 @@ _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _PARTS = (
     events.ChunkEntry,
     events.ChunkRating,
+    events.FactEntry,
     events.Duplicate,
     events.Promotion,
     events.GraphChanges,
@@ -53,6 +54,8 @@ def _sections() -> dict[str, list[tuple[str, str, str]]]:
 
 def _spelling(annotation: Any) -> str:
     """A field's type as the page spells it."""
+    if isinstance(annotation, TypeAliasType):
+        return _spelling(annotation.__value__)
     if annotation in _NAMES:
         return _NAMES[annotation]
     origin, arguments = get_origin(annotation), get_args(annotation)
@@ -75,9 +78,9 @@ def _fields(model: type[BaseModel]) -> list[tuple[str, str]]:
 
 
 # The payload of an erasure is its receipt, which is made elsewhere.
-_PAYLOADS = PAYLOADS | {EventKind.ERASED: erasure.ErasureReceipt}
+_PAYLOADS: dict[str, type[BaseModel]] = {**PAYLOADS, EventKind.ERASED: erasure.ErasureReceipt}
 _MODELS: dict[str, type[BaseModel]] = {
-    **{kind.value: payload for kind, payload in _PAYLOADS.items()},
+    **{str(kind): payload for kind, payload in _PAYLOADS.items()},
     **{part.__name__: part for part in _PARTS},
 }
 

@@ -459,7 +459,7 @@ async def measure_tenants(at: Layout, repetitions: int) -> list[dict[str, Any]]:
         sizes.setdefault(chunks, tenant)
     store = PostgresManager(at.login, pool_size=1, pool_timeout_seconds=10, statement_timeout_seconds=60)
     await store.initialize()
-    search, embedder = SearchRepository(1), WordLlamaEmbedder()
+    search, embedder = SearchRepository(), WordLlamaEmbedder()
     results = []
     for chunks, tenant in sorted(sizes.items()):
         retrieve = (await measure_retrieve(at, [tenant], repetitions))["product"]
@@ -473,7 +473,7 @@ async def measure_tenants(at: Layout, repetitions: int) -> list[dict[str, Any]]:
             for scan, seconds in spent.items():
                 async with store.transaction(tenant, settings=SEARCH_SETTINGS, read_only=True) as db:
                     started = time.perf_counter()
-                    rows = await search.search(db, request, scan=scan)
+                    rows = await search.search(db, request, generation=1, scan=scan)
                     seconds.append(time.perf_counter() - started)
                 hits[scan] = {row["chunk_id"] for row in rows}
             same.append(len(hits["exact"] & hits["hnsw"]) / max(1, len(hits["exact"])))

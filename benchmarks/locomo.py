@@ -4,10 +4,13 @@ Each session is remembered as one memory through `AgentMem`, each question asked
 compared with the evidence that the data set names. No model takes part. BM25, dense vectors and plain reciprocal rank
 fusion over the same utterances run beside it.
 
-    python benchmarks/locomo.py --data FOLDER
+    python benchmarks/locomo.py --data FOLDER [--embedder wordllama ollama:all-minilm]
 
 FOLDER holds conversations of LoCoMo (https://github.com/snap-research/locomo, CC BY-NC 4.0), one JSON file each or all
 of them in `locomo10.json`. The data is not part of this repository.
+
+For a model of Ollama's the server at `REMINISCENCE_OLLAMA_BASE_URL` is asked. Without that one is started for the run,
+as the tests do it, and has the model all-minilm.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ import asyncio
 import json
 import logging
 import math
+import os
 import random
 import re
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -41,6 +45,7 @@ from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.services.embedders import WordLlamaEmbedder
 from agent_reminiscence.services.tokens import count_tokens
 from benchmarks.common import Timing, changed, print_table, scratch_folder, write_json
+from tests.ollama_server import OllamaServer
 
 # LoCoMo's numbers. An adversarial question asks about the wrong speaker, and its "evidence" is what should not be
 # believed, so the headline leaves it out.
@@ -55,6 +60,8 @@ PLAIN_RRF_K = 60.0
 OWN_WORDS_SAMPLE = 500
 OWN_WORDS_MINIMUM = 6
 OWN_WORDS_DEPTH = 3
+PRODUCT = "agent_reminiscence"
+OLLAMA_URL = "REMINISCENCE_OLLAMA_BASE_URL"
 
 Scores = npt.NDArray[np.float32]
 
@@ -185,9 +192,8 @@ def _read_evidence(entries: Iterable[object], known: set[str]) -> frozenset[str]
 class Product:
     """`AgentMem`, through its four methods."""
 
-    name = "agent_reminiscence"
-
-    def __init__(self, memory: AgentMem) -> None:
+    def __init__(self, memory: AgentMem, name: str = PRODUCT) -> None:
+        self.name = name
         self._memory = memory
         self._external_id = ""
 
@@ -210,6 +216,9 @@ class Product:
             )
             # Also the short ones, and before the first question: what is asked for is then in the graph.
             await self._memory.admin.consolidate(self._external_id, note.id)
+        usage = await self._memory.admin.usage(self._external_id)
+        if usage.vectors_missing:
+            raise RuntimeError(f"{usage.vectors_missing} vectors are missing: what is found by words is not the figure")
 
     async def ask(self, question: str) -> Answer:
         """Ask once for the ranking, which is what is timed, and once for each token budget."""
@@ -231,6 +240,8 @@ class Product:
 
 def _utterance_ids(result: RetrievalResult) -> tuple[str, ...]:
     """An utterance that was cut into several chunks counts once, where its first chunk stands."""
+    if "no_query_vector" in {omission.reason for omission in result.omitted}:
+        raise RuntimeError("a question has no vector: what is found by words is not the figure")
     return tuple(dict.fromkeys(hit.metadata["id"] for hit in result.hits))
 
 
@@ -537,54 +548,103 @@ def print_ablation(results: Sequence[Mapping[str, Any]]) -> None:
     )
 
 
-@asynccontextmanager
-async def product_on(config: Config, latest: datetime) -> AsyncIterator[Product]:
-    """The package as shipped; `latest` is its present, so that the data's age plays no part."""
-    async with AgentMem(config, clock=lambda: latest) as memory:
-        yield Product(memory)
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One configuration of the package that is measured, and what it is called in the tables."""
+
+    name: str
+    config: Config
 
 
-async def run(arguments: argparse.Namespace, config: Config) -> dict[str, Any]:
-    """Everything that was asked for."""
-    conversations = load(arguments.data)
-    if arguments.limit_questions is not None:
-        conversations = [replace(one, questions=one.questions[: arguments.limit_questions]) for one in conversations]
+async def run(
+    arguments: argparse.Namespace, conversations: Sequence[Conversation], setups: Sequence[Setup]
+) -> dict[str, Any]:
+    """Everything that was asked for: each setup in turn, then the systems beside them."""
+    # The package's present, so that the data's age plays no part.
     latest = max(session.occurred_at for one in conversations for session in one.sessions) + timedelta(days=1)
-    result: dict[str, Any] = {"systems": []}
-    async with product_on(config, latest) as product:
-        systems: tuple[System, ...] = (product, PlainFusion(), Bm25(), Dense())
-        for system in systems:
-            result["systems"].append(await measure(system, conversations))
-        print_results(result["systems"])
-        if arguments.own_words:
-            result["own_words"] = await own_words(product, conversations)
-            print("Own words in the top three: {top_three} % of {sample}\n".format(**result["own_words"]), flush=True)
-    result["graph"] = await compare_graph(config, conversations, latest)
-    print_ablation(result["graph"])
-    if arguments.ablate:
-        result["ablation"] = await ablate(config, conversations, latest)
-        print_ablation(result["ablation"])
+    result: dict[str, Any] = {"systems": []} | {part: {} for part in ("own_words", "graph", "ablation")}
+    for setup in setups:
+        async with AgentMem(setup.config, clock=lambda: latest) as memory:
+            product = Product(memory, setup.name)
+            result["systems"].append(await measure(product, conversations))
+            if arguments.own_words:
+                result["own_words"][setup.name] = await own_words(product, conversations)
+    for system in (PlainFusion(), Bm25(), Dense()):
+        result["systems"].append(await measure(system, conversations))
+    print_results(result["systems"])
+    for name, words in result["own_words"].items():
+        print(f"{name}: own words in the top three: {words['top_three']} % of {words['sample']}\n", flush=True)
+    for setup in setups:
+        print(f"{setup.name}\n", flush=True)
+        result["graph"][setup.name] = await compare_graph(setup.config, conversations, latest)
+        print_ablation(result["graph"][setup.name])
+        if arguments.ablate:
+            result["ablation"][setup.name] = await ablate(setup.config, conversations, latest)
+            print_ablation(result["ablation"][setup.name])
     return result
+
+
+def chosen(arguments: argparse.Namespace) -> list[Conversation]:
+    """The conversations that were asked for, with as many questions."""
+    conversations = [one for one in load(arguments.data) if not arguments.only or one.name in arguments.only]
+    if not conversations:
+        raise SystemExit(f"{arguments.data} has none of the conversations {', '.join(arguments.only)}")
+    return [replace(one, questions=one.questions[: arguments.limit_questions]) for one in conversations]
+
+
+def set_up(arguments: argparse.Namespace, folder: Path, place: Mapping[str, Any]) -> list[Setup]:
+    """A setup for each embedder, each with a database of its own below `folder`, or where `--postgres-dsn` says."""
+    setups = []
+    for number, embedder in enumerate(arguments.embedder):
+        provider, _, model = embedder.partition(":")
+        database: dict[str, Any] = {"data_dir": folder / f"data-{number}"}
+        if arguments.postgres_dsn:
+            database = {"postgres_dsn": SecretStr(arguments.postgres_dsn)}
+        config = Config(embedding_provider=provider, embedding_model=model or None, **database, **place)
+        setups.append(Setup(PRODUCT if len(arguments.embedder) == 1 else f"{PRODUCT}, {embedder}", config))
+    return setups
+
+
+@contextmanager
+def ollama_where_needed(embedders: Sequence[str], folder: Path) -> Iterator[dict[str, Any]]:
+    """Settings that say where Ollama is: none if no embedder needs one, or the environment names one."""
+    if os.environ.get(OLLAMA_URL) or not any(embedder.startswith("ollama") for embedder in embedders):
+        yield {}
+        return
+    server = OllamaServer(folder / "ollama")
+    server.start()
+    try:
+        yield {"ollama_base_url": server.url}
+    finally:
+        server.stop()
 
 
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of conversations, or locomo10.json")
+    parser.add_argument("--only", nargs="+", help="names of conversations; all without")
     parser.add_argument("--limit-questions", type=int, help="only so many questions of each conversation")
     parser.add_argument("--own-words", action="store_true", help="also look for utterances by their own words")
     parser.add_argument("--ablate", action="store_true", help="also measure what each part of retrieval brings")
+    parser.add_argument(
+        "--embedder",
+        nargs="+",
+        default=["wordllama"],
+        help="who makes the package's vectors, as provider or provider:model; several are measured one after the other",
+    )
     parser.add_argument("--postgres-dsn", help="a migrated, empty database instead of an embedded server")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     arguments = parser.parse_args()
+    if arguments.postgres_dsn and len(arguments.embedder) > 1:
+        parser.error("--postgres-dsn names one database, and each embedder needs one of its own")
     logging.getLogger("bm25s").setLevel(logging.WARNING)
-    with scratch_folder("reminiscence-locomo-") as folder:
-        config = (
-            Config(postgres_dsn=SecretStr(arguments.postgres_dsn))
-            if arguments.postgres_dsn
-            else Config(data_dir=folder / "data")
-        )
-        result = asyncio.run(run(arguments, config))
+    conversations = chosen(arguments)
+    with (
+        scratch_folder("reminiscence-locomo-") as folder,
+        ollama_where_needed(arguments.embedder, folder) as place,
+    ):
+        result = asyncio.run(run(arguments, conversations, set_up(arguments, folder, place)))
     if arguments.json:
         write_json(arguments.json, result)
 

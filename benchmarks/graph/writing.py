@@ -59,8 +59,8 @@ class GraphWriter:
         tables = Tables(
             active=ActiveMemoryRepository(),
             shortterm=ShorttermMemoryRepository(),
-            longterm=LongtermMemoryRepository(_GENERATION),
-            chunks=MemoryChunkRepository(_GENERATION),
+            longterm=LongtermMemoryRepository(),
+            chunks=MemoryChunkRepository(),
             graph=GraphChangesRepository(),
         )
         self._projector = Projector(EventLedger(), tables, WorkQueue(), graph_follows=graph_follows)

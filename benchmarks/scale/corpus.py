@@ -168,7 +168,6 @@ class _WrittenDownChunks(MemoryChunkRepository):
     """Takes down what a handler would store."""
 
     def __init__(self, rows: _Rows) -> None:
-        super().__init__(generation=1)
         self._rows = rows
         self.added: list[dict[str, Any]] = []
 
@@ -221,7 +220,7 @@ async def _fill(rows: _Rows, tenant: Tenant, words: WordModel, vectors: FormVect
     tables = Tables(
         active=_WrittenDownMemories(rows),
         shortterm=ShorttermMemoryRepository(),
-        longterm=LongtermMemoryRepository(generation=1),
+        longterm=LongtermMemoryRepository(),
         chunks=chunks,
         graph=GraphChangesRepository(),
     )

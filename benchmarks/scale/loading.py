@@ -57,7 +57,7 @@ INSERT INTO embedding_cache (external_id, model_name, text_hash, vector)
 SELECT c.external_id, g.model_name, sha256(convert_to(f.text, 'UTF8')), f.vector
 FROM {chunks} AS c
 JOIN {vectors} AS v USING (external_id, chunk_id)
-JOIN embedding_generation AS g ON g.is_current
+JOIN embedding_generation AS g ON g.state = 'current'
 CROSS JOIN LATERAL (VALUES
     (c.indexed_text, v.text_vector), (c.indexed_before, v.before_vector), (c.indexed_around, v.around_vector)
 ) AS f (text, vector)

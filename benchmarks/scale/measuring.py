@@ -123,7 +123,7 @@ async def disk_bytes(admin: SqlExecutor) -> dict[str, int]:
 
 async def compare_scans(store: PostgresManager, tenant: Tenant, words: WordModel, repetitions: int) -> dict[str, Any]:
     """Ask the same questions with both ways to find near vectors, whichever the package would take."""
-    embedder, search = WordLlamaEmbedder(), SearchRepository(1)
+    embedder, search = WordLlamaEmbedder(), SearchRepository()
     spent: dict[VectorScan, list[float]] = {"exact": [], "hnsw": []}
     at_10, at_depth, returned, same = [], [], [], []
     for number in range(repetitions + 1):
@@ -133,7 +133,8 @@ async def compare_scans(store: PostgresManager, tenant: Tenant, words: WordModel
         for scan, seconds in spent.items():
             async with store.transaction(tenant.external_id, settings=SEARCH_SETTINGS, read_only=True) as db:
                 started = time.perf_counter()
-                hits[scan] = {row["chunk_id"] for row in await search.search(db, request, scan=scan)}
+                rows = await search.search(db, request, generation=1, scan=scan)
+                hits[scan] = {row["chunk_id"] for row in rows}
                 if number:  # the first question only warms connections and caches
                     seconds.append(time.perf_counter() - started)
                 lists[scan] = await _vector_lists(db, search, request, scan)

@@ -33,6 +33,14 @@ test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings.
 # A file stays on one worker: a later block of a document uses the names of an earlier one.
 	@$(RUN) pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
+.PHONY: test-ollama
+test-ollama: $(TEST) ## Run what needs a real Ollama. The first time it is built, which takes some ten minutes.
+	@$(RUN) pytest --fail-on-skip -m ollama --durations=10 tests $(PYTEST_ARGS)
+
+.PHONY: test-injection
+test-injection: $(TEST) ## Texts in memories that want to be instructions, one by one, for each agent. Part of make test.
+	@$(RUN) pytest -n auto tests/acceptance/test_injection.py $(PYTEST_ARGS)
+
 .PHONY: chaos
 chaos: $(TEST) ## Run tests/chaos with full counts: kills, tampering, erasure, random histories. Takes some 20 minutes.
 	@$(RUN) pytest -n auto --dist loadfile --full-chaos --durations=20 tests/chaos $(PYTEST_ARGS)
@@ -44,6 +52,10 @@ chaos-jobs: $(TEST) ## Kill workers and the server for two minutes while memorie
 .PHONY: chaos-graph
 chaos-graph: $(TEST) ## Stop, kill, freeze and empty a real Neo4j while memories change; is the graph whole? Takes some minutes.
 	@$(RUN) pytest -s --full-chaos tests/chaos/test_graph.py $(PYTEST_ARGS)
+
+.PHONY: chaos-reembed
+chaos-reembed: $(TEST) ## Kill who builds the vectors of another model of 10,000 chunks; does a search fail, is one missing?
+	@$(RUN) pytest -s --full-chaos tests/chaos/test_reembed.py $(PYTEST_ARGS)
 
 .PHONY: check
 check: check-format check-lint check-types check-imports check-project docs ## Check all that needs no test run.
@@ -127,6 +139,10 @@ bench-graph: $(BENCH) ## Measure 100,000 entities in both stores: writes, reads,
 .PHONY: bench-ingest
 bench-ingest: $(BENCH) ## Measure imports: one by one, in batches, repeated, and their memory. Takes some 15 minutes.
 	@$(RUN) benchmarks.ingest $(BENCH_ARGS)
+
+.PHONY: bench-redaction
+bench-redaction: $(BENCH) ## Measure how fast secrets are looked for, also in texts made to be slow.
+	@$(RUN) benchmarks.redaction $(BENCH_ARGS)
 
 # mem0 has an environment of its own: its dependencies are none of ours.
 MEM0 := build/mem0-venv

@@ -36,8 +36,7 @@ from agent_reminiscence.config.constants import (
     MAX_ENTITY_NAME_CHARACTERS,
     RELATIONSHIP_TYPES,
     SOURCE_TRUST,
-    SOURCES,
-    Source,
+    is_trusted_less,
     least_trusted,
 )
 from agent_reminiscence.domain.graph import name_key
@@ -485,7 +484,7 @@ def _check_ended_chunks(endings: Sequence[EndedChunk], material: ConsolidationMa
         if refused:
             continue
         stored, by = material.stored[ending.stored - 1], material.passages[ending.by - 1]
-        if _is_trusted_more(stored.source, by.source):
+        if is_trusted_less(by.source, stored.source):
             yield f"{where} ({stored.source}) is trusted more than new passage {ending.by} ({by.source}); leave it"
         if stored.said_at > by.said_at:
             yield f"{where} was said after new passage {ending.by}, which therefore does not end it; leave it"
@@ -507,7 +506,7 @@ def _check_ended_relationships(endings: Sequence[EndedRelationship], material: C
         if refused:
             continue
         known, by = material.relationships[ending.relationship - 1], material.passages[ending.by - 1]
-        if _is_trusted_more(known.held_by, by.source):
+        if is_trusted_less(by.source, known.held_by):
             yield f"{where} ({known.held_by}) is trusted more than new passage {ending.by} ({by.source}); leave it"
         if known.last_said_at > by.said_at:
             yield f"{where} was said after new passage {ending.by}, which therefore does not end it; leave it"
@@ -553,10 +552,6 @@ def _check_period(where: str, start: str | None, end: str | None, dated: datetim
 
 def _shown(text: str) -> str:
     return repr(cut(text, _SHOWN_NAME_CHARACTERS)[0])
-
-
-def _is_trusted_more(one: Source, other: Source) -> bool:
-    return SOURCES.index(one) < SOURCES.index(other)
 
 
 # Names as a text has them

@@ -25,6 +25,11 @@ def least_trusted(labels: Iterable[Source]) -> Source:
     return max(labels, key=SOURCES.index, default="user")
 
 
+def is_trusted_less(source: Source, than: Source) -> bool:
+    """Whether what bears the label `source` is trusted less than what bears the other one."""
+    return SOURCES.index(source) > SOURCES.index(than)
+
+
 # Types that extractors and models choose from first; any other string is allowed.
 ENTITY_TYPES: Final = (
     "person", "organization", "place", "event", "product", "project", "concept", "document", "date", "other",

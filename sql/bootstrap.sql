@@ -1,9 +1,8 @@
--- What an administrator does once for a database: extensions, roles, the schema and the login's memberships.
+-- What an administrator does once for a database: the extension, roles, the schema and the login's memberships.
 -- Run inside the database that will hold the memory, as a superuser or as a role that may create extensions and roles.
 -- Idempotent. {{login}} is the role that the application connects as; it must exist.
 
 CREATE EXTENSION IF NOT EXISTS vector;
-CREATE EXTENSION IF NOT EXISTS pg_textsearch;
 
 DO $bootstrap$
 DECLARE
@@ -31,7 +30,7 @@ CREATE SCHEMA IF NOT EXISTS reminiscence AUTHORIZATION reminiscence_owner;
 -- The tables of Procrastinate, which works the queue off.
 CREATE SCHEMA IF NOT EXISTS reminiscence_jobs AUTHORIZATION reminiscence_owner;
 
--- The extensions may stand in a schema that others may not look into.
+-- The extension may stand in a schema that others may not look into.
 DO $bootstrap$
 DECLARE
     schema_name text;
@@ -40,7 +39,7 @@ BEGIN
         SELECT DISTINCT n.nspname
         FROM pg_extension AS e
         JOIN pg_namespace AS n ON n.oid = e.extnamespace
-        WHERE e.extname IN ('vector', 'pg_textsearch') AND NOT has_schema_privilege('reminiscence_app', n.oid, 'USAGE')
+        WHERE e.extname = 'vector' AND NOT has_schema_privilege('reminiscence_app', n.oid, 'USAGE')
     LOOP
         EXECUTE format(
             'GRANT USAGE ON SCHEMA %I TO reminiscence_owner, reminiscence_app, reminiscence_eraser', schema_name);

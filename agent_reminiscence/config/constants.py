@@ -89,6 +89,8 @@ MAX_DESCRIPTION_CHARACTERS: Final = 10_000
 MAX_METADATA_BYTES: Final = 262_144
 MAX_METADATA_DEPTH: Final = 16
 MAX_EVENT_PAYLOAD_BYTES: Final = 1_048_576
+# How many chunks one text may become. Each is a row of several tables, and all are written in one transaction.
+MAX_TEXT_CHUNKS: Final = 50_000
 # Longer than any question; a whole document as a query costs seconds and ranks noise.
 MAX_QUERY_CHARACTERS: Final = 20_000
 MAX_RESULTS: Final = 200
@@ -101,45 +103,19 @@ MAX_LEDGER_PAGE: Final = 1_000
 MAX_BATCH_MEMORIES: Final = 100
 MAX_BATCH_CHARACTERS: Final = 50_000
 
-# Chunks and their indexed forms -------------------------------------------------------------------
+# Chunks -------------------------------------------------------------------------------------------
 
 MAX_CHUNK_TOKENS: Final = 120
-# A chunk is indexed alone, with the chunks before it, and with those around it; two each way measured
-# best on multi-session conversations (R@10 70 with look-back alone, 77 with all three).
-WINDOW_BEFORE: Final = 2
-WINDOW_AFTER: Final = 2
-# Stands in each event; raised with another rendering of the indexed forms, so that a replay of an older event renders
-# what was rendered then.
+# Stands in each event: the form of its payload. A release does not apply events of a form that it does not know.
 FORM_VERSION: Final = 1
 
 # Retrieval ----------------------------------------------------------------------------------------
 
-# Best first; how deep each of the six rankings is read.
-RANKING_DEPTH: Final = 50
-# Reciprocal rank fusion, weight / (RRF_K + rank): 10 measured better than the usual 60.
-RRF_K: Final = 10.0
-BM25_WEIGHT: Final = 1.0
-VECTOR_WEIGHT: Final = 0.5
-# Added where the query names exactly one known speaker and the chunk is theirs. In units of the undivided
-# sum of the six lists: 0.15 is best on questions about conversations but buries an utterance's own words
-# (found in the top three: 91 %; at 0.05: 99.5 %).
-SPEAKER_BOOST: Final = 0.05
-# Small multiplicative factors, as a share of the fused score at their extremes.
+# Small multiplicative factors, as a share of the score at their extremes.
 RECENCY_WEIGHT: Final = 0.02
 RECENCY_HALF_LIFE_DAYS: Final = 90.0
 IMPORTANCE_WEIGHT: Final = 0.02
 CONFIDENCE_WEIGHT: Final = 0.02
-# Above this many live chunks of one stream the vector lists come from HNSW instead of an exact scan.
-EXACT_SEARCH_MAX_CHUNKS: Final = 10_000
-# With a million chunks in the database and 20,000 or 70,000 in a tenant, the lists have 96 and 89 % of what an exact
-# scan finds; with the usual 100, 78 and 73 % (`make bench-scale`).
-HNSW_EF_SEARCH: Final = 400
-# How many rows an iterative scan looks at before it gives up finding enough that pass the filters.
-HNSW_MAX_SCAN_TUPLES: Final = 200_000
-# The graph's list at its most, in units of a word list's weight: where what is named is rare and has to do with
-# something else that is. Chosen so that it answers questions over two hops and loses nothing on conversations of two
-# people (benchmarks/README.md).
-GRAPH_WEIGHT: Final = 4.0
 # How far recall goes in the graph from what the query names, and how much it reads there: so many relationships of one
 # entity, the strongest first, and so many of both in all.
 RECALL_HOPS: Final = 2
@@ -160,14 +136,14 @@ RECALL_PAST_MENTIONS: Final = 500
 # the whole of it: about what a name in a single chunk passes on to the only other name there, if that is rare too.
 GRAPH_NAMED_SHARE: Final = 0.1
 GRAPH_CERTAIN_WEIGHT: Final = 0.15
-# A list that would count less, as a share of its weight, changes next to nothing and is not made.
+# Where the graph would count less, as a share of its weight, it changes next to nothing, and its chunks are not read.
 GRAPH_LEAST_CERTAINTY: Final = 0.05
-# What weighs less than this share of the best is left out of the graph's list.
+# What weighs less than this share of the best is not reached.
 GRAPH_LEAST_SHARE: Final = 0.02
-# What the graph reaches is ordered by its weight times what the other lists say of it; where they say nothing, by this:
-# as much as the end of a list read so many times as deep. For this the list of a chunk's own words is read that deep.
-GRAPH_TEXT_DEPTH: Final = 4
-GRAPH_FLOOR: Final = 0.01
+# A chunk gets this power of its share of the best weight: weights fall by an order of magnitude with each hop, and the
+# answer may be a hop further away than what is named. Two thirds of the graph's part are left of the least share; which
+# of the chunks answers is for words and meaning to say.
+GRAPH_REACH_POWER: Final = 0.1
 # How many entities, and how many relationships, a result shows at most.
 RESULT_ENTITIES: Final = 10
 RESULT_RELATIONSHIPS: Final = 10
@@ -184,7 +160,8 @@ SUMMARY_HITS: Final = 3
 LONG_TEXT_CHARACTERS: Final = 2_000
 # Chunks shorter than this many words are never taken for duplicates: "Thanks!" means something each time.
 DUPLICATE_MIN_WORDS: Final = 6
-# Cosine similarity from which another chunk counts as a recurrence, and how many count at most.
+# Cosine similarity from which another chunk counts as a recurrence, and how many count at most. Of two utterances of
+# different sessions one pair in 5,000 is as much alike (bundled embedder, five long conversations).
 RECURRENCE_SIMILARITY: Final = 0.8
 RECURRENCE_NEIGHBOURS: Final = 5
 # With how many chunks of other memories a chunk is compared, newest first. It bounds what a long text in a large tenant
@@ -210,7 +187,9 @@ WINDOW_CHUNKS: Final = 40
 WINDOW_CONTEXT_SENTENCES: Final = 12
 WINDOW_CONTEXT_CHARACTERS: Final = 300
 # Chunks that are stored already and that one of the window may contradict: near it (cosine), newest compared first.
-NEAR_SIMILARITY: Final = 0.35
+# Somewhat more than half of all pairs of utterances are as near (bundled embedder, five long conversations): it leaves
+# out what has nothing in common, and `NEAR_PER_CHUNK` chooses among the rest.
+NEAR_SIMILARITY: Final = 0.24
 NEAR_PER_CHUNK: Final = 3
 NEAR_COMPARED_CHUNKS: Final = 2_000
 NEAR_SHOWN: Final = 20
@@ -249,9 +228,9 @@ REVIEW_PASS_CHUNKS: Final = 10_000
 # Embedding ----------------------------------------------------------------------------------------
 
 EMBEDDING_BATCH_TEXTS: Final = 256
-# How many chunks without vectors one round of the backfill takes on: their texts, three each, are one call of the
-# embedder. The write at its end holds the stream's lock, and nearly all of its time goes into the HNSW indexes.
-BACKFILL_CHUNKS: Final = EMBEDDING_BATCH_TEXTS // 3
+# How many chunks and headings without vectors one round of the backfill takes on: their texts are one call of the
+# embedder. The write at its end holds the stream's lock.
+BACKFILL_CHUNKS: Final = EMBEDDING_BATCH_TEXTS
 # What one request to a server of embeddings holds at most. A model of 300 million parameters on two processors reads
 # some hundred tokens a second, and is to be done well within the timeout.
 EMBEDDING_REQUEST_TEXTS: Final = 16
@@ -271,14 +250,19 @@ EMBEDDING_HOPELESS_CHARACTERS_PER_TOKEN: Final = 8
 EMBEDDING_PART_CHARACTERS_PER_TOKEN: Final = 2
 # Of texts this long it is looked up how much the model reads at once, if that is not known yet.
 EMBEDDING_LONG_CHARACTERS: Final = 2_000
-# pgvector indexes at most 4,000 halfvec dimensions.
+# What pgvector's indexes take of halfvec, though there is no index now; such a vector fills a page.
 MAX_EMBEDDING_DIMENSION: Final = 4_000
 
 # Stores -------------------------------------------------------------------------------------------
 
-POSTGRES_MIN_VERSION: Final = 170_000
-PGVECTOR_MIN_VERSION: Final = (0, 8, 0)
-PG_TEXTSEARCH_MIN_VERSION: Final = (0, 6, 0)
+# PostgreSQL 16 is the first in which a membership of a role says whether it inherits; pgvector has halfvec since 0.7.
+POSTGRES_MIN_VERSION: Final = 160_000
+PGVECTOR_MIN_VERSION: Final = (0, 7, 0)
+# How memories come along from a data folder or a database that this release cannot read; what follows names the place.
+EXPORT_FIRST: Final = (
+    "Export each external_id with the installation that made it (`agent-reminiscence export FILE --external-id …`),"
+    " then import the files with this one (`agent-reminiscence import FILE`) into"
+)
 CONNECT_TIMEOUT_SECONDS: Final = 10
 # How much longer than the statement timeout an answer may take on its way; after that its server counts as lost.
 ANSWER_GRACE_SECONDS: Final = 5.0

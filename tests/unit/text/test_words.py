@@ -1,0 +1,206 @@
+"""What is indexed of a text, and what a question looks up."""
+# ruff: noqa: RUF001  # letters of many scripts
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import unicodedata
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_reminiscence.text.languages import LANGUAGES, stop_words
+from agent_reminiscence.text.words import (
+    ANALYSER_VERSION,
+    MAX_TERM_BYTES,
+    MAX_WORD_CHARACTERS,
+    QueryWord,
+    analyse,
+    query_terms,
+    query_words,
+)
+
+# Everything on which terms depend beside the code. Who changes it raises ANALYSER_VERSION and then the digest.
+DIGEST_OF_VERSION_1 = "691614da538e4782"
+
+ANY_LANGUAGE = st.sampled_from([*LANGUAGES, "xx", ""])
+WORDS_OF_ALL_KINDS = st.text(
+    st.one_of(
+        st.characters(),
+        st.sampled_from(
+            "aİIıßŉǰΣσς'’_-é\u0301\u0307\u0323ⅣⅷﬀﬃｶﾞＡａ漢かカー한ᄒ\u1161กำลัລາမြខ្មहिन्दीதமிழ்ألْعَרָ\x00\x02\ud800"
+        ),
+    ),
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "terms"),
+    [
+        ("en", "She was running to the cities, and they'd won!", ["run", "citi", "d", "won"]),
+        ("de", "Die Häuser stehen in den Straßen der STRASSE", ["haus", "steh", "strass", "strass"]),
+        ("fr", "L’homme aime les chevaux qu'il avait achetés", ["homm", "aim", "cheval", "achet"]),
+        ("es", "Las canciones que cantábamos en las ciudades", ["cancion", "cant", "ciudad"]),
+        ("it", "Gli amici mangiavano nelle piazze della città", ["amic", "mang", "piazz", "citt"]),
+        ("ru", "Наши кошки бегали по улицам", ["наш", "кошк", "бега", "улиц"]),
+        ("nl", "De kinderen liepen door de straten", ["kinder", "liep", "straat"]),
+        ("sv", "Flickorna sjunger i kyrkorna", ["flick", "sjung", "kyrk"]),
+        ("tr", "İSTANBUL'da IŞIKLAR", ["istanbul", "ışık"]),
+        ("el", "ΟΔΟΣ οδός", ["οδ", "οδ"]),
+    ],
+)
+def test_words_are_stems_in_lower_case_without_stop_words(language: str, text: str, terms: list[str]) -> None:
+    """Golden terms: other ones mean that every posting has to be made again."""
+    assert analyse(text, language) == terms
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "terms"),
+    [
+        ("zh", "我喜欢北京。", ["我喜", "喜欢", "欢北", "北京"]),
+        ("ja", "食べる、カメラ", ["食べ", "べる", "カメ", "メラ"]),
+        ("ko", "한국어를 배워요", ["한국", "국어", "어를", "배워", "워요"]),
+        ("th", "ภาษาไทย", ["ภา", "าษ", "ษา", "าไ", "ไท", "ทย"]),
+        ("en", "茶 and 日本 are cups", ["茶", "日本", "cup"]),
+    ],
+)
+def test_scripts_without_spaces_give_pairs_of_characters(language: str, text: str, terms: list[str]) -> None:
+    """In a text of any language, since names of one stand in texts of another."""
+    assert analyse(text, language) == terms
+
+
+def test_scripts_are_parted_where_they_meet() -> None:
+    """A Latin name within Japanese text is found by its own letters."""
+    assert analyse("東京Tower2024へ", "ja") == ["東京", "tower2024", "へ"]
+
+
+def test_width_does_not_matter() -> None:
+    """Letters as wide as Han characters and Kana half as wide are what they look like."""
+    assert analyse("ＡＢＣ１２ ｶﾞﾗｽ", "ja") == analyse("abc12 ガラス", "ja") == ["abc12", "ガラ", "ラス"]
+
+
+def test_vowel_signs_stand_inside_words() -> None:
+    """Python counts them as no word characters, and a word of Hindi would fall to pieces."""
+    assert analyse("हिन्दी, தமிழ் עִבְרִית", "xx") == ["हिन्दी", "தமிழ்", "עִבְרִית"]
+
+
+def test_an_unknown_language_keeps_its_words() -> None:
+    """Neither stems nor stop words: still found by what was written."""
+    assert analyse("The running cats", "xx") == ["the", "running", "cats"]
+
+
+def test_numbers_are_words() -> None:
+    """Of every length, also within words."""
+    assert analyse("7 of 1,024 in B2B on 2023-05-08", "en") == ["7", "1", "024", "b2b", "2023", "05", "08"]
+
+
+def test_i_with_a_dot_is_an_i_outside_turkish() -> None:
+    """Case folding makes two characters of it, of which the second would part the word."""
+    assert analyse("İstanbul", "en") == analyse("Istanbul", "en")
+
+
+def test_a_word_of_2000_letters_is_cut_and_stays_different_from_others() -> None:
+    """An index could not hold it; a hash of the whole tells it from another that begins alike."""
+    long, other = "ж" * 2_000, "ж" * 1_999 + "з"
+
+    [term] = analyse(long, "ru")
+
+    assert len(term.encode()) <= MAX_TERM_BYTES
+    assert [term] == analyse(long.upper(), "ru") == analyse(long, "en")
+    assert [term] != analyse(other, "ru")
+    for length in range(MAX_WORD_CHARACTERS + 1, MAX_WORD_CHARACTERS + 200):
+        assert analyse("a" * length, "en") == analyse("a" * length, "xx")
+    assert "#" not in analyse("a" * MAX_WORD_CHARACTERS, "xx")[0]
+
+
+@given(WORDS_OF_ALL_KINDS, ANY_LANGUAGE)
+def test_any_text_has_terms_that_can_be_stored(text: str, language: str) -> None:
+    """Never raises; no term is empty, too long for an index, or begins like a term of a date."""
+    for term in analyse(text, language):
+        assert 0 < len(term.encode()) <= MAX_TERM_BYTES
+        assert term[0] > "\x1f"
+        assert "\x00" not in term
+
+
+@given(WORDS_OF_ALL_KINDS, ANY_LANGUAGE)
+def test_terms_do_not_depend_on_how_accents_are_encoded(text: str, language: str) -> None:
+    """One keyboard composes letters with their accents, another does not."""
+    assert analyse(unicodedata.normalize("NFD", text), language) == analyse(
+        unicodedata.normalize("NFC", text), language
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_pairs_of_characters_pass_every_stemmer(language: str) -> None:
+    """A stemmer leaves other scripts alone, so that a question finds them in whatever language it is read."""
+    assert analyse("北京大学 カメラ 한국어 ภาษา", language) == analyse("北京大学 カメラ 한국어 ภาษา", "xx")
+
+
+def test_threads_do_not_share_a_stemmer() -> None:
+    """Two threads in one stemmer would give each other's stems."""
+    texts = [f"running cities number{number} houses" * 20 for number in range(200)]
+    expected = [analyse(text, "en") for text in texts]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda text: analyse(text, "en"), texts)) == expected
+
+
+@pytest.mark.parametrize("name", ["C", "C.UTF-8", "POSIX"])
+def test_the_locale_does_not_matter(name: str) -> None:
+    """The same terms in a process of another locale."""
+    text = "İI ı Straße ΟΔΟΣ 北京"
+    program = (
+        "import locale, sys; locale.setlocale(locale.LC_ALL, '');"
+        "from agent_reminiscence.text.words import analyse;"
+        f"sys.stdout.buffer.write(' '.join(analyse({text!a}, 'en')).encode())"
+    )
+    environment = {**os.environ, "LC_ALL": name, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUTF8": "0"}
+    run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
+
+    assert run.stdout.decode().split() == analyse(text, "en")
+
+
+def test_the_version_stands_for_the_stop_words_and_the_stems() -> None:
+    """An upgrade that gives other terms shows here, not in a tenant's postings."""
+    lists = {language: sorted(stop_words(language)) for language in LANGUAGES}
+    words = " ".join(word for language in LANGUAGES for word in lists[language])
+    terms = {language: analyse(words, language) for language in LANGUAGES}
+    digest = hashlib.sha256(repr((lists, terms)).encode()).hexdigest()
+
+    assert (ANALYSER_VERSION, digest[:16]) == (1, DIGEST_OF_VERSION_1)
+
+
+def test_a_question_is_read_in_every_language_of_the_tenant() -> None:
+    """Each word by the stems of all of them, counted as often as it is said."""
+    assert query_words("running houses, running", ["en", "de"]) == [
+        QueryWord(("run", "running"), 2),
+        QueryWord(("hous",), 1),
+    ]
+    assert query_terms("running houses, running", ["en", "de"]) == {"run": 2, "running": 2, "hous": 1}
+    assert query_terms("", ["en"]) == query_terms("word", []) == {}
+
+
+def test_stop_words_of_the_questions_language_are_no_words_in_another() -> None:
+    """Else "the" would be an unknown word to a German tenant, and the rarest of the question."""
+    assert query_terms("Where is the harbour?", ["de", "en", "ja"]) == {"harbour": 1}
+    assert query_terms("Wie war das Konzert?", ["en", "de"]) == {"konzert": 1}
+
+
+def test_a_word_that_another_language_stops_is_kept() -> None:
+    """The words "war" and "die" are words of grammar in German only."""
+    assert set(query_terms("When did the war end and who would die?", ["en", "de"])) >= {"war", "die"}
+
+
+@given(WORDS_OF_ALL_KINDS, st.lists(ANY_LANGUAGE, max_size=4))
+def test_a_question_in_one_language_looks_up_its_own_terms(query: str, languages: list[str]) -> None:
+    """What was written is found by the same words in the same language."""
+    for language in languages:
+        terms = analyse(query, language)
+        assert query_terms(query, [language]) == {term: terms.count(term) for term in terms}
+    assert all(count > 0 for count in query_terms(query, languages).values())

@@ -1,12 +1,48 @@
-"""One byte string per value: what digests and request hashes are computed over."""
+"""One byte string per value, also of large ones: what digests and request hashes are computed over."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from json.encoder import encode_basestring
-from typing import Any
+from types import NoneType
+from typing import Any, Final
+
+# A value that weighs less than so many characters is taken care of on the event loop, and spelled in one call.
+_LARGE: Final = 8_000
+# What each item of a list or an object weighs, in characters: its brackets, its key, its own object.
+_ITEM_CHARACTERS: Final = 16
+# The encoder of the standard library holds the interpreter's lock until it returns, so of what weighs more than so many
+# characters it gets so many items at a time.
+_ENCODED: Final = 100_000
+_PORTION: Final = 64
+
+
+async def beside[T](work: Callable[[], T], *, value: object) -> T:
+    """What `work` returns: in a thread where `value`, which it works on, is so large that other tasks would wait."""
+    return await asyncio.to_thread(work) if is_large(value) else work()
+
+
+def is_large(value: object, *, characters: int = _LARGE) -> bool:
+    """Whether a JSON value has some so many characters or more; looks at no more of it than that takes."""
+    weight = 0
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, str):
+            weight += len(item)
+        elif isinstance(item, dict):
+            weight += _ITEM_CHARACTERS * len(item)
+            left.extend(item.values() if weight < characters else ())
+        elif isinstance(item, list | tuple):
+            weight += _ITEM_CHARACTERS * len(item)
+            left.extend(item if weight < characters else ())
+        if weight >= characters:
+            return True
+    return False
 
 
 def canonical_json(value: Any) -> str:
@@ -15,10 +51,43 @@ def canonical_json(value: Any) -> str:
     PostgreSQL's jsonb keeps neither the order of keys nor the spelling of numbers (1e5 becomes 100000), so a digest
     over the text as it was given could not be computed again from what is stored.
     """
-    if not _has_fraction(value):
-        # The same spelling by the standard library, which is many times faster.
-        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return _spell(value)
+    # The same spelling by the standard library, which is many times faster.
+    return _spell(value) if _has_fraction(value) else json_text(value)
+
+
+def json_text(value: Any) -> str:
+    """Render a JSON value with sorted keys; numbers are spelled as Python does."""
+    pieces: list[str] = []
+    _write(value, pieces)
+    return "".join(pieces)
+
+
+def _write(value: Any, pieces: list[str]) -> None:
+    """Append the text of `value`: a large list or object in portions."""
+    if not isinstance(value, dict | list | tuple) or not is_large(value, characters=_ENCODED):
+        pieces.append(_dumps(value))
+        return
+    is_object = isinstance(value, dict)
+    items = sorted(value) if is_object else value
+    pieces.append("{" if is_object else "[")
+    for start in range(0, len(items), _PORTION):
+        pieces.append("," if start else "")
+        portion = items[start : start + _PORTION]
+        if len(items) > _PORTION:
+            content = {key: value[key] for key in portion} if is_object else portion
+            pieces.append(_dumps(content)[1:-1])
+            continue
+        # Few, so that one of them may be nearly all of it.
+        for number, item in enumerate(portion):
+            pieces.append("," if number else "")
+            if is_object:
+                pieces.append(f"{encode_basestring(item)}:")
+            _write(value[item] if is_object else item, pieces)
+    pieces.append("}" if is_object else "]")
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def _spell(value: Any) -> str:
@@ -39,16 +108,29 @@ def _spell(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
+# Of these exactly: a number of another class may be spelled in another way.
+_WITHOUT_FRACTION: Final = frozenset({str, int, bool, NoneType})
+
+
 def _has_fraction(value: Any) -> bool:
     """Whether a number that is no whole one stands anywhere in it, or something that is no JSON."""
-    match value:
-        case None | bool() | str() | int():
-            return False
-        case dict():
-            return any(not isinstance(key, str) or _has_fraction(item) for key, item in value.items())
-        case list() | tuple():
-            return any(map(_has_fraction, value))
-    return True
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            if set(map(type, item)) - {str} and not all(isinstance(key, str) for key in item):
+                return True
+            inner: Iterable[Any] = item.values()
+        elif isinstance(item, list | tuple):
+            inner = item
+        elif item is None or isinstance(item, str | int):
+            continue
+        else:
+            return True
+        # Most hold nothing but texts and whole numbers: told by their classes alone, which is far faster than each.
+        if set(map(type, inner)) - _WITHOUT_FRACTION:
+            left.extend(inner)
+    return False
 
 
 def sha256(*parts: bytes) -> bytes:

@@ -114,6 +114,8 @@ class BulkService:
             async with aclosing(_memories(conversations, messages)) as memories:
                 async for memory in memories:
                     creation = await self._request(request.external_id, memory, request.source, request.actor)
+                    # Conversations that are all complete at the end come one after the other, with no wait between.
+                    await asyncio.sleep(0)
                     if not _fits(batch, creation):
                         report = await self._write(batch, report, conversations)
                         note(report)

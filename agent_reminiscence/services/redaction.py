@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import re
 import traceback
-import unicodedata
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final, Protocol, runtime_checkable
 
+from agent_reminiscence.domain.canonical import is_large
 from agent_reminiscence.domain.event import USER_REDACTIONS_KEY
 from agent_reminiscence.exceptions import InvalidInputError, RedactionError
-from agent_reminiscence.services.redaction_rules import PLACEHOLDER_START, RULES, Rule, Span, placeholder
+from agent_reminiscence.services.redaction_rules import placeholder
+from agent_reminiscence.services.redaction_search import Finding, find_in_each, find_secrets
 from agent_reminiscence.services.requests import AppendRequest, CreateRequest, UpdateRequest, WriteRequest
 
 # Requests with more text are looked through in a thread, so that other tasks go on meanwhile.
@@ -71,18 +71,29 @@ class DefaultRedactor:
 
     def redact(self, text: str) -> Redaction:
         """`text` with a placeholder in place of each secret; of matches that overlap one for all."""
-        rules: Counter[str] = Counter()
-        for _ in range(_MAX_PASSES):
-            found = _settled(_findings(text))
-            if not found:
-                break
-            pieces, end = [], 0
-            for finding in found:
-                pieces += [text[end : finding.start], placeholder(finding.rule)]
-                end = finding.end
-                rules[finding.rule] += 1
-            text = "".join([*pieces, text[end:]])
-        return Redaction(text, dict(sorted(rules.items())))
+        return _replaced(text, find_secrets(text))
+
+    def redact_each(self, texts: Sequence[str]) -> list[Redaction]:
+        """What `redact` gives for each of `texts`, in much less time where they are short."""
+        return [_replaced(text, found) for text, found in zip(texts, find_in_each(texts), strict=True)]
+
+
+def _replaced(text: str, found: list[Finding]) -> Redaction:
+    """`text` with a placeholder in place of each of `found`, and of what is seen only then."""
+    if not found:
+        return Redaction(text)
+    rules: Counter[str] = Counter()
+    for number in range(1, _MAX_PASSES + 1):
+        if not found:
+            break
+        pieces, end = [], 0
+        for finding in found:
+            pieces += [text[end : finding.start], placeholder(finding.rule)]
+            end = finding.end
+            rules[finding.rule] += 1
+        text = "".join([*pieces, text[end:]])
+        found = find_secrets(text) if number < _MAX_PASSES else []
+    return Redaction(text, dict(sorted(rules.items())))
 
 
 class NoRedactor:
@@ -93,134 +104,14 @@ class NoRedactor:
         return Redaction(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    start: int
-    end: int
-    precedence: int
-    rule: str
-
-
-def _findings(text: str) -> Iterator[_Finding]:
-    view = _View(text)
-    lowered: str | None = None
-    for precedence, rule in enumerate(RULES):
-        searched = view.text
-        if rule.ignores_case:
-            # The one character whose lower case is longer would move all that follows it.
-            lowered = lowered if lowered is not None else view.text.replace("\u0130", "i").lower()
-            searched = lowered
-        found: Span = (0, 0)
-        for match in _matches(rule, view.text, searched):
-            # In one that was found there may be a thousand beginnings more.
-            if found[0] <= match.start() < found[1]:
-                continue
-            span = rule.check(match)
-            # One that begins with a placeholder was found before. One that merely holds some is a secret all the same,
-            # of which a part was replaced or written over.
-            if span is None or view.text.startswith(PLACEHOLDER_START, span[0]):
-                continue
-            found = span
-            start, end = view.original(span)
-            yield _Finding(start, end, precedence, rule.name)
-
-
-def _matches(rule: Rule, text: str, searched: str) -> Iterator[re.Match[str]]:
-    """Where the rule's pattern matches in `text`; its literals are looked for in `searched`."""
-    if not rule.literals:
-        yield from rule.pattern.finditer(text)
-        return
-    for literal in rule.literals:
-        place = searched.find(literal)
-        while place >= 0:
-            for reach in rule.reach:
-                match = rule.pattern.match(text, place - reach) if reach <= place else None
-                if match is not None:
-                    yield match
-                    break
-            place = searched.find(literal, place + 1)
-
-
-def _settled(findings: Iterator[_Finding]) -> list[_Finding]:
-    """One finding in place of all that overlap, in the order of the text; the first rule of the table names it."""
-    settled: list[_Finding] = []
-    for finding in sorted(findings, key=lambda one: (one.start, -one.end, one.precedence)):
-        if not settled or finding.start >= settled[-1].end:
-            settled.append(finding)
-            continue
-        last = settled[-1]
-        first = min(last, finding, key=lambda one: one.precedence)
-        settled[-1] = replace(first, start=last.start, end=max(last.end, finding.end))
-    return settled
-
-
-# What is not seen: characters, and what gives a terminal its colours; and characters that stand for another one, which
-# is given here.
-_INVISIBLE = re.compile(
-    "(?:\x1b\\[[0-9;]{0,16}[A-Za-z]|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff])+"
-)
-_OTHER_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-_OTHER_HYPHENS = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
-
-
-def _lookalikes() -> dict[int, str]:
-    """One plain character for each that NFKC or its value as a digit makes the same as one."""
-    table = dict.fromkeys(map(ord, _OTHER_SPACES), " ") | dict.fromkeys(map(ord, _OTHER_HYPHENS), "-")
-    for code in (*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800)):
-        plain = unicodedata.normalize("NFKC", chr(code))
-        if len(plain) == 1 and plain.isascii():
-            table.setdefault(code, plain)
-    for code in range(0x0660, 0x1FC00):
-        digit = unicodedata.decimal(chr(code), None)
-        if digit is not None:
-            table.setdefault(code, str(digit))
-    return table
-
-
-_LOOKALIKES = _lookalikes()
-_LOOKALIKE_CHARACTERS = frozenset(map(chr, _LOOKALIKES))
-
-
-class _View:
-    """A text as its reader sees it: invisible characters gone, look-alikes plain; and where each stood."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        # Where characters are left out: the place in the view, and how many were left out up to it.
-        self._places: list[int] = []
-        self._left_out: list[int] = []
-        if text.isascii() and "\x1b" not in text:
-            return
-        # Asked of the set of its characters, which is far faster than of each.
-        characters = set(text)
-        if not characters.isdisjoint(_LOOKALIKE_CHARACTERS):
-            self.text = text.translate(_LOOKALIKES)
-        if "\x1b" in characters or _INVISIBLE.search("".join(characters)):
-            left_out = 0
-            for match in _INVISIBLE.finditer(self.text):
-                self._places.append(match.start() - left_out)
-                left_out += match.end() - match.start()
-                self._left_out.append(left_out)
-            self.text = _INVISIBLE.sub("", self.text)
-
-    def original(self, span: Span) -> Span:
-        """The span of the text as it is given, with what is invisible inside it."""
-        start, end = span
-        return self._place(start), self._place(end - 1) + 1
-
-    def _place(self, place: int) -> int:
-        index = bisect_right(self._places, place)
-        return place + (self._left_out[index - 1] if index else 0)
-
-
 class Scrubber:
     """Applies a redactor to all that a request carries: once, before it is hashed, cut into chunks or written."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._name = type(redactor).__name__
+        # Not of a user's own that is built on it: that one decides what becomes of each text.
+        self._joined = redactor if type(redactor) is DefaultRedactor else None
 
     async def scrub[R: WriteRequest](self, request: R) -> R:
         """`request` without secrets, with how often each rule has matched; one that was scrubbed, as it is.
@@ -241,9 +132,11 @@ class Scrubber:
         """
 
         def work() -> list[str]:
-            return [self._redact(text).text for text in texts]
+            redact = self._prepared(texts)
+            return [redact(text).text for text in texts]
 
-        return await asyncio.to_thread(work) if sum(map(len, texts)) > _THREAD_FROM_CHARACTERS else work()
+        is_long = is_large(list(texts), characters=_THREAD_FROM_CHARACTERS)
+        return await asyncio.to_thread(work) if is_long else work()
 
     def quotable(self, text: str) -> str | None:
         """A text that is not written, as a span may carry it; None where the redactor fails on it."""
@@ -267,12 +160,15 @@ class Scrubber:
             InvalidInputError: One looks like a secret.
             RedactionError: The redactor has failed.
         """
+        self._check_identifiers(self._redact, identifiers)
+
+    def _check_identifiers(self, redact: Callable[[str], Redaction], identifiers: Mapping[str, str | None]) -> None:
         # An identifier is looked up as it is, so a placeholder in its place would make one of many.
         for name, value in identifiers.items():
             # Of the ids of digits alone that look like a card's number every tenth has its checksum.
             if value is None or _NUMBER.fullmatch(value):
                 continue
-            redaction = self._redact(value)
+            redaction = redact(value)
             if redaction.text != value:
                 raise InvalidInputError(
                     f"{name} looks like a secret ({', '.join(redaction.rules)}), and identifiers are stored as they"
@@ -280,18 +176,22 @@ class Scrubber:
                 )
 
     async def _called[R: WriteRequest](self, request: R, work: Callable[[R], R]) -> R:
-        if _size(request) > _THREAD_FROM_CHARACTERS:
+        if is_large(_scanned(request), characters=_THREAD_FROM_CHARACTERS):
             return await asyncio.to_thread(work, request)
         return work(request)
 
     def _scrubbed[R: WriteRequest](self, request: R) -> R:
-        self.check_identifiers(
-            external_id=request.external_id,
-            actor=request.actor,
-            conversation_id=request.conversation_id,
-            idempotency_key=request.idempotency_key,
-        )
-        texts = _Texts(self._redact)
+        identifiers = {
+            "external_id": request.external_id,
+            "actor": request.actor,
+            "conversation_id": request.conversation_id,
+            "idempotency_key": request.idempotency_key,
+        }
+        if isinstance(request, AppendRequest):
+            identifiers["kind"] = request.kind
+        redact = self._prepared([*filter(None, identifiers.values()), *_strings(request)])
+        self._check_identifiers(redact, identifiers)
+        texts = _Texts(redact)
         changed: dict[str, Any] = {}
         match request:
             case CreateRequest():
@@ -306,7 +206,6 @@ class Scrubber:
             case UpdateRequest():
                 changed = {"changes": texts.memory(request.changes)}
             case AppendRequest():
-                self.check_identifiers(kind=request.kind)
                 if USER_REDACTIONS_KEY in request.payload:
                     raise InvalidInputError(
                         f"payload has the key {USER_REDACTIONS_KEY!r}, under which the ledger says what was redacted;"
@@ -315,6 +214,14 @@ class Scrubber:
                 payload = texts.value(request.payload)
                 changed = {"payload": payload | ({USER_REDACTIONS_KEY: texts.counts} if texts.counts else {})}
         return replace(request, **changed, redactions=texts.counts)
+
+    def _prepared(self, texts: Sequence[str]) -> Callable[[str], Redaction]:
+        """What gives the redaction of each of `texts`: all made at once where the redactor can, or one when asked."""
+        if self._joined is None:
+            return self._redact
+        distinct = list(dict.fromkeys(texts))
+        redactions = self._joined.redact_each(distinct)
+        return {text: self._checked(text, one) for text, one in zip(distinct, redactions, strict=True)}.__getitem__
 
     def _redact(self, text: str) -> Redaction:
         """What the redactor makes of `text`, checked; no message quotes it."""
@@ -325,6 +232,9 @@ class Scrubber:
             raise RedactionError(
                 f"the redactor {self._name} failed with {type(error).__name__} at {_place(error)}; nothing was written"
             ) from None
+        return self._checked(text, redaction)
+
+    def _checked(self, text: str, redaction: Redaction) -> Redaction:
         problem = _problem(text, redaction)
         if problem is not None:
             raise RedactionError(f"the redactor {self._name} {problem}; nothing was written")
@@ -406,10 +316,11 @@ class _Texts:
             case list():
                 return [self.value(item) for item in value]
             case dict():
-                redacted: dict[str, Any] = {}
-                for key, item in value.items():
-                    redacted[_free(self.text(key), taken=value.keys() | redacted.keys(), unless=key)] = self.value(item)
-                return redacted
+                names = _Names(value)
+                return {
+                    key if (text := self.text(key)) == key else names.free(text): self.value(item)
+                    for key, item in value.items()
+                }
         return value
 
     def memory(self, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -417,11 +328,7 @@ class _Texts:
         redacted = {name: self.value(value) for name, value in fields.items() if name != "content"}
         if "content" not in fields:
             return redacted
-        turns = (fields.get("metadata") or {}).get("turns") or []
-        starts = [turn["start"] for turn in turns]
-        # Turn by turn, so that each begins where its text does, whatever the redactor puts into it.
-        pieces = [fields["content"][start:end] for start, end in pairwise([0, *starts, len(fields["content"])])]
-        texts = [self.text(piece) for piece in pieces]
+        texts = [self.text(piece) for piece in _content_pieces(fields)]
         place = len(texts[0])
         for turn, text in zip((redacted.get("metadata") or {}).get("turns") or [], texts[1:], strict=True):
             turn["start"] = place
@@ -429,35 +336,65 @@ class _Texts:
         return {name: "".join(texts) if name == "content" else redacted[name] for name in fields}
 
 
-def _free(key: str, *, taken: set[str], unless: str) -> str:
-    """`key`, or with a number behind it where another one has become the same."""
-    if key == unless:
-        return key
-    name, number = key, 1
-    while name in taken:
-        number += 1
-        name = f"{key} ({number})"
-    return name
+def _content_pieces(fields: Mapping[str, Any]) -> list[str]:
+    """The content turn by turn, so that each begins where its text does, whatever the redactor puts into it."""
+    content = fields["content"]
+    starts = [turn["start"] for turn in (fields.get("metadata") or {}).get("turns") or []]
+    return [content[start:end] for start, end in pairwise([0, *starts, len(content)])]
 
 
-def _size(request: WriteRequest) -> int:
-    """Roughly how many characters are to be looked through."""
+def _strings(request: WriteRequest) -> Iterator[str]:
+    """Every string of the request that is looked through, identifiers left out; empty ones are none."""
     match request:
         case CreateRequest():
-            return len(request.content) + _value_size(request.metadata)
+            yield from _content_pieces({"content": request.content, "metadata": request.metadata})
+            yield from _strings_of([request.title, request.description, request.metadata])
         case UpdateRequest():
-            return _value_size(request.changes)
+            if "content" in request.changes:
+                yield from _content_pieces(request.changes)
+            yield from _strings_of({name: value for name, value in request.changes.items() if name != "content"})
         case AppendRequest():
-            return _value_size(request.payload)
-    return 0
+            yield from _strings_of(request.payload)
 
 
-def _value_size(value: Any) -> int:
+def _strings_of(value: Any) -> Iterator[str]:
     match value:
         case str():
-            return len(value)
+            yield value
         case list():
-            return sum(map(_value_size, value))
+            for item in value:
+                yield from _strings_of(item)
         case dict():
-            return sum(len(key) + _value_size(item) for key, item in value.items())
-    return 0
+            for key, item in value.items():
+                yield key
+                yield from _strings_of(item)
+
+
+class _Names:
+    """Gives keys that were redacted a number where another key of their object is the same."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._numbers: Counter[str] = Counter()
+
+    def free(self, key: str) -> str:
+        """`key`, or with a number behind it where it is taken; it is from now on."""
+        name = key
+        # Numbers that were taken once stay so: a thousand keys that become one are not counted from the first again.
+        while name in self._taken:
+            self._numbers[key] += 1
+            name = f"{key} ({self._numbers[key] + 1})"
+        self._taken.add(name)
+        return name
+
+
+def _scanned(request: WriteRequest) -> object:
+    """What of the request may be long."""
+    match request:
+        case CreateRequest():
+            return [request.content, request.metadata]
+        case UpdateRequest():
+            return request.changes
+        case AppendRequest():
+            return request.payload
+    return None

@@ -17,11 +17,19 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 PLACEHOLDER_START: Final = "[redacted:"
+
+# One call of `re` looks through so many characters at most: it holds the interpreter's lock until it returns, and a
+# million characters can take it a tenth of a second.
+SLICE_CHARACTERS: Final = 32_768
+# A pattern that is searched for in slices ends, with all that it looks ahead at, within so many characters.
+SLICE_REACH: Final = 128
+# A key that is cut off has any number of lines; one call of `re` reads so many of them.
+_KEY_LINES: Final = 4_096
 
 Span = tuple[int, int]
 # From a match of the pattern to what is to be replaced, in the text that was searched; None where it is no secret.
@@ -31,6 +39,27 @@ Check = Callable[[re.Match[str]], Span | None]
 def placeholder(name: str) -> str:
     """What stands in place of a secret."""
     return f"{PLACEHOLDER_START}{name}]"
+
+
+def find_in_slices(
+    pattern: re.Pattern[str], text: str, start: int = 0, end: int | None = None
+) -> Iterator[re.Match[str]]:
+    """What `pattern.finditer(text, start, end)` gives, a slice at a time, so that other threads have their turns.
+
+    Args:
+        pattern: Begins and ends, with all that it looks ahead at, within `SLICE_REACH` characters, and is never empty.
+    """
+    end = len(text) if end is None else end
+    while start < end:
+        limit = min(start + SLICE_CHARACTERS, end)
+        found = pattern.finditer(text, start, min(limit + SLICE_REACH, end))
+        start = limit
+        for match in found:
+            # What begins behind the slice may be cut off here. The next one finds it.
+            if match.start() >= limit:
+                break
+            yield match
+            start = max(limit, match.end())
 
 
 # What a match has to pass ------------------------------------------------------------------------------------------
@@ -169,7 +198,9 @@ _KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/]{32}")
 
 def _key_block(match: re.Match[str]) -> Span | None:
     """There is a key in it; a text on how such a file begins has none."""
-    return match.span() if _KEY_MATERIAL.search(match["body"]) else None
+    start, end = match.span("body")
+    # The lines of a key that is cut off come in portions. Those behind the first need not hold material if it does.
+    return match.span() if any(find_in_slices(_KEY_MATERIAL, match.string, start, end)) else None
 
 
 def _luhn(digits: str) -> bool:
@@ -302,6 +333,8 @@ class Rule:
         pattern: What has to stand there. Its group `secret` is replaced, or all of it.
         check: What a match has to pass.
         reach: How many characters before the literal the pattern begins, each tried.
+        seed: What stands in every text that a pattern without literals matches in. It has no line break in it.
+        rest: Where what was found goes on behind the match, as often as this matches there; it is checked alike.
         shown: An example for the documentation.
     """
 
@@ -310,6 +343,8 @@ class Rule:
     pattern: re.Pattern[str]
     check: Check = _not_filler
     reach: tuple[int, ...] = (0,)
+    seed: re.Pattern[str] | None = None
+    rest: re.Pattern[str] | None = None
     shown: str = ""
 
     @property
@@ -346,10 +381,20 @@ def _value(longest: int) -> str:
 
 _KEY_BEGIN = r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_END = r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-_LINE_BREAK = r"(?:[\s>|#*]|\\r|\\n|\\t)"
+_LINE_BREAKS = r"(?:[\s>|#*]++|\\[rnt])++"
+# Of a key that is cut off: a line of base64, a header, or what is left of a line that was replaced before.
+_KEY_LINE = (
+    rf"(?:{_LINE_BREAKS}"
+    # Not beyond the next beginning, or all that follows would be gone through from each of them.
+    rf"(?:[A-Z][A-Za-z-]{{2,20}}: (?:[^\n\\-]|-(?!----BEGIN )){{1,80}}+"
+    rf"|[A-Za-z0-9+/=]++|{_PLACEHOLDER.pattern}))"
+)
 
 # Four digits, four times, with the same gap between; not the end of more groups.
 _FOUR_BY_FOUR = r"[2-6](?<![\w./#@+%$-][2-6])(?<!\d[ -][2-6])\d{3}(?P<gap>[ -])\d{4}(?P=gap)\d{4}(?P=gap)\d{4}"
+
+# What every number of a card begins with.
+_CARD_SEED = re.compile(r"[2-6]\d{3}(?:[ -]?\d){9}")
 
 # In the order of precedence: where matches overlap, the first rule of them gives the name.
 RULES: Final[tuple[Rule, ...]] = (
@@ -363,22 +408,17 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "private-key",
         ("-----BEGIN ",),
-        # Cut off: what follows in lines of base64, headers, and what is left of lines that were replaced before.
-        re.compile(
-            rf"{_KEY_BEGIN}(?P<body>(?:{_LINE_BREAK}++"
-            # Not beyond the next beginning, or all that follows would be gone through from each of them.
-            rf"(?:[A-Z][A-Za-z-]{{2,20}}: (?:[^\n\\-]|-(?!----BEGIN )){{1,80}}+"
-            rf"|[A-Za-z0-9+/=]++|{_PLACEHOLDER.pattern}))*+)"
-        ),
+        re.compile(rf"{_KEY_BEGIN}(?P<body>{_KEY_LINE}{{0,{_KEY_LINES}}}+)"),
         _key_block,
+        rest=re.compile(rf"(?P<body>{_KEY_LINE}{{1,{_KEY_LINES}}}+)"),
         shown="the same without its end",
     ),
     Rule(
         "putty-private-key",
         ("Private-Lines: ",),
         re.compile(
-            rf"Private-Lines: \d{{1,3}}{_LINE_BREAK}++"
-            rf"(?P<secret>[A-Za-z0-9+/=]{{32,}}+(?:{_LINE_BREAK}++[A-Za-z0-9+/=]{{16,}}+)*+)"
+            rf"Private-Lines: \d{{1,3}}{_LINE_BREAKS}"
+            rf"(?P<secret>[A-Za-z0-9+/=]{{32,}}+(?:{_LINE_BREAKS}[A-Za-z0-9+/=]{{16,}}+)*+)"
         ),
         shown="Private-Lines: … of a PuTTY key file",
     ),
@@ -497,6 +537,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "discord-token",
         (),
         re.compile(r"[MNO](?<![\w.-][MNO])(?P<number>(?<=([MNO]))[\w-]{22,27})\.[\w-]{6}\.[\w-]{27,45}(?![\w-])"),
+        seed=re.compile(r"[MNO][\w-]{22}"),
         shown="the token of a bot, whose first part is its number",
     ),
     Rule(
@@ -551,6 +592,7 @@ RULES: Final[tuple[Rule, ...]] = (
         (),
         re.compile(r"[5KL](?<![A-Za-z0-9_+/=-][5KL])[1-9A-HJ-NP-Za-km-z]{50,51}(?![A-Za-z0-9_+/=-])"),
         _base58check,
+        seed=re.compile(r"[5KL][1-9A-HJ-NP-Za-km-z]{50}"),
         shown="5…, K… or L… with its checksum",
     ),
     Rule(
@@ -634,6 +676,7 @@ RULES: Final[tuple[Rule, ...]] = (
             r"\d\d(?<=[A-Za-z]{2}\d\d)(?<![A-Za-z0-9_+/=-][A-Za-z]{2}\d\d)(?=(?P<rest>(?:[ -]?[A-Za-z0-9]){11,30}))"
         ),
         _iban,
+        seed=re.compile(r"[A-Za-z]{2}\d\d(?:[ -]?[A-Za-z0-9]){11}"),
         shown="DE… with its country's length and its checksum",
     ),
     Rule(
@@ -641,6 +684,7 @@ RULES: Final[tuple[Rule, ...]] = (
         (),
         re.compile(r"[2-6](?<![\w./#@+%$-][2-6])\d{12,18}(?![\w/@%-]|\.\d)"),
         _card,
+        seed=_CARD_SEED,
         shown="4… of 13 to 19 digits with an issuer and its checksum",
     ),
     Rule(
@@ -648,6 +692,7 @@ RULES: Final[tuple[Rule, ...]] = (
         (),
         re.compile(_FOUR_BY_FOUR + r"(?!\w|(?P=gap)\d{3,4}(?!\d)|[/-]\d{3})"),
         _card,
+        seed=_CARD_SEED,
         shown="the same in groups",
     ),
     Rule(
@@ -655,6 +700,7 @@ RULES: Final[tuple[Rule, ...]] = (
         (),
         re.compile(_FOUR_BY_FOUR + r"(?=(?P=gap)\d{3,4}(?![\d-]|(?P=gap)\d))"),
         _card,
+        seed=_CARD_SEED,
         shown="the same before three digits more, such as a verification code",
     ),
     Rule(
@@ -662,6 +708,7 @@ RULES: Final[tuple[Rule, ...]] = (
         (),
         re.compile(_FOUR_BY_FOUR + r"(?P=gap)\d{3}(?![\w-])"),
         _card,
+        seed=_CARD_SEED,
         shown="the same of 19 digits in groups",
     ),
     Rule(
@@ -669,6 +716,7 @@ RULES: Final[tuple[Rule, ...]] = (
         (),
         re.compile(r"3(?<![\w./#@+%$-]3)(?<!\d[ -]3)\d{3}(?P<gap>[ -])\d{6}(?P=gap)\d{4,5}(?![\w-])"),
         _card,
+        seed=_CARD_SEED,
         shown="American Express and Diners Club in groups",
     ),
     Rule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final
@@ -53,10 +53,13 @@ class WriteRequest:
             RuntimeError: No redactor has looked at it.
         """
         self._require_redaction()
+        # Not `asdict`, which copies every value at any depth.
         asked = {
-            name: _plain(value)
-            for name, value in asdict(self).items()
-            if name not in {"external_id", "idempotency_key", "redactions"}
+            one.name: _plain(getattr(self, one.name))
+            for one in fields(self)
+            if one.name not in {"external_id", "idempotency_key", "redactions"}
+            # Named by few, and by none of the requests that earlier releases have written.
+            and not (one.name == "language" and getattr(self, one.name) is None)
         }
         return sha256(canonical_json({"request": type(self).__name__, **asked}).encode())
 
@@ -98,6 +101,7 @@ class CreateRequest(WriteRequest):
     content: str
     description: str | None
     metadata: dict[str, Any]
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,7 @@ class UpdateRequest(WriteRequest):
     memory_id: UUID
     changes: dict[str, Any]
     expected_version: int | None
+    language: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

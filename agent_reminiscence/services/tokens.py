@@ -77,6 +77,16 @@ def count_tokens_batch(texts: Sequence[str]) -> list[int]:
     return [len(encoding) for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
+def most_tokens(text: str) -> int:
+    """More tokens than `count_tokens` says `text` has, told by its length alone: one for each byte, and a margin.
+
+    Args:
+        text: Any text without lone surrogates.
+    """
+    # The bundled tokenizer falls back to bytes and puts a space before the text; the estimator adds its margin.
+    return math.ceil(ESTIMATE_MARGIN * len(text.encode())) + 1
+
+
 def estimate_tokens(text: str) -> int:
     """Estimate the tokens of `text` from its characters, rather too many than too few.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import threading
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_reminiscence.domain.canonical import canonical_json, sha256
+from agent_reminiscence.domain import canonical
+from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, sha256
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
@@ -73,3 +76,75 @@ def test_what_is_not_json_has_no_spelling(value: object) -> None:
 def test_a_hash_is_that_of_the_parts_together() -> None:
     """SHA-256, as any other tool computes it."""
     assert sha256(b"ab", b"", b"c") == hashlib.sha256(b"abc").digest()
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=JSON, size=st.integers(1, 200), portion=st.integers(1, 3))
+def test_a_value_in_portions_has_the_text_that_it_has_in_one(value: Any, size: int, portion: int) -> None:
+    """Where a portion ends says nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canonical, "_ENCODED", size)
+        patch.setattr(canonical, "_PORTION", portion)
+
+        assert json_text(value) == _plain(value)
+
+
+def test_no_call_of_the_encoder_is_given_all_of_a_large_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds the interpreter's lock until it returns."""
+    sizes: list[int] = []
+
+    def noting(value: Any) -> str:
+        sizes.append(len(_plain(value)))
+        return _plain(value)
+
+    monkeypatch.setattr(canonical, "_dumps", noting)
+    value = {
+        "chunks": [{"id": str(number), "start": number, "metadata": {}} for number in range(50_000)],
+        "deep": {"er": {str(number): [number] * 9 for number in range(9_000)}},
+    }
+
+    assert json_text(value) == _plain(value)
+    assert max(sizes) <= 100_000
+
+
+@given(value=JSON | st.decimals(allow_nan=False, allow_infinity=False) | st.binary(max_size=3))
+def test_a_fraction_is_seen_wherever_it_stands(value: Any) -> None:
+    """Told by the classes of many at once, or by each."""
+
+    def has_fraction(item: Any) -> bool:
+        if isinstance(item, dict):
+            return any(map(has_fraction, item.values()))
+        if isinstance(item, list):
+            return any(map(has_fraction, item))
+        return not (item is None or isinstance(item, str | int))
+
+    assert canonical._has_fraction(value) == has_fraction(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_large"),
+    [
+        (None, False),
+        ("a" * 7_999, False),
+        ("a" * 8_000, True),
+        ({"deep": [{"er": ["a" * 4_000, "a" * 4_000]}]}, True),
+        ([0] * 499, False),
+        ([0] * 500, True),
+        ({"one": {"two": {}}}, False),
+    ],
+)
+def test_what_is_large_goes_by_its_texts_and_the_number_of_its_items(value: object, is_large: bool) -> None:
+    """So the loop is left alone with what takes long, at any depth."""
+    assert canonical.is_large(value) is is_large
+
+
+@pytest.mark.parametrize("size", [10, 8_000])
+async def test_what_is_large_is_worked_on_in_a_thread(size: int) -> None:
+    """And what is small without one."""
+    thread = await beside(threading.get_ident, value={"text": "a" * size})
+
+    assert (thread == threading.get_ident()) == (size == 10)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from functools import partial
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.chunking import TextSpan, Turn, chunk_text, clean_speaker
+from agent_reminiscence.services.chunking import _FENCE, TextSpan, Turn, _find_fence_lines, chunk_text, clean_speaker
 from agent_reminiscence.services.tokens import count_tokens, estimate_tokens
 
 # Pieces that meet in real notes and chats, so that random texts reach every rule, beside characters of any kind.
@@ -432,3 +433,33 @@ def test_a_text_that_was_chunked_is_let_go() -> None:
 
     # One such text takes 52 kB.
     assert kept < 100_000
+
+
+_FENCE_PIECES = st.lists(
+    st.sampled_from(["```", "~~~", "````", "`", "~", "\n", "\r", "\r\n", "words", " ", "python", "Ann: "]), max_size=14
+).map("".join)
+
+
+@given(_FENCE_PIECES, st.integers(0, 20), st.integers(0, 20))
+@settings(max_examples=500, deadline=None)
+@example("a\r```\r\n~~~ b", 0, 0)
+def test_fences_are_found_where_the_pattern_finds_them(text: str, cut: int, rest: int) -> None:
+    """Looked for by their marks, in a part of a text as in all of it."""
+    start, end = min(cut, len(text)), max(0, len(text) - rest)
+
+    found = [match.span() for match in _find_fence_lines(text, start, end)]
+
+    assert found == [match.span() for match in _FENCE.finditer(text, start, end)]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["Ann: yes", "# Head", "- item", "a" * 130, "word " * 40, "\u00e9" * 60, "", "x"]), max_size=9
+    )
+)
+@settings(deadline=None)
+def test_what_is_too_short_to_be_counted_is_cut_as_if_it_were(lines: list[str]) -> None:
+    """A counter that is not known to be bounded is always asked; both give the same chunks."""
+    text = "\n".join(lines)
+
+    assert chunk_text(text) == chunk_text(text, token_counter=partial(count_tokens))

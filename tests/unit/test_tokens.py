@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.services import tokens
-from agent_reminiscence.services.tokens import count_tokens, count_tokens_batch, estimate_tokens
+from agent_reminiscence.services.tokens import count_tokens, count_tokens_batch, estimate_tokens, most_tokens
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -139,3 +139,21 @@ def test_a_text_that_was_counted_is_not_kept() -> None:
 def _resident_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+@given(TEXT)
+@settings(max_examples=500, deadline=None)
+def test_no_text_has_more_tokens_than_its_length_allows(text: str) -> None:
+    """So short texts need not be counted to know that they fit: whichever of the two counts them."""
+    assert count_tokens(text) <= most_tokens(text)
+    assert estimate_tokens(text) <= most_tokens(text)
+
+
+@pytest.mark.parametrize(
+    "character", ["a", " ", "\n", "1", "\u00e9", "\u4e2d", "\U0001f600", "\U00012000", "\u200d", "#"]
+)
+def test_a_character_again_and_again_has_no_more_tokens_than_its_length_allows(character: str) -> None:
+    """What merges worst: single letters, joiners, rare scripts."""
+    for length in (1, 2, 7, 100):
+        assert count_tokens(character * length) <= most_tokens(character * length)
+        assert estimate_tokens(character * length) <= most_tokens(character * length)

@@ -1,4 +1,4 @@
--- The whole current schema, run as reminiscence_owner with search_path = reminiscence and the extensions' schema.
+-- The whole current schema, run as reminiscence_owner with search_path = reminiscence and the extension's schema.
 -- The migrations, applied in order, give the same; a test compares the two.
 -- {{chunk_partitions}}, {{embedding_dimension}} and what Procrastinate brings are rendered before it is run.
 --
@@ -36,7 +36,8 @@ CREATE UNIQUE INDEX embedding_generation_current_idx ON embedding_generation (st
 CREATE UNIQUE INDEX embedding_generation_building_idx ON embedding_generation (state) WHERE state = 'building';
 
 -- One row per external_id: the head of its stream. Locking it orders the writers of one stream; writers of
--- different streams never meet.
+-- different streams never meet. live_chunks counts what a search may find now; text_chunks and text_words count the chunks
+-- of all layouts and their terms; languages are those that memories were indexed in.
 -- work_at, review_at and all that begins with failed_ are no projections: since when something is due (NULL: nothing is), when
 -- a worker is to look at the stream though nothing is, how often in a row its work has failed, why, and since when it is not
 -- tried again by itself. Nor is what begins with graph_: the last event that changed the graph, up to which a store of graphs
@@ -48,6 +49,9 @@ CREATE TABLE memory_stream (
     last_recorded_at timestamptz NOT NULL DEFAULT '-infinity',
     due_at timestamptz,
     live_chunks bigint NOT NULL DEFAULT 0,
+    text_chunks bigint NOT NULL DEFAULT 0,
+    text_words bigint NOT NULL DEFAULT 0,
+    languages text[] NOT NULL DEFAULT '{}',
     work_at timestamptz,
     review_at timestamptz,
     failed_attempts integer NOT NULL DEFAULT 0,
@@ -102,6 +106,7 @@ CREATE TABLE active_memory (
     content text NOT NULL,
     description text,
     metadata jsonb NOT NULL,
+    language text NOT NULL,
     source text NOT NULL,
     actor text,
     conversation_id text,
@@ -140,9 +145,13 @@ CREATE TABLE shortterm_memory (
 -- estimate is what a model holds a chunk for; importance rests on it, too.
 -- A row with derived_from is a fact: no passage of the text, but what a model has concluded from those chunks of it. It ends
 -- when one of them leaves the text, or is contradicted.
+-- number names the chunk in the index below: the position of the event that brought it in, times 2^20, plus its place among
+-- that event's chunks. words is how many terms its text has, text_flags what the text is (a question, speaks of time, …),
+-- text_hash the SHA-256 of what is embedded.
 CREATE TABLE memory_chunk (
     external_id text NOT NULL,
     chunk_id uuid NOT NULL,
+    number bigint NOT NULL,
     memory_id uuid NOT NULL,
     memory_version integer NOT NULL,
     chunk_order integer NOT NULL,
@@ -151,12 +160,12 @@ CREATE TABLE memory_chunk (
     tier text NOT NULL,
     content text NOT NULL,
     folded_hash bytea NOT NULL,
+    text_hash bytea NOT NULL,
     speaker text,
     speaker_key text,
     metadata jsonb NOT NULL,
-    indexed_text text NOT NULL,
-    indexed_before text NOT NULL,
-    indexed_around text NOT NULL,
+    words integer NOT NULL,
+    text_flags smallint NOT NULL,
     source text NOT NULL,
     importance double precision NOT NULL,
     confidence double precision NOT NULL,
@@ -165,7 +174,6 @@ CREATE TABLE memory_chunk (
     recorded_at timestamptz NOT NULL,
     superseded_at timestamptz,
     duplicate_of uuid,
-    revision integer NOT NULL DEFAULT 1,
     corrected_at timestamptz[],
     corrected_end_dates timestamptz[],
     derived_from uuid[],
@@ -181,14 +189,56 @@ CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplica
 -- Few rows are facts, and a memory may have very many chunks.
 CREATE INDEX memory_chunk_facts_idx ON memory_chunk (external_id, memory_id) WHERE derived_from IS NOT NULL;
 CREATE INDEX memory_chunk_speaker_key_idx ON memory_chunk (external_id, speaker_key) WHERE speaker_key IS NOT NULL;
--- Every update of a row raises its revision, and this index makes that a change of an indexed column. Otherwise
--- PostgreSQL may update in place (HOT), leaving the entries of the text indexes with the row's first version, and
--- VACUUM and REINDEX of pg_textsearch 0.6 leave such a row out of its indexes though it lives.
-CREATE INDEX memory_chunk_revision_idx ON memory_chunk (revision);
--- One full index per indexed column: a partial one scores every other row 0, and two on one column are an error.
-CREATE INDEX memory_chunk_indexed_text_idx ON memory_chunk USING bm25 (indexed_text) WITH (text_config = 'english');
-CREATE INDEX memory_chunk_indexed_before_idx ON memory_chunk USING bm25 (indexed_before) WITH (text_config = 'english');
-CREATE INDEX memory_chunk_indexed_around_idx ON memory_chunk USING bm25 (indexed_around) WITH (text_config = 'english');
+CREATE UNIQUE INDEX memory_chunk_number_idx ON memory_chunk (external_id, number);
+-- What is live has an end of its own in the world only where it was stated or promoted with one.
+CREATE INDEX memory_chunk_end_date_idx ON memory_chunk (external_id, end_date)
+    WHERE superseded_at IS NULL AND end_date IS NOT NULL;
+
+-- The index of words. Everything here is a projection, deterministic to the byte: terms are made in Python by one pure
+-- function, whose version stands in schema_parameter.
+
+-- What stands above each chunk: the memory's title and the day on which the chunk came in. Numbers are negative. A new title
+-- makes new headings; the old ones stay for questions about the past.
+CREATE TABLE memory_heading (
+    external_id text NOT NULL,
+    number bigint NOT NULL,
+    memory_id uuid NOT NULL,
+    day date NOT NULL,
+    title text NOT NULL,
+    words integer NOT NULL,
+    text_hash bytea NOT NULL,
+    CONSTRAINT memory_heading_pkey PRIMARY KEY (external_id, number),
+    CONSTRAINT memory_heading_external_id_check CHECK (external_id <> ''),
+    CONSTRAINT memory_heading_number_check CHECK (number < 0)
+) PARTITION BY HASH (external_id);
+CREATE INDEX memory_heading_memory_id_idx ON memory_heading (external_id, memory_id, day);
+CREATE INDEX memory_heading_day_idx ON memory_heading (external_id, day);
+
+-- Which chunks and headings have a term. A block holds those of 64 events of the ledger, 512 chunks of each; an entry has six
+-- bytes, big-endian: which of the block's chunks (the highest bit: a heading), how many terms that has, how often this one.
+-- Chunks that have ended keep their entries.
+CREATE TABLE posting (
+    external_id text NOT NULL,
+    term text COLLATE "C" NOT NULL,
+    block bigint NOT NULL,
+    entries bytea NOT NULL,
+    CONSTRAINT posting_pkey PRIMARY KEY (external_id, term, block),
+    CONSTRAINT posting_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+ALTER TABLE posting ALTER entries SET STORAGE MAIN;
+
+-- The text of this moment of one memory: its chunks in the order of the text, those that have ended as duplicates included,
+-- then its facts. An entry has 32 bytes, big-endian: number (8), number of its heading (8; 0 for a fact), day (4, since 1970),
+-- speaker (4, of a hash), its terms (4), flags (2), its heading's terms (2). chunks and words count entries and terms.
+CREATE TABLE memory_layout (
+    external_id text NOT NULL,
+    memory_id uuid NOT NULL,
+    entries bytea NOT NULL,
+    chunks integer NOT NULL,
+    words bigint NOT NULL,
+    CONSTRAINT memory_layout_pkey PRIMARY KEY (external_id, memory_id),
+    CONSTRAINT memory_layout_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
 
 -- Vectors by text, per external_id: shared between tenants it would tell one what another has stored.
 CREATE TABLE embedding_cache (
@@ -303,14 +353,18 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk',
-        'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
+        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'memory_heading', 'posting',
+        'memory_layout', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
                 'CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS {{chunk_partitions}}, REMAINDER %s)',
                 parent || '_p' || remainder, parent, remainder);
         END LOOP;
+    END LOOP;
+    -- A block grows in place, so its page keeps room for that.
+    FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
+        EXECUTE format('ALTER TABLE %I SET (fillfactor = 70)', 'posting_p' || remainder);
     END LOOP;
 END
 $partitions$;
@@ -327,7 +381,10 @@ BEGIN
             ('memory_event', '{payload,actor,conversation_id,idempotency_key,request_hash,salt}'::text[]),
             ('active_memory', '{title,content,description,metadata,actor,conversation_id}'),
             ('shortterm_memory', '{title,summary}'),
-            ('memory_chunk', '{content,folded_hash,speaker,speaker_key,metadata,indexed_text,indexed_before,indexed_around}'),
+            ('memory_chunk', '{content,folded_hash,text_hash,speaker,speaker_key,metadata}'),
+            ('memory_heading', '{title,text_hash}'),
+            ('posting', '{term,entries}'),
+            ('memory_layout', '{entries}'),
             ('embedding_cache', '{text_hash,vector}'),
             ('entity', '{name,type,description,metadata}'),
             ('entity_name', '{key,name}'),
@@ -362,60 +419,6 @@ RETURN CASE
         AND (end_date IS NULL OR end_date > as_of OR superseded_at > known_at)
         AND (corrected_at IS NULL OR NOT end_was_corrected(corrected_at, corrected_end_dates, as_of, known_at))
 END;
-
--- pg_textsearch before 1.3 keeps what it counts of a corpus in shared memory: after a restart or a crash its indexes
--- return no row, or rank by wrong counts, until they are built again. Here is when that was done last, and the function
--- that does it where it is needed; every new connection calls it first. Both facts of the fingerprint are needed: a
--- crash of one backend clears shared memory without a new start of the server.
-CREATE TABLE text_index_build (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    server_started_at timestamptz NOT NULL,
-    memory_cleared_at timestamptz NOT NULL
-);
-
-CREATE FUNCTION restore_text_indexes() RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, reminiscence, pg_temp
-AS $function$
-DECLARE
-    started_at CONSTANT timestamptz := pg_postmaster_start_time();
-    cleared_at CONSTANT timestamptz := coalesce((SELECT stats_reset FROM pg_stat_bgwriter), '-infinity');
-    index_name regclass;
-    restored integer := 0;
-BEGIN
-    IF string_to_array(split_part(current_setting('pg_textsearch.library_version'), '-', 1), '.')::int[] >= ARRAY[1, 3]
-        OR EXISTS (SELECT FROM text_index_build WHERE server_started_at = started_at AND memory_cleared_at = cleared_at)
-    THEN
-        RETURN 0;
-    END IF;
-    -- Whoever comes second waits, and then finds it done.
-    PERFORM pg_advisory_xact_lock('text_index_build'::regclass::oid::bigint);
-    IF EXISTS (SELECT FROM text_index_build WHERE server_started_at = started_at AND memory_cleared_at = cleared_at) THEN
-        RETURN 0;
-    END IF;
-    FOR index_name IN
-        SELECT i.indexrelid::regclass
-        FROM pg_index AS i
-        JOIN pg_class AS c ON c.oid = i.indexrelid
-        JOIN pg_am AS m ON m.oid = c.relam
-        JOIN pg_class AS t ON t.oid = i.indrelid
-        WHERE m.amname = 'bm25' AND c.relkind = 'i' AND t.relnamespace = 'reminiscence'::regnamespace
-            AND pg_relation_size(t.oid) > 0
-        ORDER BY 1
-    LOOP
-        EXECUTE format('REINDEX INDEX %s', index_name);
-        restored := restored + 1;
-    END LOOP;
-    -- Building a BM25 index leaves its table with the count of no rows, and the planner would read all of a tenant's chunks
-    -- where it is to look up a few, until autovacuum comes.
-    IF restored > 0 THEN
-        ANALYZE memory_chunk;
-    END IF;
-    INSERT INTO text_index_build (server_started_at, memory_cleared_at) VALUES (started_at, cleared_at)
-    ON CONFLICT (only_row) DO UPDATE
-    SET server_started_at = EXCLUDED.server_started_at, memory_cleared_at = EXCLUDED.memory_cleared_at;
-    RETURN restored;
-END
-$function$;
 
 -- The work queue: Procrastinate's own schema, as the installed package has it, beside ours.
 SELECT set_config('reminiscence.search_path', current_setting('search_path'), true);
@@ -497,8 +500,8 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk',
-        'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
+        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'memory_heading', 'posting',
+        'memory_layout', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -535,7 +538,8 @@ GRANT SELECT, INSERT ON memory_event TO reminiscence_app;
 GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_app;
 -- DELETE on projections is what a rebuild needs.
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, shortterm_memory, memory_chunk, embedding_cache TO reminiscence_app;
+    ON active_memory, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, embedding_cache
+    TO reminiscence_app;
 GRANT SELECT ON shortterm_memory_chunk, longterm_memory_chunk TO reminiscence_app;
 
 GRANT SELECT (external_id, head, last_recorded_at, due_at, live_chunks) ON memory_stream TO reminiscence_scheduler;
@@ -546,10 +550,9 @@ GRANT UPDATE (payload, idempotency_key, request_hash, salt, actor, conversation_
     ON memory_event TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, shortterm_memory, memory_chunk, embedding_cache TO reminiscence_eraser;
+    ON active_memory, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, embedding_cache
+    TO reminiscence_eraser;
 
-REVOKE EXECUTE ON FUNCTION restore_text_indexes() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION restore_text_indexes() TO reminiscence_app;
 REVOKE EXECUTE ON FUNCTION end_was_corrected(timestamptz[], timestamptz[], timestamptz, timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION end_was_corrected(timestamptz[], timestamptz[], timestamptz, timestamptz)
     TO reminiscence_app, reminiscence_eraser;
@@ -571,124 +574,82 @@ GRANT SELECT (graph_head, graph_position, graph_store) ON memory_stream TO remin
 -- What an erasure takes out of the graph has to reach the store that follows.
 GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz) TO reminiscence_eraser;
 
--- Makes chunk_vector_<number>, the vectors of one generation; a missing vector is a missing row. What a search filters by
--- stands beside them, so that an exact scan reads this narrow table only. All generations are made here, and so alike; a
--- change of their tables changes this function and every table there is.
+-- Makes the tables of one generation of vectors. All of it can be made again from the texts: a missing vector is a missing row.
+--
+-- chunk_vector_<number>: the unit vector of each chunk, and of each heading under its negative number, in a table that holds
+-- little else, so that a scan reads nothing else. mass is how many tokens the text has. Vectors of one external_id are sorted
+-- into cells of like ones, so that a search of a large one looks into the nearest cells; a small one has one cell, 0.
+-- chunk_norms_<number>: for each entry of a memory's layout, in its order, 24 bytes big-endian: the mass of the chunk (4), that
+-- of its heading (4), and the lengths of the sums of vectors in the four windows around the chunk (4 each). layout_hash is
+-- the SHA-256 of the entries that they were computed for.
+-- vector_cell_<number>: the centre of each cell.
 CREATE FUNCTION create_chunk_vectors(number integer, dimension integer) RETURNS void
 LANGUAGE plpgsql
 AS $function$
 DECLARE
-    parent CONSTANT text := 'chunk_vector_' || number;
+    vectors CONSTANT text := 'chunk_vector_' || number;
+    norms CONSTANT text := 'chunk_norms_' || number;
+    cells CONSTANT text := 'vector_cell_' || number;
     -- In the row where three vectors fit a page, so that a scan never leaves the table; else out of line.
-    storage CONSTANT text := CASE WHEN dimension <= 1024 THEN 'PLAIN' ELSE 'MAIN' END;
+    storage CONSTANT text := CASE WHEN dimension <= 1024 THEN 'PLAIN' ELSE 'EXTERNAL' END;
     partitions CONSTANT integer := (SELECT count(*) FROM pg_inherits WHERE inhparent = 'memory_stream'::regclass);
-    form text;
+    parent text;
+    place text;
 BEGIN
     EXECUTE format(
         'CREATE TABLE %1$I ('
         ' external_id text NOT NULL,'
-        ' chunk_id uuid NOT NULL,'
-        ' tier text NOT NULL,'
-        ' confidence double precision NOT NULL,'
-        ' start_date timestamptz NOT NULL,'
-        ' end_date timestamptz,'
-        ' recorded_at timestamptz NOT NULL,'
-        ' superseded_at timestamptz,'
-        ' text_vector halfvec(%2$s) NOT NULL,'
-        ' before_vector halfvec(%2$s) NOT NULL,'
-        ' around_vector halfvec(%2$s) NOT NULL,'
-        ' corrected_at timestamptz[],'
-        ' corrected_end_dates timestamptz[],'
-        ' CONSTRAINT %3$I PRIMARY KEY (external_id, chunk_id),'
+        ' cell integer NOT NULL,'
+        ' number bigint NOT NULL,'
+        ' mass real NOT NULL,'
+        ' vector halfvec(%2$s) NOT NULL,'
+        ' CONSTRAINT %3$I PRIMARY KEY (external_id, cell, number),'
+        ' CONSTRAINT %4$I UNIQUE (external_id, number),'
+        ' CONSTRAINT %5$I CHECK (external_id <> '''')'
+        ') PARTITION BY HASH (external_id)',
+        vectors, dimension, vectors || '_pkey', vectors || '_number_key', vectors || '_external_id_check');
+    EXECUTE format('ALTER TABLE %I ALTER vector SET STORAGE %s', vectors, storage);
+    EXECUTE format(
+        'CREATE TABLE %1$I ('
+        ' external_id text NOT NULL,'
+        ' memory_id uuid NOT NULL,'
+        ' layout_hash bytea NOT NULL,'
+        ' norms bytea NOT NULL,'
+        ' CONSTRAINT %2$I PRIMARY KEY (external_id, memory_id),'
+        ' CONSTRAINT %3$I CHECK (external_id <> '''')'
+        ') PARTITION BY HASH (external_id)',
+        norms, norms || '_pkey', norms || '_external_id_check');
+    EXECUTE format(
+        'CREATE TABLE %1$I ('
+        ' external_id text NOT NULL,'
+        ' cell integer NOT NULL,'
+        ' vector halfvec(%2$s) NOT NULL,'
+        ' CONSTRAINT %3$I PRIMARY KEY (external_id, cell),'
         ' CONSTRAINT %4$I CHECK (external_id <> '''')'
         ') PARTITION BY HASH (external_id)',
-        parent, dimension, parent || '_pkey', parent || '_external_id_check');
-    FOREACH form IN ARRAY ARRAY['text_vector', 'before_vector', 'around_vector'] LOOP
-        EXECUTE format('ALTER TABLE %I ALTER %I SET STORAGE %s', parent, form, storage);
+        cells, dimension, cells || '_pkey', cells || '_external_id_check');
+    EXECUTE format('ALTER TABLE %I ALTER vector SET STORAGE %s', cells, storage);
+    FOREACH parent IN ARRAY ARRAY[vectors, norms, cells] LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
-            'CREATE INDEX %I ON %I USING hnsw (%I halfvec_cosine_ops) WITH (m = 16, ef_construction = 64)',
-            parent || '_' || form || '_idx', parent, form);
+            'CREATE POLICY %I ON %I FOR ALL TO reminiscence_app, reminiscence_eraser'
+            ' USING (external_id = current_setting(''reminiscence.external_id'', true))'
+            ' WITH CHECK (external_id = current_setting(''reminiscence.external_id'', true))',
+            parent || '_tenant', parent);
+        FOR remainder IN 0 .. partitions - 1 LOOP
+            EXECUTE format(
+                'CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
+                parent || '_p' || remainder, parent, partitions, remainder);
+            EXECUTE format(
+                'ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent || '_p' || remainder);
+        END LOOP;
+        -- The planner keeps no samples of what was made of memory text; the partitions, which are there now, take it over.
+        FOREACH place IN ARRAY CASE parent WHEN norms THEN ARRAY['layout_hash', 'norms'] ELSE ARRAY['vector'] END LOOP
+            EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET STATISTICS 0', parent, place);
+        END LOOP;
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO reminiscence_app, reminiscence_eraser', parent);
     END LOOP;
-    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
-    EXECUTE format(
-        'CREATE POLICY %I ON %I FOR ALL TO reminiscence_app, reminiscence_eraser'
-        ' USING (external_id = current_setting(''reminiscence.external_id'', true))'
-        ' WITH CHECK (external_id = current_setting(''reminiscence.external_id'', true))',
-        parent || '_tenant', parent);
-    FOR remainder IN 0 .. partitions - 1 LOOP
-        EXECUTE format(
-            'CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
-            parent || '_p' || remainder, parent, partitions, remainder);
-        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent || '_p' || remainder);
-    END LOOP;
-    -- The planner keeps no samples of what was made of memory text; the partitions, which are there now, take it over.
-    FOREACH form IN ARRAY ARRAY['text_vector', 'before_vector', 'around_vector'] LOOP
-        EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET STATISTICS 0', parent, form);
-    END LOOP;
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO reminiscence_app, reminiscence_eraser', parent);
 END
 $function$;
 SELECT create_chunk_vectors(1, {{embedding_dimension}});
 REVOKE EXECUTE ON FUNCTION create_chunk_vectors(integer, integer) FROM PUBLIC;
-
--- What the tables of vectors carry of a chunk follows its row, in every generation there is: a generation that is being
--- built is told of every change by whoever makes one, also by a process that knows nothing of it. A chunk that is indexed
--- with other words loses its vectors. For the library's own statements only, which name their external_id: whoever changes
--- rows past it changes nothing else by it, and verify() finds what was changed.
-CREATE FUNCTION carry_to_vectors() RETURNS trigger LANGUAGE plpgsql
-AS $function$
-DECLARE
-    tenant CONSTANT text := current_setting('reminiscence.external_id', true);
-    reformed uuid[];
-    is_carried boolean;
-    number integer;
-BEGIN
-    -- Most statements change no row.
-    IF NOT EXISTS (SELECT FROM new_row) THEN
-        RETURN NULL;
-    END IF;
-    -- Planned each time: how a statement of one row is best done is no way to do one of thousands.
-    EXECUTE
-        'SELECT array_agg(n.chunk_id) FILTER (WHERE'
-        '     (n.indexed_text, n.indexed_before, n.indexed_around) IS DISTINCT FROM'
-        '     (o.indexed_text, o.indexed_before, o.indexed_around)),'
-        ' bool_or('
-        '     (n.tier, n.confidence, n.start_date, n.end_date, n.recorded_at, n.superseded_at, n.corrected_at,'
-        '     n.corrected_end_dates) IS DISTINCT FROM'
-        '     (o.tier, o.confidence, o.start_date, o.end_date, o.recorded_at, o.superseded_at, o.corrected_at,'
-        '     o.corrected_end_dates))'
-        ' FROM new_row AS n'
-        ' JOIN old_row AS o ON o.chunk_id = n.chunk_id AND o.external_id = $1'
-        ' WHERE n.external_id = $1'
-    INTO reformed, is_carried USING tenant;
-    IF reformed IS NULL AND is_carried IS NOT TRUE THEN
-        RETURN NULL;
-    END IF;
-    FOR number IN SELECT generation FROM reminiscence.embedding_generation WHERE state <> 'dropped' LOOP
-        IF reformed IS NOT NULL THEN
-            EXECUTE format(
-                'DELETE FROM reminiscence.chunk_vector_%s WHERE external_id = $1 AND chunk_id = ANY($2)', number)
-            USING tenant, reformed;
-        END IF;
-        IF is_carried THEN
-            EXECUTE format(
-                'UPDATE reminiscence.chunk_vector_%s AS v'
-                ' SET tier = n.tier, confidence = n.confidence, start_date = n.start_date, end_date = n.end_date,'
-                '     recorded_at = n.recorded_at, superseded_at = n.superseded_at, corrected_at = n.corrected_at,'
-                '     corrected_end_dates = n.corrected_end_dates'
-                ' FROM new_row AS n'
-                ' WHERE v.external_id = $1 AND n.external_id = $1 AND v.chunk_id = n.chunk_id AND'
-                '     (v.tier, v.confidence, v.start_date, v.end_date, v.recorded_at, v.superseded_at, v.corrected_at,'
-                '     v.corrected_end_dates) IS DISTINCT FROM'
-                '     (n.tier, n.confidence, n.start_date, n.end_date, n.recorded_at, n.superseded_at, n.corrected_at,'
-                '     n.corrected_end_dates)', number)
-            USING tenant;
-        END IF;
-    END LOOP;
-    RETURN NULL;
-END
-$function$;
-CREATE TRIGGER memory_chunk_carry_to_vectors AFTER UPDATE ON memory_chunk
-    REFERENCING OLD TABLE AS old_row NEW TABLE AS new_row
-    FOR EACH STATEMENT EXECUTE FUNCTION carry_to_vectors();
-REVOKE EXECUTE ON FUNCTION carry_to_vectors() FROM PUBLIC;

@@ -21,7 +21,7 @@ from agent_reminiscence.database.postgres_manager import PostgresManager, Row, S
 from agent_reminiscence.database.queries import statement_folder
 from agent_reminiscence.database.repositories.graph_progress import graph_lag
 
-EXTENSIONS: Final = ("vector", "pg_textsearch")
+EXTENSIONS: Final = ("vector",)
 ROLES: Final = (APP_ROLE, SCHEDULER_ROLE, WORKER_ROLE, ERASER_ROLE)
 """What a login takes for one transaction."""
 
@@ -31,15 +31,11 @@ class ServerFacts:
     """Which server it is.
 
     Attributes:
-        version: `server_version_num`, such as 170010.
-        preloaded: `shared_preload_libraries`; None where this login may not see it.
-        textsearch_loaded: Whether pg_textsearch was loaded when the server started.
+        version: `server_version_num`, such as 180006.
     """
 
     version: int
     version_name: str
-    preloaded: str | None
-    textsearch_loaded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +107,21 @@ def embedded_server_exists(data_dir: Path) -> bool:
     Raises:
         OSError: The folder cannot be looked into.
     """
-    return (data_dir / "postgres" / "PG_VERSION").exists()
+    try:
+        (data_dir / "postgres" / "PG_VERSION").stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 async def read_server(db: SqlExecutor) -> ServerFacts:
-    """Version and loaded libraries of the server."""
+    """Version of the server."""
     rows = await db.fetch_all(_SERVER)
     return ServerFacts(**rows[0])
 
 
 _SERVER = """
-SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_name,
-    (SELECT setting FROM pg_settings WHERE name = 'shared_preload_libraries') AS preloaded,
-    current_setting('pg_textsearch.library_version', true) IS NOT NULL AS textsearch_loaded
+SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_name
 """
 
 

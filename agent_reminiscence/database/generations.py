@@ -19,6 +19,9 @@ from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.exceptions import ConfigurationError, ReembeddingError, StoreError, StoreTimeoutError
 
 VECTOR_TABLE_PREFIX = "chunk_vector_"
+NORMS_TABLE_PREFIX = "chunk_norms_"
+CELL_TABLE_PREFIX = "vector_cell_"
+_PREFIXES = (VECTOR_TABLE_PREFIX, NORMS_TABLE_PREFIX, CELL_TABLE_PREFIX)
 
 # Advisory lock of who builds a generation: the bytes of "reem" as a number.
 _BUILD_LOCK = 0x7265656D
@@ -65,15 +68,15 @@ async def all_generations(db: SqlExecutor) -> list[Generation]:
 
 
 async def table_sizes(db: SqlExecutor) -> dict[int, int]:
-    """What the table of each generation takes on the disk with its indexes, in bytes."""
+    """What the tables of each generation take on the disk with their indexes, in bytes."""
     rows = await db.fetch_all(
-        "SELECT substr(p.relname, length($(prefix)p::text) + 1)::int AS number,"
+        "SELECT substring(p.relname FROM '[0-9]+$')::int AS number,"
         " sum(pg_total_relation_size(i.inhrelid))::bigint AS size_bytes"
         " FROM pg_class AS p JOIN pg_inherits AS i ON i.inhparent = p.oid"
         " WHERE p.relkind = 'p' AND p.relnamespace = 'reminiscence'::regnamespace"
-        " AND p.relname ~ ('^' || $(prefix)p::text || '[0-9]+$')"
-        " GROUP BY p.relname",
-        {"prefix": VECTOR_TABLE_PREFIX},
+        " AND p.relname ~ ('^(' || array_to_string($(prefixes)p::text[], '|') || ')[0-9]+$')"
+        " GROUP BY 1",
+        {"prefixes": list(_PREFIXES)},
     )
     return {row["number"]: row["size_bytes"] for row in rows}
 
@@ -187,7 +190,7 @@ class GenerationOwner:
                 f" WHERE generation = {generation.number} AND state IN ('building', 'retired');"
                 # Where the lock of building was lost without a word, another process may have switched to it.
                 f" IF NOT FOUND THEN RAISE EXCEPTION 'generation {generation.number} is not to be dropped'; END IF;"
-                f" DROP TABLE IF EXISTS {VECTOR_TABLE_PREFIX}{generation.number};"
+                f" DROP TABLE IF EXISTS {', '.join(f'{prefix}{generation.number}' for prefix in _PREFIXES)};"
                 f" EXCEPTION WHEN lock_not_available THEN RAISE EXCEPTION '{_IN_USE}';"
                 " END $$"
             )

@@ -43,8 +43,10 @@ def _places(table: str, **columns: Holds) -> tuple[Place, ...]:
     )
 
 
-# Tables of vectors are made per generation and alike; they stand here under this name.
+# Tables of vectors are made per generation and alike; they stand here under these names.
 VECTOR_TABLE = "chunk_vector"
+NORMS_TABLE = "chunk_norms"
+CELL_TABLE = "vector_cell"
 
 PLACES: tuple[Place, ...] = (
     # An error stands there by its class, and what it was about by its id: what it says may quote a memory.
@@ -52,6 +54,7 @@ PLACES: tuple[Place, ...] = (
         "memory_stream",
         external_id=Holds.LABEL,
         chain=Holds.PROOF,
+        languages=Holds.LABEL,
         failed_error=Holds.LABEL,
         graph_store=Holds.LABEL,
     ),
@@ -76,6 +79,7 @@ PLACES: tuple[Place, ...] = (
         content=Holds.TEXT,
         description=Holds.TEXT,
         metadata=Holds.TEXT,
+        language=Holds.LABEL,
         source=Holds.LABEL,
         actor=Holds.TEXT,
         conversation_id=Holds.TEXT,
@@ -87,22 +91,19 @@ PLACES: tuple[Place, ...] = (
         tier=Holds.LABEL,
         content=Holds.TEXT,
         folded_hash=Holds.DERIVED,
+        text_hash=Holds.DERIVED,
         speaker=Holds.TEXT,
         speaker_key=Holds.DERIVED,
         metadata=Holds.TEXT,
-        indexed_text=Holds.TEXT,
-        indexed_before=Holds.TEXT,
-        indexed_around=Holds.TEXT,
         source=Holds.LABEL,
     ),
-    *_places(
-        VECTOR_TABLE,
-        external_id=Holds.LABEL,
-        tier=Holds.LABEL,
-        text_vector=Holds.DERIVED,
-        before_vector=Holds.DERIVED,
-        around_vector=Holds.DERIVED,
-    ),
+    *_places("memory_heading", external_id=Holds.LABEL, title=Holds.TEXT, text_hash=Holds.DERIVED),
+    # A term is a word without its ending, so a scan for a text would not find it; which texts have it the entries say.
+    *_places("posting", external_id=Holds.LABEL, term=Holds.DERIVED, entries=Holds.DERIVED),
+    *_places("memory_layout", external_id=Holds.LABEL, entries=Holds.DERIVED),
+    *_places(VECTOR_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),
+    *_places(NORMS_TABLE, external_id=Holds.LABEL, layout_hash=Holds.DERIVED, norms=Holds.DERIVED),
+    *_places(CELL_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),
     *_places(
         "embedding_cache",
         external_id=Holds.LABEL,

@@ -38,6 +38,9 @@ from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.database")
 
+# How long a server that has not answered on one connection is given to take another one.
+_ALIVE_SECONDS = 2.0
+
 Params = Mapping[str, Any]
 Row = dict[str, Any]
 
@@ -139,21 +142,53 @@ async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | N
         reason = _reason(error)
         kind = StoreUnavailableError if isinstance(error, TimeoutError) or _is_unavailable(reason) else StoreError
         raise kind(f"cannot connect to PostgreSQL as {settings!r}: {reason}") from error
-    return SqlExecutor(connection, settings.database, telemetry)
+
+    async def is_alive() -> bool:
+        try:
+            async with asyncio.timeout(_ALIVE_SECONDS):
+                (await open_connection(settings)).close()
+        except (StoreError, TimeoutError):
+            return False
+        return True
+
+    return SqlExecutor(connection, settings.database, telemetry, is_alive=is_alive)
 
 
 class SqlExecutor:
     """Statements on one connection. Parameters are named, `$(name)p` in the statement."""
 
-    def __init__(self, connection: psqlpy.Connection, database: str, telemetry: Telemetry | None = None) -> None:
+    def __init__(
+        self,
+        connection: psqlpy.Connection,
+        database: str,
+        telemetry: Telemetry | None = None,
+        *,
+        is_alive: Callable[[], Awaitable[bool]],
+    ) -> None:
         self._connection = connection
         self._database = database
         self._telemetry = telemetry
+        # Whether the server takes another connection, asked where this one gives no answer.
+        self._is_alive = is_alive
         self.is_broken = False
         # The server ends a statement that takes too long; this is for one that no longer answers. None waits for ever.
         self.answer_timeout_seconds: float | None = None
         # A failed statement aborts its transaction, and PostgreSQL answers the COMMIT of one with a silent ROLLBACK.
         self.has_failed = False
+        # What was too slow is told by the first failure alone: the server refuses all that follows it for that reason.
+        self.has_timed_out = False
+
+    async def begin(self, mode: str, settings: Mapping[str, str]) -> None:
+        """Begin a transaction that has `settings` until it ends, in one round trip.
+
+        Args:
+            mode: `BEGIN`, with what belongs to it.
+            settings: Names of our own, and any values: they are sent as digits, so that none can be read as SQL.
+        """
+        self.has_failed = self.has_timed_out = False
+        calls = ", ".join(f"set_config('{name}', {_as_digits(value)}, true)" for name, value in settings.items())
+        # A statement with parameters would be a message, and a round trip, of its own.
+        await self._answer(statement_name(mode), self._connection.execute_batch(f"{mode}; SELECT {calls}"))
 
     async def fetch_all(self, statement: str, params: Params | None = None, *, prepared: bool = True) -> list[Row]:
         """Run `statement` and return its rows.
@@ -162,7 +197,7 @@ class SqlExecutor:
             prepared: Whether the connection keeps the statement for the next call.
 
         Raises:
-            StoreTimeoutError: It ran longer than the statement timeout.
+            StoreTimeoutError: It ran longer than the statement timeout, or it had no answer from a server that lives.
             StoreUnavailableError: The connection was lost.
             StoreError: The server refused it.
         """
@@ -213,14 +248,19 @@ class SqlExecutor:
                 return await question
         except TimeoutError as error:
             self.has_failed = self.is_broken = True
-            raise StoreUnavailableError(
-                f"the connection to PostgreSQL was lost: no answer within {self.answer_timeout_seconds:g} s"
-            ) from error
+            waited = f"no answer within {self.answer_timeout_seconds:g} s"
+            if await self._is_alive():
+                # It waits for what no timeout of the server's interrupts, or its process was stopped.
+                self.has_timed_out = True
+                raise StoreTimeoutError(
+                    f"PostgreSQL gave {waited}, though it takes other connections; this one was given up"
+                ) from error
+            raise StoreUnavailableError(f"the connection to PostgreSQL was lost: {waited}") from error
         except DriverError as error:
             raise self._translate(error) from error
 
     def _translate(self, error: DriverError) -> StoreError:
-        self.has_failed = True
+        is_first, self.has_failed = not self.has_failed, True
         reason = _reason(error)
         if _is_disconnect(reason):
             self.is_broken = True
@@ -230,7 +270,8 @@ class SqlExecutor:
                 f"the disk of the PostgreSQL server is full: {reason}; nothing was written. Free space there, then"
                 " repeat the call"
             )
-        if "statement timeout" in reason:
+        self.has_timed_out = self.has_timed_out or (is_first and "statement timeout" in reason)
+        if self.has_timed_out:
             return StoreTimeoutError(
                 f"PostgreSQL ended a statement: {reason}; statement_timeout_seconds sets the limit"
             )
@@ -273,7 +314,7 @@ class PostgresManager:
         self._is_open = False
 
     async def initialize(self) -> None:
-        """Connect once and find the schema of the extensions, which need not be `public`.
+        """Connect once and find the schema of the extension, which need not be `public`.
 
         Raises:
             StoreError: The server cannot be reached or refuses the login.
@@ -283,13 +324,12 @@ class PostgresManager:
         try:
             rows = await connection.fetch_all(
                 "SELECT DISTINCT extnamespace::regnamespace::text AS name FROM pg_extension"
-                " WHERE extname IN ('vector', 'pg_textsearch') ORDER BY 1"
+                " WHERE extname = 'vector' ORDER BY 1"
             )
         except BaseException:
             connection.close()
             raise
         self._search_path = ", ".join([SCHEMA_NAME, *(row["name"] for row in rows if row["name"] != SCHEMA_NAME)])
-        await self._restore_text_indexes(connection)
         self._idle.append(connection)
 
     @property
@@ -308,13 +348,11 @@ class PostgresManager:
 
     async def _open(self) -> SqlExecutor:
         try:
-            connection = await open_connection(self._settings, self._telemetry)
+            return await open_connection(self._settings, self._telemetry)
         except StoreUnavailableError:
             if self._revive is None:
                 raise
-            connection = await self._open_revived(self._revive)
-        await self._restore_text_indexes(connection)
-        return connection
+            return await self._open_revived(self._revive)
 
     async def _open_revived(self, revive: Callable[[], Awaitable[ConnectionSettings]]) -> SqlExecutor:
         """Have the server brought back, by the first of the tasks that miss it, and connect."""
@@ -336,23 +374,6 @@ class PostgresManager:
         except StoreError as error:
             # It may have been killed once more while it started; nothing was written, and the next call tries again.
             raise StoreUnavailableError(f"the server is away and could not be started again: {error}") from error
-
-    async def _restore_text_indexes(self, connection: SqlExecutor) -> None:
-        """Have the BM25 indexes built again if the server has restarted since that was done last.
-
-        A restart ends every connection, so asking on each new one comes before anything else can read or write. It may
-        take seconds for a large database; the statement timeout does not apply.
-        """
-        try:
-            await connection.execute_script("BEGIN")
-            await connection.set_local({"role": APP_ROLE, "search_path": self._search_path, "statement_timeout": "0"})
-            row = await connection.fetch_one("SELECT restore_text_indexes() AS indexes")
-            await connection.execute_script("COMMIT")
-        except BaseException:
-            connection.close()
-            raise
-        if row is not None and row["indexes"]:
-            _logger.info("built %d BM25 indexes again after a restart of the server", row["indexes"])
 
     async def close(self) -> None:
         """Refuse new transactions, wait for those under way, and close the connections.
@@ -461,7 +482,8 @@ class PostgresManager:
             if connection.has_failed:
                 await self._finish(connection, "ROLLBACK")
                 finished = True
-                raise StoreError("a statement of this transaction failed, so all of it was rolled back")
+                kind = StoreTimeoutError if connection.has_timed_out else StoreError
+                raise kind("a statement of this transaction failed, so all of it was rolled back")
             await self._finish(connection, "COMMIT", read_only=read_only)
             finished = True
         finally:
@@ -510,11 +532,9 @@ class PostgresManager:
             reused = bool(self._idle) and not fresh
             connection = self._idle.pop() if reused else await self._open()
             begun = False
-            connection.has_failed = False
             connection.answer_timeout_seconds = self._answer_timeout_seconds
             try:
-                await connection.execute_script(begin)
-                await connection.set_local(local)
+                await connection.begin(begin, local)
                 begun = True
                 return connection
             except StoreError:
@@ -531,6 +551,11 @@ class PostgresManager:
         else:
             connection.close()
         self._free.release()
+
+
+def _as_digits(value: str) -> str:
+    """An expression for a text, of hexadecimal digits alone: nothing in it has to be quoted."""
+    return f"convert_from(decode('{value.encode().hex()}', 'hex'), 'UTF8')"
 
 
 def _reason(error: BaseException) -> str:

@@ -7,22 +7,47 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import (
     APP_ROLE,
     EMBEDDED_DATABASE,
     EMBEDDED_LOGIN,
+    EXPORT_FIRST,
     JOBS_SCHEMA_NAME,
     OWNER_ROLE,
+    SCHEDULER_ROLE,
     SCHEMA_NAME,
 )
 from agent_reminiscence.database import jobs_schema
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.queries import statement_folder
+from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.exceptions import ConfigurationError
+from agent_reminiscence.text.words import ANALYSER_VERSION
 
 _logger = logging.getLogger("agent_reminiscence.database")
+
+# Migrations of releases before this one, by number and checksum. Their schema needs the extension pg_textsearch, and
+# the migrations of this release begin again at 1: nothing leads from there to here but an export. Such a database is
+# recognised by these; its rows in `schema_migration` would otherwise look like those of a newer release.
+_EARLIER_MIGRATIONS: Final = frozenset(
+    {
+        (1, "559b947c7866e06aacfc5d3092da701a5f53b29a518da4091da868646f221416"),
+        (2, "1ff98609c36697cf2e41002bf528fedce4e74ee8590a3a5a6fe5d0f6f54ae4a4"),
+        (3, "95238f30cdf339180c3ef08aa78841a15c8d255edc2401c4660357b6d49e29b2"),
+        (4, "be564bc41e558c194b3259dbd893b97e08599832fcc80b71e6ccda6a6f8666fb"),
+        (5, "373735a34c56978309dee7fa56bccdecbbe780a1e677e1ce961e08aeda3d375c"),
+        (6, "a9adf11573fc4410592ecaf59a31850d7bda5f7c5323652fe4835ac96dddbf78"),
+        (7, "728852ddeb8bde5ba2473f1180fc1d23679402ccdee461ab1aa1b122cf1f0490"),
+    }
+)
+
+
+class AnalyserOutdatedError(ConfigurationError):
+    """The words of the database were indexed by another version of the analyser."""
+
 
 # Advisory lock of everyone who changes a database's schema: the bytes of "remi" as a number.
 _SCHEMA_LOCK = 0x72656D69
@@ -117,10 +142,10 @@ def installation_script(login: str, parameters: SchemaParameters) -> str:
     )
 
 
-# The extensions may be in any schema; their operators must be found without naming it.
+# The extension may be in any schema; its operators must be found without naming it.
 SEARCH_PATH_SCRIPT = f"""SELECT set_config(
     'search_path', '{SCHEMA_NAME}, ' || string_agg(DISTINCT extnamespace::regnamespace::text, ', '), true)
-FROM pg_extension WHERE extname IN ('vector', 'pg_textsearch');"""
+FROM pg_extension WHERE extname = 'vector';"""
 
 
 async def migrate(settings: ConnectionSettings, *, login: str, parameters: SchemaParameters) -> list[Migration]:
@@ -133,13 +158,14 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
         The migrations applied now; empty when nothing was to be done.
 
     Raises:
-        ConfigurationError: The server, an extension, a privilege or an applied migration does not fit; the message
-            says what to run.
+        ConfigurationError: The server, an extension, a privilege or an applied migration does not fit, or an earlier
+            release made the schema; the message says what to run.
         StoreError: The server is away or refused a statement.
     """
     db = await open_connection(settings)
     try:
         await _check_server(db)
+        await _refuse_earlier_release(db)
         await _check_administrator(db, login)
         await db.execute_script("BEGIN")
         await db.execute("SELECT pg_advisory_xact_lock($(key)p)::text", {"key": _SCHEMA_LOCK})
@@ -332,50 +358,90 @@ async def check_version(db: SqlExecutor) -> SchemaState:
             "the tables of Procrastinate are older than the installed package; an administrator runs"
             " `agent-reminiscence migrate --admin-dsn …`"
         )
+    analyser = await _analyser_version(db)
+    if analyser != ANALYSER_VERSION:
+        raise AnalyserOutdatedError(
+            f"the words of this database were indexed by version {analyser} of the analyser, this release has"
+            f" {ANALYSER_VERSION}; an administrator runs `agent-reminiscence migrate --admin-dsn …`, which indexes them"
+            " anew"
+        )
     row = await db.fetch_one(_STATE)
     if row is None:
         raise ConfigurationError("the schema does not say what it was made with; it was not made by `migrate`")
     return SchemaState(**row)
 
 
+async def _analyser_version(db: SqlExecutor) -> int:
+    """Which version of the analyser has read the words that are indexed."""
+    row = await db.fetch_one("SELECT value::int AS version FROM schema_parameter WHERE name = 'analyser_version'")
+    return 0 if row is None else int(row["version"])
+
+
+async def is_analyser_outdated(administrator: ConnectionSettings) -> bool:
+    """Whether the words were indexed by another version of the analyser than this release's."""
+    db = await open_connection(administrator)
+    try:
+        await db.execute_script("BEGIN")
+        await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
+        await db.execute_script(SEARCH_PATH_SCRIPT)
+        return await _analyser_version(db) != ANALYSER_VERSION
+    finally:
+        db.close()
+
+
+async def allow_reindexing(administrator: ConnectionSettings) -> None:
+    """Let the administrator act as the application, one tenant at a time: it has made these roles and may do so."""
+    db = await open_connection(administrator)
+    try:
+        await db.execute_script(f"GRANT {APP_ROLE}, {SCHEDULER_ROLE} TO CURRENT_USER WITH INHERIT FALSE, SET TRUE")
+    finally:
+        db.close()
+
+
+async def record_analyser(administrator: ConnectionSettings) -> None:
+    """Note that all words are indexed by this release's analyser."""
+    db = await open_connection(administrator)
+    try:
+        await db.execute_script("BEGIN")
+        await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
+        await db.execute_script(SEARCH_PATH_SCRIPT)
+        await db.execute(
+            "UPDATE schema_parameter SET value = $(version)p WHERE name = 'analyser_version'",
+            {"version": str(ANALYSER_VERSION)},
+        )
+        await db.execute_script("COMMIT")
+    finally:
+        db.close()
+
+
 async def _check_server(db: SqlExecutor) -> None:
     row = await db.fetch_one(
         "SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS name,"
-        " (SELECT coalesce(jsonb_object_agg(name, coalesce(installed_version, default_version)), '{}'::jsonb)"
-        "  FROM pg_available_extensions WHERE name IN ('vector', 'pg_textsearch')) AS extensions,"
-        " current_setting('pg_textsearch.library_version', true) AS textsearch"
+        " (SELECT coalesce(installed_version, default_version) FROM pg_available_extensions WHERE name = 'vector')"
+        " AS vector"
     )
     assert row is not None
+    needed = ".".join(map(str, constants.PGVECTOR_MIN_VERSION))
     if row["version"] < constants.POSTGRES_MIN_VERSION:
         raise ConfigurationError(
             f"the server is PostgreSQL {row['name']}; {constants.POSTGRES_MIN_VERSION // 10_000} or later is needed"
         )
-    for name, minimum in (
-        ("vector", constants.PGVECTOR_MIN_VERSION),
-        ("pg_textsearch", constants.PG_TEXTSEARCH_MIN_VERSION),
-    ):
-        version = row["extensions"].get(name)
-        if version is None:
-            raise ConfigurationError(
-                f"the server has no extension {name}; install its package on the server"
-                " (the image timescale/timescaledb-ha:pg17 carries both vector and pg_textsearch)"
-            )
-        if _version(version) < minimum:
-            raise ConfigurationError(
-                f"the server has {name} {version}; {'.'.join(map(str, minimum))} or later is needed:"
-                f" update the package and run ALTER EXTENSION {name} UPDATE"
-            )
-    if row["textsearch"] is None:
+    if row["vector"] is None:
         raise ConfigurationError(
-            "pg_textsearch is installed but not loaded; add it to shared_preload_libraries in postgresql.conf"
-            " and restart the server"
+            f"the server has no extension vector; install pgvector {needed} or later on the server"
+            " (the image pgvector/pgvector:pg18 has it)"
+        )
+    if version_numbers(row["vector"]) < constants.PGVECTOR_MIN_VERSION:
+        raise ConfigurationError(
+            f"the database has pgvector {row['vector']}; {needed} or later is needed: update pgvector on the server and"
+            " run ALTER EXTENSION vector UPDATE"
         )
 
 
 async def _check_administrator(db: SqlExecutor, login: str) -> None:
     row = await db.fetch_one(
         "SELECT r.rolsuper, r.rolcreaterole, current_user::text AS name,"
-        " (SELECT count(*) FROM pg_extension WHERE extname IN ('vector', 'pg_textsearch')) AS extensions,"
+        " EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS has_vector,"
         " (SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()) AS owns_database,"
         " EXISTS (SELECT FROM pg_roles WHERE rolname = $(login)p) AS has_login"
         " FROM pg_roles r WHERE r.rolname = current_user",
@@ -390,12 +456,22 @@ async def _check_administrator(db: SqlExecutor, login: str) -> None:
         raise ConfigurationError(
             f"{login!r} is the administrator itself; the application connects as a login of its own"
         )
-    if row["rolsuper"] or (row["rolcreaterole"] and row["owns_database"] and row["extensions"] == 2):
+    if row["rolsuper"] or (row["rolcreaterole"] and row["owns_database"] and row["has_vector"]):
         return
     raise ConfigurationError(
-        f"{row['name']!r} may not create roles or extensions here, or does not own the database; hand the output of"
+        f"{row['name']!r} may not do this here. It needs {_missing(row)}; or hand the output of"
         f" `agent-reminiscence migrate --print-sql --login {login}` to an administrator of the database"
     )
+
+
+def _missing(row: Row) -> str:
+    """What an administrator who is not a superuser lacks, as words."""
+    wanted = [
+        (row["rolcreaterole"], "the attribute CREATEROLE"),
+        (row["owns_database"], "to own the database"),
+        (row["has_vector"], "the extension vector in this database, made before (CREATE EXTENSION vector)"),
+    ]
+    return " and ".join(words for has, words in wanted if not has)
 
 
 async def _is_current(settings: ConnectionSettings) -> bool:
@@ -412,13 +488,51 @@ async def _is_current(settings: ConnectionSettings) -> bool:
         db.close()
 
 
+async def _refuse_earlier_release(db: SqlExecutor) -> None:
+    """Look for the schema of an earlier release with the rights that this administrator has already.
+
+    Raises:
+        ConfigurationError: It is there.
+    """
+    row = await db.fetch_one(_MAY_LOOK, {"owner": OWNER_ROLE, "schema": SCHEMA_NAME})
+    if row is None or not row["may_look"]:
+        # There is no schema, or it belongs to nobody that this role may be yet: it is looked at as its owner later.
+        return
+    await db.execute_script("BEGIN READ ONLY")
+    await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
+    await _applied(db)
+    await db.execute_script("ROLLBACK")
+
+
+_MAY_LOOK = """
+SELECT EXISTS (
+    SELECT FROM pg_class AS c
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    JOIN pg_roles AS r ON r.rolname = $(owner)p
+    WHERE n.nspname = $(schema)p AND c.relname = 'schema_migration' AND pg_has_role(r.oid, 'SET')
+) AS may_look
+"""
+
+
 async def _applied(db: SqlExecutor) -> list[int]:
-    """Versions applied, checked against the files of this release."""
+    """Versions applied, checked against the files of this release.
+
+    Raises:
+        ConfigurationError: The schema is of an earlier release, which this one does not bring up to date, of a newer
+            one, or an applied migration was changed.
+    """
     exists = await db.fetch_one(f"SELECT to_regclass('{SCHEMA_NAME}.schema_migration')::text AS name")
     if exists is None or exists["name"] is None:
         return []
-    rows = await db.fetch_all("SELECT version, name, checksum FROM schema_migration ORDER BY version")
+    rows = await db.fetch_all(f"SELECT version, name, checksum FROM {SCHEMA_NAME}.schema_migration ORDER BY version")
     known = migrations()
+    own = {(migration.version, migration.checksum.hex()) for migration in known}
+    if ({(row["version"], row["checksum"].hex()) for row in rows} - own) & _EARLIER_MIGRATIONS:
+        raise ConfigurationError(
+            "the schema of this database was made by an earlier release, and this one cannot bring it up to date;"
+            f" nothing was changed. {EXPORT_FIRST} a new database, for which an administrator has run"
+            " `agent-reminiscence migrate`"
+        )
     if len(rows) > len(known):
         raise ConfigurationError(
             f"the schema is at migration {len(rows)}, newer than this release, which knows {len(known)};"
@@ -435,7 +549,8 @@ async def _applied(db: SqlExecutor) -> list[int]:
 
 def _records_script(applied: list[Migration], parameters: SchemaParameters) -> str:
     return f"""{_migration_records(applied)}
-INSERT INTO schema_parameter (name, value) VALUES ('chunk_partitions', '{parameters.chunk_partitions}');
+INSERT INTO schema_parameter (name, value) VALUES
+    ('chunk_partitions', '{parameters.chunk_partitions}'), ('analyser_version', '{ANALYSER_VERSION}');
 INSERT INTO embedding_generation (generation, model_name, dimension, state, provider, model)
 VALUES (1, {_literal(parameters.model_name)}, {parameters.embedding_dimension}, 'current',
     {_optional_literal(parameters.provider)}, {_optional_literal(parameters.model)});"""
@@ -444,10 +559,6 @@ VALUES (1, {_literal(parameters.model_name)}, {parameters.embedding_dimension}, 
 def _migration_records(applied: list[Migration]) -> str:
     values = ", ".join(rf"({m.version}, {_literal(m.name)}, '\x{m.checksum.hex()}')" for m in applied)
     return f"INSERT INTO schema_migration (version, name, checksum) VALUES {values};"
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("-", maxsplit=1)[0].split(".") if part.isdigit())
 
 
 def _identifier(name: str) -> str:

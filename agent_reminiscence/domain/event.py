@@ -90,6 +90,14 @@ def _is_empty(value: object) -> bool:
     return not value
 
 
+# Events that do not say in which language their texts are. Another default would change what they mean.
+_ENGLISH = "en"
+
+
+def _is_english(value: object) -> bool:
+    return value == _ENGLISH
+
+
 # Left out where it is empty, so that most payloads, and all older ones, do without it.
 _Redactions = Annotated[
     dict[str, int],
@@ -119,6 +127,11 @@ class MemoryCreated(_Frozen):
     content: str
     description: str | None
     metadata: dict[str, Any]
+    language: str = Field(
+        default=_ENGLISH,
+        exclude_if=_is_english,
+        description="In which its words are read, by ISO 639-1; left out for English.",
+    )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
     form_version: int = FORM_VERSION
@@ -132,6 +145,11 @@ class MemoryUpdated(_Frozen):
     version: int
     changes: dict[str, Any] = Field(
         description="New values of those of title, content, description, metadata that changed."
+    )
+    language: str | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="In which chunks that are new are read from this version on; left out where that is as before.",
     )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool

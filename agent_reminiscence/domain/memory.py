@@ -46,6 +46,7 @@ class ActiveMemory(_Frozen):
     content: str
     description: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
+    language: str = Field(default="en", description="In which its words are read, by ISO 639-1.")
     source: Source
     actor: str | None = None
     conversation_id: str | None = None
@@ -68,6 +69,7 @@ class StoredMemory(_Frozen):
     content: str
     description: str | None
     metadata: dict[str, Any]
+    language: str
     source: Source
     actor: str | None
     conversation_id: str | None

@@ -51,9 +51,19 @@ class SearchHit(_Frozen):
     span_start: int
     span_end: int
     score: float = Field(
-        description="Fused score; 1.0 is first in every list of words and vectors, the graph comes on top."
+        description="From 0 to 1: how much of what could speak for a chunk speaks for this one. It orders the hits of"
+        " one question; `match` says whether it was talked about at all."
     )
-    ranks: dict[str, int] = Field(description="Rank per list, from 1; a list that did not find the chunk is absent.")
+    score_parts: dict[str, float] = Field(
+        description="What each part of the formula gave; together they are the score. What gave nothing is absent."
+    )
+    match: float = Field(
+        description="From 0 to 1, in absolute terms: how much of what was asked is there, around this chunk."
+    )
+    is_of_other: bool = Field(
+        default=False,
+        description="Whether somebody else seems to have said it than the one asked about. A hint, no more.",
+    )
     importance: float
     confidence: float
     start_date: datetime = Field(description="From when it was true in the world.")
@@ -146,6 +156,10 @@ class RetrievalResult(_Frozen):
 
     query: str
     hits: tuple[SearchHit, ...]
+    found: bool = Field(
+        description="False where even the best match is so low that what was asked about was most likely never said."
+        " That a detail is missing though the topic is there, no score tells."
+    )
     summary: str = Field(
         description="Sentences of the best hits, each with the number of its citation; '' without hits."
     )

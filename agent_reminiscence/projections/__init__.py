@@ -18,11 +18,10 @@ from agent_reminiscence.projections.entities_merged import apply_entities_merged
 from agent_reminiscence.projections.entities_unmerged import apply_entities_unmerged
 from agent_reminiscence.projections.promoted import apply_promoted
 from agent_reminiscence.projections.relationship_ended import apply_relationship_ended
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.tables import Change, Tables
 from agent_reminiscence.projections.updated import apply_updated
 
-# Returns by how many the stream's live chunks changed.
-Handler = Callable[[SqlExecutor, Tables, Event], Awaitable[int]]
+Handler = Callable[[SqlExecutor, Tables, Event], Awaitable[Change]]
 
 HANDLERS: Mapping[str, Handler] = {
     EventKind.CREATED: apply_created,
@@ -39,4 +38,4 @@ HANDLERS: Mapping[str, Handler] = {
 # Kinds of ours that change nothing here: what they tell of happened to the ledger itself, or elsewhere.
 KINDS_WITHOUT_EFFECT = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED, EventKind.MODEL_ASKED})
 
-__all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Handler", "Tables"]
+__all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Change", "Handler", "Tables"]

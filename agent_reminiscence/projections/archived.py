@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.domain.event import Event, MemoryArchived
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.tables import Change, Tables
+from agent_reminiscence.projections.texts import lay_out
 
 
-async def apply_archived(db: SqlExecutor, tables: Tables, event: Event) -> int:
+async def apply_archived(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Mark the memory as archived; its chunks stay searchable, or end where the event says so."""
     payload = MemoryArchived.model_validate(event.payload)
     external_id, memory_id = event.external_id, payload.memory_id
     await tables.active.archive(db, external_id, memory_id, archived_at=event.recorded_at)
     if not payload.end_chunks:
-        return 0
+        return Change()
     memory = await tables.active.get_by_id(db, external_id, memory_id)
     ended = await tables.chunks.end(
         db, external_id, memory.chunk_ids, recorded_at=event.recorded_at, ended_at=event.occurred_at
@@ -32,4 +33,4 @@ async def apply_archived(db: SqlExecutor, tables: Tables, event: Event) -> int:
         recorded_at=event.recorded_at,
         position=event.position,
     )
-    return -ended
+    return await lay_out(db, tables, event, ended.memory_ids, live_chunks=-ended.live)

@@ -7,20 +7,18 @@ from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewFact
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import Event, FactEntry, MemoryConsolidated
+from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.memory import ShorttermMemory
-from agent_reminiscence.projections.forms import fact_form, fold_text
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.indexed_text import IndexedText, fold_text, index_fact
+from agent_reminiscence.projections.tables import Change, Tables
+from agent_reminiscence.projections.texts import lay_out
 
 # Trusted least of all, whoever said what it is made of.
 FACT_SOURCE: Source = "model"
 
 
-async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> int:
-    """Move the plan's chunks to shortterm, end those that repeat others, store its summary and facts, add to the graph.
-
-    Returns:
-        By how many the stream's live chunks changed.
-    """
+async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> Change:
+    """Move the plan's chunks to shortterm, end repetitions, store summary and facts, and add to the graph."""
     payload = MemoryConsolidated.model_validate(event.payload)
     await tables.active.mark_consolidated(db, event.external_id, payload.memory_id, version=payload.version)
     await tables.shortterm.put(
@@ -39,15 +37,8 @@ async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> i
     ended = await tables.chunks.end_duplicates(
         db, event.external_id, payload.duplicates, recorded_at=event.recorded_at, ended_at=event.occurred_at
     )
-    await tables.chunks.add_facts(
-        db,
-        event.external_id,
-        payload.memory_id,
-        [_new_fact(fact, payload) for fact in payload.facts],
-        memory_version=payload.version,
-        source=FACT_SOURCE,
-        recorded_at=event.recorded_at,
-    )
+    if payload.facts:
+        await _add_facts(db, tables, event, payload)
     # After the chunks: whether they are live decides what a mention in them counts.
     await tables.graph.record(
         db,
@@ -58,18 +49,43 @@ async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> i
         position=event.position,
         recorded_at=event.recorded_at,
     )
-    return len(payload.facts) - ended
+    if not payload.facts and not ended:
+        return Change()
+    return await lay_out(db, tables, event, [payload.memory_id], live_chunks=len(payload.facts) - ended)
 
 
-def _new_fact(fact: FactEntry, payload: MemoryConsolidated) -> NewFact:
+async def _add_facts(db: SqlExecutor, tables: Tables, event: Event, payload: MemoryConsolidated) -> None:
+    memory = await tables.active.get_by_id(db, event.external_id, payload.memory_id)
+    facts, posted = [], []
+    for place, fact in enumerate(payload.facts):
+        number = chunk_number(event.position, place)
+        indexed = index_fact(fact.content, fact.start_date, language=memory.language)
+        facts.append(_new_fact(fact, payload, number, indexed))
+        posted.append(indexed.posted(number))
+    await tables.chunks.add_facts(
+        db,
+        event.external_id,
+        payload.memory_id,
+        facts,
+        memory_version=payload.version,
+        source=FACT_SOURCE,
+        recorded_at=event.recorded_at,
+    )
+    await tables.index.add_texts(db, event.external_id, payload.memory_id, posted)
+
+
+def _new_fact(fact: FactEntry, payload: MemoryConsolidated, number: int, indexed: IndexedText) -> NewFact:
     return NewFact(
         chunk_id=fact.id,
+        number=number,
         derived_from=tuple(payload.chunks[place].id for place in fact.chunks),
         span_start=fact.start,
         span_end=fact.end,
         content=fact.content,
         folded_hash=sha256(fold_text(fact.content).encode()),
-        indexed_text=fact_form(fact.content, fact.start_date),
+        text_hash=indexed.text_hash,
+        words=indexed.words,
+        text_flags=indexed.flags,
         importance=fact.importance,
         confidence=fact.confidence,
         start_date=fact.start_date,

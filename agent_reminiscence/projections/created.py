@@ -2,81 +2,129 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agent_reminiscence.config.constants import SOURCE_TRUST
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.repositories.memory_chunk import IndexedForms, NewChunk
-from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.database.repositories.memory_chunk import NewChunk
+from agent_reminiscence.database.repositories.text_index import PostedText
+from agent_reminiscence.domain.canonical import beside, sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryCreated
+from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.memory import StoredMemory
-from agent_reminiscence.projections.forms import (
-    PlacedChunk,
+from agent_reminiscence.projections.indexed_text import (
+    IndexedText,
     fold_name,
     fold_text,
-    indexed_forms,
+    index_chunk,
     without_speaker,
 )
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.tables import Change, Tables
+from agent_reminiscence.projections.texts import add_texts, day_of, lay_out
 
 # What a chunk is worth until a consolidation rates it.
 _UNRATED_IMPORTANCE = 0.5
 
 
-async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> int:
+async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Store the memory at version 1 with its chunks in the active tier."""
     payload = MemoryCreated.model_validate(event.payload)
-    await tables.active.create(
-        db,
-        StoredMemory(
-            external_id=event.external_id,
-            memory_id=payload.memory_id,
-            version=1,
-            title=payload.title,
-            content=payload.content,
-            description=payload.description,
-            metadata=payload.metadata,
-            source=event.source,
-            actor=event.actor,
-            conversation_id=event.conversation_id,
-            occurred_at=event.occurred_at,
-            created_at=event.recorded_at,
-            updated_at=event.recorded_at,
-            archived_at=None,
-            consolidated_version=0,
-            due_version=1 if payload.consolidation_due else 0,
-            chunk_ids=tuple(chunk.id for chunk in payload.chunks),
-            chunk_starts=tuple(chunk.start for chunk in payload.chunks),
-        ),
+    await tables.active.create(db, created_memory(event, payload))
+    indexed = await beside(
+        lambda: index_entries(event, payload.chunks, payload.content, language=payload.language), value=payload.content
     )
-    placed = [PlacedChunk(c.id, payload.content[c.start : c.end], event.occurred_at) for c in payload.chunks]
     await tables.chunks.add(
         db,
         event.external_id,
         payload.memory_id,
-        [
-            new_chunk(event, entry, order, placed[order].content, indexed_forms(payload.title, placed, order))
-            for order, entry in enumerate(payload.chunks)
-        ],
+        [chunk for chunk, _ in indexed],
         memory_version=1,
         source=event.source,
         start_date=event.occurred_at,
         recorded_at=event.recorded_at,
     )
-    return len(payload.chunks)
+    await add_texts(
+        db,
+        tables,
+        event,
+        payload.memory_id,
+        title=payload.title,
+        language=payload.language,
+        days=[day_of(event.occurred_at)],
+        chunks=[posted for _, posted in indexed],
+    )
+    return await lay_out(db, tables, event, [payload.memory_id], live_chunks=len(indexed), language=payload.language)
 
 
-def new_chunk(event: Event, entry: ChunkEntry, order: int, content: str, forms: IndexedForms) -> NewChunk:
+def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:
+    """The memory that `memory.created` makes."""
+    return StoredMemory(
+        external_id=event.external_id,
+        memory_id=payload.memory_id,
+        version=1,
+        title=payload.title,
+        content=payload.content,
+        description=payload.description,
+        metadata=payload.metadata,
+        language=payload.language,
+        source=event.source,
+        actor=event.actor,
+        conversation_id=event.conversation_id,
+        occurred_at=event.occurred_at,
+        created_at=event.recorded_at,
+        updated_at=event.recorded_at,
+        archived_at=None,
+        consolidated_version=0,
+        due_version=1 if payload.consolidation_due else 0,
+        chunk_ids=tuple(chunk.id for chunk in payload.chunks),
+        chunk_starts=tuple(chunk.start for chunk in payload.chunks),
+    )
+
+
+def index_entries(
+    event: Event, entries: Sequence[ChunkEntry], content: str, *, language: str
+) -> list[tuple[NewChunk, PostedText]]:
+    """The chunks that an event brings in, each with its terms.
+
+    Args:
+        entries: Of the whole text; those that are not new are left out.
+    """
+    day = day_of(event.occurred_at)
+    made = []
+    for order, entry in enumerate(entries):
+        if entry.new:
+            text = content[entry.start : entry.end]
+            speaker_key = None if entry.speaker is None else fold_name(entry.speaker)
+            indexed = index_chunk(text, language=language, day=day, speaker_key=speaker_key)
+            number = chunk_number(event.position, order)
+            made.append((_new_chunk(event, entry, order, text, number, speaker_key, indexed), indexed.posted(number)))
+    return made
+
+
+def _new_chunk(
+    event: Event,
+    entry: ChunkEntry,
+    order: int,
+    content: str,
+    number: int,
+    speaker_key: str | None,
+    indexed: IndexedText,
+) -> NewChunk:
     """The chunk that `entry` describes, not yet rated; its confidence is the trust in the event's source."""
     return NewChunk(
         chunk_id=entry.id,
+        number=number,
         order=order,
         span_start=entry.start,
         span_end=entry.end,
         content=content,
         folded_hash=sha256(fold_text(without_speaker(content, entry.speaker)).encode()),
+        text_hash=indexed.text_hash,
         speaker=entry.speaker,
-        speaker_key=None if entry.speaker is None else fold_name(entry.speaker),
+        speaker_key=speaker_key,
         metadata=entry.metadata,
+        words=indexed.words,
+        text_flags=indexed.flags,
         importance=_UNRATED_IMPORTANCE,
         confidence=SOURCE_TRUST[event.source],
-        forms=forms,
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.domain.event import Event, MemoryEnded
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.tables import Change, Tables
+from agent_reminiscence.projections.texts import lay_out
 
 
-async def apply_ended(db: SqlExecutor, tables: Tables, event: Event) -> int:
+async def apply_ended(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """End the chunks, and with them those that repeat them; the memory and the layout of its text stay as they are.
 
     A repetition ends for good here: until now its memory said it through the chunk that it repeats. What is not true
@@ -34,4 +35,4 @@ async def apply_ended(db: SqlExecutor, tables: Tables, event: Event) -> int:
         recorded_at=event.recorded_at,
         position=event.position,
     )
-    return -ended
+    return await lay_out(db, tables, event, ended.memory_ids, live_chunks=-ended.live)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.domain.event import EntitiesMerged, Event
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.tables import Change, Tables
 
 
-async def apply_entities_merged(db: SqlExecutor, tables: Tables, event: Event) -> int:
+async def apply_entities_merged(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Let one of the two speak for both; their rows, names and mentions stay their own."""
     payload = EntitiesMerged.model_validate(event.payload)
     await tables.graph.merge(
@@ -18,4 +18,4 @@ async def apply_entities_merged(db: SqlExecutor, tables: Tables, event: Event) -
         recorded_at=event.recorded_at,
         position=event.position,
     )
-    return 0
+    return Change()

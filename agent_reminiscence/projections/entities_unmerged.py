@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.domain.event import EntitiesUnmerged, Event
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.tables import Change, Tables
 
 
-async def apply_entities_unmerged(db: SqlExecutor, tables: Tables, event: Event) -> int:
+async def apply_entities_unmerged(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Let the entity stand for itself again, with what had been merged into it."""
     payload = EntitiesUnmerged.model_validate(event.payload)
     await tables.graph.unmerge(
         db, event.external_id, payload.entity_id, recorded_at=event.recorded_at, position=event.position
     )
-    return 0
+    return Change()

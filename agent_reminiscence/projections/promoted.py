@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.domain.event import Event, MemoryPromoted
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.tables import Change, Tables
 
 
-async def apply_promoted(db: SqlExecutor, tables: Tables, event: Event) -> int:
+async def apply_promoted(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Change the chunks' tier, validity and confidence, and the tier of what they say; they stay the rows they are."""
     payload = MemoryPromoted.model_validate(event.payload)
     await tables.longterm.promote(db, event.external_id, payload.chunks)
@@ -18,4 +18,4 @@ async def apply_promoted(db: SqlExecutor, tables: Tables, event: Event) -> int:
         recorded_at=event.recorded_at,
         position=event.position,
     )
-    return 0
+    return Change()

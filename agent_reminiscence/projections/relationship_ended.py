@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.domain.event import Event, RelationshipEnded
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.tables import Change, Tables
 
 
-async def apply_relationship_ended(db: SqlExecutor, tables: Tables, event: Event) -> int:
+async def apply_relationship_ended(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Give the relationship its end; the chunks that say it stay."""
     payload = RelationshipEnded.model_validate(event.payload)
     await tables.graph.end_relationship(
@@ -18,4 +18,4 @@ async def apply_relationship_ended(db: SqlExecutor, tables: Tables, event: Event
         recorded_at=event.recorded_at,
         position=event.position,
     )
-    return 0
+    return Change()

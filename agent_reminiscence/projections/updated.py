@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event, MemoryUpdated
-from agent_reminiscence.projections.created import new_chunk
-from agent_reminiscence.projections.forms import PlacedChunk, indexed_forms, neighbourhood
-from agent_reminiscence.projections.tables import Tables
+from agent_reminiscence.projections.created import index_entries
+from agent_reminiscence.projections.tables import Change, Tables
+from agent_reminiscence.projections.texts import add_texts, day_of, lay_out
 
 
-async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> int:
-    """Store the new version; returns how many more chunks are live."""
+async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change:
+    """Store the new version; only what it brings in is indexed."""
     payload = MemoryUpdated.model_validate(event.payload)
     external_id, memory_id = event.external_id, payload.memory_id
     before = await tables.active.get_by_id(db, external_id, memory_id)
@@ -18,6 +19,7 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> int:
     after = before.model_copy(
         update={
             **payload.changes,
+            "language": payload.language or before.language,
             "version": payload.version,
             "source": event.source,
             "actor": event.actor,
@@ -31,50 +33,38 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> int:
     )
     await tables.active.update(db, after, expected_version=before.version)
 
-    placed = [
-        PlacedChunk(c.id, after.content[c.start : c.end], event.occurred_at if c.new else old_chunks[c.id].start_date)
-        for c in payload.chunks
-    ]
-    new = [(order, entry) for order, entry in enumerate(payload.chunks) if entry.new]
+    indexed = await beside(
+        lambda: index_entries(event, payload.chunks, after.content, language=after.language), value=after.content
+    )
     await tables.chunks.add(
         db,
         external_id,
         memory_id,
-        [
-            new_chunk(event, entry, order, placed[order].content, indexed_forms(after.title, placed, order))
-            for order, entry in new
-        ],
+        [chunk for chunk, _ in indexed],
         memory_version=payload.version,
         source=event.source,
         start_date=event.occurred_at,
         recorded_at=event.recorded_at,
     )
+    days = {day_of(event.occurred_at if entry.new else old_chunks[entry.id].start_date) for entry in payload.chunks}
+    await add_texts(
+        db,
+        tables,
+        event,
+        memory_id,
+        title=after.title,
+        language=after.language,
+        days=days - await tables.index.find_heading_days(db, external_id, memory_id, after.title),
+        chunks=[posted for _, posted in indexed],
+    )
 
-    await tables.chunks.retouch(
-        db,
-        external_id,
-        {
-            entry.id: (placed[order].content, entry.metadata)
-            for order, entry in enumerate(payload.chunks)
-            if not entry.new
-            and (placed[order].content, entry.metadata) != (old_chunks[entry.id].content, old_chunks[entry.id].metadata)
-        },
-    )
-    # Only chunks whose windows or title changed are indexed again: at most two each side of an edit.
-    old_places = {chunk_id: place for place, chunk_id in enumerate(before.chunk_ids)}
-    await tables.chunks.reform(
-        db,
-        external_id,
-        {
-            entry.id: indexed_forms(after.title, placed, order)
-            for order, entry in enumerate(payload.chunks)
-            if not entry.new
-            and (
-                after.title != before.title
-                or neighbourhood(after.chunk_ids, order) != neighbourhood(before.chunk_ids, old_places[entry.id])
-            )
-        },
-    )
+    touched = {}
+    for entry in payload.chunks:
+        if not entry.new:
+            content, old = after.content[entry.start : entry.end], old_chunks[entry.id]
+            if (content, entry.metadata) != (old.content, old.metadata):
+                touched[entry.id] = (content, entry.metadata)
+    await tables.chunks.retouch(db, external_id, touched)
 
     kept = {entry.id for entry in payload.chunks}
     dropped = [chunk_id for chunk_id in before.chunk_ids if chunk_id not in kept]
@@ -100,4 +90,11 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> int:
             recorded_at=event.recorded_at,
             ended_at=event.occurred_at,
         )
-    return len(new) - ended
+    return await lay_out(
+        db,
+        tables,
+        event,
+        ended.memory_ids | {memory_id},
+        live_chunks=len(indexed) - ended.live,
+        language=after.language,
+    )

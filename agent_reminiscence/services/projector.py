@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.event_ledger import EventLedger, TextTotals
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
-from agent_reminiscence.domain.event import Event, NewEvent
+from agent_reminiscence.domain.canonical import beside
+from agent_reminiscence.domain.event import Event, EventKind, NewEvent
 from agent_reminiscence.exceptions import IdempotencyConflictError
 from agent_reminiscence.projections import HANDLERS, Tables
 from agent_reminiscence.services.requests import WriteRequest
 
+RenewNorms = Callable[[SqlExecutor, str, Collection[UUID]], Awaitable[None]]
+"""Makes what is stored beside the layouts of some memories of an `external_id` what these are now."""
+
 
 class Projector:
-    """The one way by which anything is written."""
+    """The one way by which anything is written.
 
-    def __init__(self, ledger: EventLedger, tables: Tables, queue: WorkQueue, *, graph_follows: bool = False) -> None:
+    Args:
+        renew_norms: Called after an event that has changed texts which may have vectors.
+        graph_follows: Whether a store of graphs follows the ledger.
+    """
+
+    def __init__(
+        self,
+        ledger: EventLedger,
+        tables: Tables,
+        queue: WorkQueue,
+        renew_norms: RenewNorms,
+        *,
+        graph_follows: bool = False,
+    ) -> None:
         self._ledger = ledger
         self._tables = tables
         self._queue = queue
+        self._renew_norms = renew_norms
         # Whether a store of graphs follows the ledger: each change of the graph is work then.
         self._graph_follows = graph_follows
 
@@ -37,7 +55,7 @@ class Projector:
         if request.idempotency_key is None:
             return None
         event = await self._ledger.find_by_idempotency_key(db, request.external_id, request.idempotency_key)
-        if event is not None and event.request_hash != request.hash():
+        if event is not None and event.request_hash != await beside(request.hash, value=event.payload):
             raise IdempotencyConflictError(request.external_id, request.idempotency_key)
         return event
 
@@ -62,9 +80,21 @@ class Projector:
         event = await self._ledger.append(db, new_event, makes_work=makes_work)
         handler = HANDLERS.get(event.kind)
         if handler is not None:
-            await self._ledger.add_live_chunks(db, event.external_id, await handler(db, self._tables, event))
+            change = await handler(db, self._tables, event)
+            # A new memory has no vectors yet.
+            if change.memory_ids and event.kind != EventKind.CREATED:
+                await self._renew_norms(db, event.external_id, change.memory_ids)
             # Noted also where this process knows of no store that follows: another one may.
-            has_changed = await self._ledger.note_graph_change(db, event, is_work=self._graph_follows)
+            has_changed = await self._ledger.note_event(
+                db,
+                event,
+                live_chunks=change.live_chunks,
+                texts=TextTotals(
+                    change.text_chunks, change.text_words, () if change.language is None else (change.language,)
+                ),
+                may_change_graph=event.kind != EventKind.CREATED,
+                is_work=self._graph_follows,
+            )
             if has_changed and self._graph_follows:
                 await self._queue.enqueue(db)
         return event

@@ -36,6 +36,8 @@ class Replay:
     recorded_at: datetime | None = None
     events: int = 0
     live_chunks: int = 0
+    # In which texts were read.
+    languages: set[str] = field(default_factory=set)
     # Whether every event so far could be applied: what is replayed is of no use otherwise.
     is_complete: bool = True
     is_readable: bool = True
@@ -108,7 +110,10 @@ class Replayer:
     async def settle(self, db: SqlExecutor, replay: Replay) -> None:
         """Store what of the stream's own row follows from what was replayed."""
         is_due = await self._ledger.has_due_memory(db, replay.external_id)
-        await self._ledger.set_projected(db, replay.external_id, live_chunks=replay.live_chunks, is_due=is_due)
+        texts = await self._ledger.count_texts(db, replay.external_id, replay.languages)
+        await self._ledger.set_projected(
+            db, replay.external_id, live_chunks=replay.live_chunks, texts=texts, is_due=is_due
+        )
         # Also where this process knows of no store that follows: another one may.
         await self._ledger.demand_graph_comparison(db, replay.external_id)
         if self._graph_follows:
@@ -119,7 +124,10 @@ class Replayer:
             return
         try:
             if handler := HANDLERS.get(event.kind):
-                replay.live_chunks += await handler(db, self._tables, event)
+                change = await handler(db, self._tables, event)
+                replay.live_chunks += change.live_chunks
+                if change.language is not None:
+                    replay.languages.add(change.language)
             elif payload := PAYLOADS.get(event.kind):
                 # It changes no table, but what it says is counted and read where it stands.
                 payload.model_validate(event.payload)

@@ -1,5 +1,9 @@
--- The first schema. An applied migration is never edited: its checksum is recorded.
-
+-- The whole current schema, run as reminiscence_owner with search_path = reminiscence and the extension's schema.
+-- The migrations, applied in order, give the same; a test compares the two.
+-- {{chunk_partitions}}, {{embedding_dimension}} and what Procrastinate brings are rendered before it is run.
+--
+-- Every table of memory is hash-partitioned by external_id, which leads every key: a statement that names it
+-- touches one partition, and the same schema distributes over several machines.
 
 -- What is applied here, with what parameters.
 CREATE TABLE schema_migration (
@@ -14,18 +18,30 @@ CREATE TABLE schema_parameter (
     value text NOT NULL
 );
 
--- Which embedder made the vectors of chunk_vector_<generation>; searches use the current one.
+-- The generations of vectors: which embedder makes those of chunk_vector_<generation>, and how far a generation is. One is
+-- being built, searches use the current one, a retired one is kept true until it is dropped. provider and model are what the
+-- library makes the embedder from where a process was not given it; NULL is an embedder of the user's own.
 CREATE TABLE embedding_generation (
     generation integer PRIMARY KEY,
     model_name text NOT NULL,
     dimension integer NOT NULL,
-    is_current boolean NOT NULL,
-    created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    state text NOT NULL,
+    state_since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    provider text,
+    model text,
+    CONSTRAINT embedding_generation_state_check CHECK (state IN ('building', 'current', 'retired', 'dropped'))
 );
-CREATE UNIQUE INDEX embedding_generation_is_current_idx ON embedding_generation (is_current) WHERE is_current;
+CREATE UNIQUE INDEX embedding_generation_current_idx ON embedding_generation (state) WHERE state = 'current';
+CREATE UNIQUE INDEX embedding_generation_building_idx ON embedding_generation (state) WHERE state = 'building';
 
 -- One row per external_id: the head of its stream. Locking it orders the writers of one stream; writers of
--- different streams never meet.
+-- different streams never meet. live_chunks counts what a search may find now; text_chunks and text_words count the chunks
+-- of all layouts and their terms; languages are those that memories were indexed in.
+-- work_at, review_at and all that begins with failed_ are no projections: since when something is due (NULL: nothing is), when
+-- a worker is to look at the stream though nothing is, how often in a row its work has failed, why, and since when it is not
+-- tried again by itself. Nor is what begins with graph_: the last event that changed the graph, up to which a store of graphs
+-- has followed (-1: it is to compare everything), and which store that is.
 CREATE TABLE memory_stream (
     external_id text NOT NULL,
     head bigint NOT NULL DEFAULT 0,
@@ -33,9 +49,22 @@ CREATE TABLE memory_stream (
     last_recorded_at timestamptz NOT NULL DEFAULT '-infinity',
     due_at timestamptz,
     live_chunks bigint NOT NULL DEFAULT 0,
+    text_chunks bigint NOT NULL DEFAULT 0,
+    text_words bigint NOT NULL DEFAULT 0,
+    languages text[] NOT NULL DEFAULT '{}',
+    work_at timestamptz,
+    review_at timestamptz,
+    failed_attempts integer NOT NULL DEFAULT 0,
+    failed_error text,
+    failed_at timestamptz,
+    graph_head bigint NOT NULL DEFAULT 0,
+    graph_position bigint NOT NULL DEFAULT 0,
+    graph_store text,
     CONSTRAINT memory_stream_pkey PRIMARY KEY (external_id),
     CONSTRAINT memory_stream_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
+CREATE INDEX memory_stream_work_at_idx ON memory_stream (work_at) WHERE work_at IS NOT NULL;
+CREATE INDEX memory_stream_review_at_idx ON memory_stream (review_at) WHERE review_at IS NOT NULL;
 
 -- The ledger: append-only, the truth of which every table below is a projection.
 CREATE TABLE memory_event (
@@ -77,6 +106,7 @@ CREATE TABLE active_memory (
     content text NOT NULL,
     description text,
     metadata jsonb NOT NULL,
+    language text NOT NULL,
     source text NOT NULL,
     actor text,
     conversation_id text,
@@ -91,6 +121,7 @@ CREATE TABLE active_memory (
     CONSTRAINT active_memory_pkey PRIMARY KEY (external_id, memory_id),
     CONSTRAINT active_memory_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
+CREATE INDEX active_memory_not_archived_idx ON active_memory (external_id) WHERE archived_at IS NULL;
 
 -- What a consolidation made of an active memory; its chunks are those with the same memory_id.
 CREATE TABLE shortterm_memory (
@@ -108,9 +139,19 @@ CREATE TABLE shortterm_memory (
 -- copying it. A row is never deleted by an update: superseded_at says when we learned of its end, end_date
 -- when it ended in the world. Order and spans are those of the version that the chunk came in with; a live
 -- chunk's own are in active_memory. A chunk that repeats another has ended too, and lives again when that one ends.
+-- Where a later update turned out to be true from before the end that was known, the earlier end stands in
+-- corrected_end_dates and when we learned of it in corrected_at; each is earlier than the one before.
+-- The end that a fact was stated with stands there first, once another event has ended it.
+-- estimate is what a model holds a chunk for; importance rests on it, too.
+-- A row with derived_from is a fact: no passage of the text, but what a model has concluded from those chunks of it. It ends
+-- when one of them leaves the text, or is contradicted.
+-- number names the chunk in the index below: the position of the event that brought it in, times 2^20, plus its place among
+-- that event's chunks. words is how many terms its text has, text_flags what the text is (a question, speaks of time, …),
+-- text_hash the SHA-256 of what is embedded.
 CREATE TABLE memory_chunk (
     external_id text NOT NULL,
     chunk_id uuid NOT NULL,
+    number bigint NOT NULL,
     memory_id uuid NOT NULL,
     memory_version integer NOT NULL,
     chunk_order integer NOT NULL,
@@ -119,12 +160,12 @@ CREATE TABLE memory_chunk (
     tier text NOT NULL,
     content text NOT NULL,
     folded_hash bytea NOT NULL,
+    text_hash bytea NOT NULL,
     speaker text,
     speaker_key text,
     metadata jsonb NOT NULL,
-    indexed_text text NOT NULL,
-    indexed_before text NOT NULL,
-    indexed_around text NOT NULL,
+    words integer NOT NULL,
+    text_flags smallint NOT NULL,
     source text NOT NULL,
     importance double precision NOT NULL,
     confidence double precision NOT NULL,
@@ -133,7 +174,10 @@ CREATE TABLE memory_chunk (
     recorded_at timestamptz NOT NULL,
     superseded_at timestamptz,
     duplicate_of uuid,
-    revision integer NOT NULL DEFAULT 1,
+    corrected_at timestamptz[],
+    corrected_end_dates timestamptz[],
+    derived_from uuid[],
+    estimate double precision,
     CONSTRAINT memory_chunk_pkey PRIMARY KEY (external_id, chunk_id),
     CONSTRAINT memory_chunk_external_id_check CHECK (external_id <> ''),
     CONSTRAINT memory_chunk_tier_check CHECK (tier IN ('active', 'shortterm', 'longterm')),
@@ -142,49 +186,59 @@ CREATE TABLE memory_chunk (
 CREATE INDEX memory_chunk_memory_id_idx ON memory_chunk (external_id, memory_id);
 CREATE INDEX memory_chunk_folded_hash_idx ON memory_chunk (external_id, folded_hash);
 CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
+-- Few rows are facts, and a memory may have very many chunks.
+CREATE INDEX memory_chunk_facts_idx ON memory_chunk (external_id, memory_id) WHERE derived_from IS NOT NULL;
 CREATE INDEX memory_chunk_speaker_key_idx ON memory_chunk (external_id, speaker_key) WHERE speaker_key IS NOT NULL;
--- Every update of a row raises its revision, and this index makes that a change of an indexed column. Otherwise
--- PostgreSQL may update in place (HOT), leaving the entries of the text indexes with the row's first version, and
--- VACUUM and REINDEX of pg_textsearch 0.6 leave such a row out of its indexes though it lives.
-CREATE INDEX memory_chunk_revision_idx ON memory_chunk (revision);
--- One full index per indexed column: a partial one scores every other row 0, and two on one column are an error.
-CREATE INDEX memory_chunk_indexed_text_idx ON memory_chunk USING bm25 (indexed_text) WITH (text_config = 'english');
-CREATE INDEX memory_chunk_indexed_before_idx ON memory_chunk USING bm25 (indexed_before) WITH (text_config = 'english');
-CREATE INDEX memory_chunk_indexed_around_idx ON memory_chunk USING bm25 (indexed_around) WITH (text_config = 'english');
+CREATE UNIQUE INDEX memory_chunk_number_idx ON memory_chunk (external_id, number);
+-- What is live has an end of its own in the world only where it was stated or promoted with one.
+CREATE INDEX memory_chunk_end_date_idx ON memory_chunk (external_id, end_date)
+    WHERE superseded_at IS NULL AND end_date IS NOT NULL;
 
--- The vectors of the first generation; a missing vector is a missing row. What a search filters by stands
--- beside them, so that an exact scan reads this narrow table only.
-CREATE TABLE chunk_vector_1 (
+-- The index of words. Everything here is a projection, deterministic to the byte: terms are made in Python by one pure
+-- function, whose version stands in schema_parameter.
+
+-- What stands above each chunk: the memory's title and the day on which the chunk came in. Numbers are negative. A new title
+-- makes new headings; the old ones stay for questions about the past.
+CREATE TABLE memory_heading (
     external_id text NOT NULL,
-    chunk_id uuid NOT NULL,
-    tier text NOT NULL,
-    confidence double precision NOT NULL,
-    start_date timestamptz NOT NULL,
-    end_date timestamptz,
-    recorded_at timestamptz NOT NULL,
-    superseded_at timestamptz,
-    text_vector halfvec({{embedding_dimension}}) NOT NULL,
-    before_vector halfvec({{embedding_dimension}}) NOT NULL,
-    around_vector halfvec({{embedding_dimension}}) NOT NULL,
-    CONSTRAINT chunk_vector_1_pkey PRIMARY KEY (external_id, chunk_id),
-    CONSTRAINT chunk_vector_1_external_id_check CHECK (external_id <> '')
+    number bigint NOT NULL,
+    memory_id uuid NOT NULL,
+    day date NOT NULL,
+    title text NOT NULL,
+    words integer NOT NULL,
+    text_hash bytea NOT NULL,
+    CONSTRAINT memory_heading_pkey PRIMARY KEY (external_id, number),
+    CONSTRAINT memory_heading_external_id_check CHECK (external_id <> ''),
+    CONSTRAINT memory_heading_number_check CHECK (number < 0)
 ) PARTITION BY HASH (external_id);
-DO $storage$
-DECLARE
-    -- In the row where three vectors fit a page, so that a scan never leaves the table; else out of line.
-    storage text := CASE WHEN {{embedding_dimension}} <= 1024 THEN 'PLAIN' ELSE 'MAIN' END;
-BEGIN
-    EXECUTE format(
-        'ALTER TABLE chunk_vector_1 ALTER text_vector SET STORAGE %1$s, ALTER before_vector SET STORAGE %1$s,'
-        ' ALTER around_vector SET STORAGE %1$s', storage);
-END
-$storage$;
-CREATE INDEX chunk_vector_1_text_vector_idx ON chunk_vector_1
-    USING hnsw (text_vector halfvec_cosine_ops) WITH (m = 16, ef_construction = 64);
-CREATE INDEX chunk_vector_1_before_vector_idx ON chunk_vector_1
-    USING hnsw (before_vector halfvec_cosine_ops) WITH (m = 16, ef_construction = 64);
-CREATE INDEX chunk_vector_1_around_vector_idx ON chunk_vector_1
-    USING hnsw (around_vector halfvec_cosine_ops) WITH (m = 16, ef_construction = 64);
+CREATE INDEX memory_heading_memory_id_idx ON memory_heading (external_id, memory_id, day);
+CREATE INDEX memory_heading_day_idx ON memory_heading (external_id, day);
+
+-- Which chunks and headings have a term. A block holds those of 64 events of the ledger, 512 chunks of each; an entry has six
+-- bytes, big-endian: which of the block's chunks (the highest bit: a heading), how many terms that has, how often this one.
+-- Chunks that have ended keep their entries.
+CREATE TABLE posting (
+    external_id text NOT NULL,
+    term text COLLATE "C" NOT NULL,
+    block bigint NOT NULL,
+    entries bytea NOT NULL,
+    CONSTRAINT posting_pkey PRIMARY KEY (external_id, term, block),
+    CONSTRAINT posting_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+ALTER TABLE posting ALTER entries SET STORAGE MAIN;
+
+-- The text of this moment of one memory: its chunks in the order of the text, those that have ended as duplicates included,
+-- then its facts. An entry has 32 bytes, big-endian: number (8), number of its heading (8; 0 for a fact), day (4, since 1970),
+-- speaker (4, of a hash), its terms (4), flags (2), its heading's terms (2). chunks and words count entries and terms.
+CREATE TABLE memory_layout (
+    external_id text NOT NULL,
+    memory_id uuid NOT NULL,
+    entries bytea NOT NULL,
+    chunks integer NOT NULL,
+    words bigint NOT NULL,
+    CONSTRAINT memory_layout_pkey PRIMARY KEY (external_id, memory_id),
+    CONSTRAINT memory_layout_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
 
 -- Vectors by text, per external_id: shared between tenants it would tell one what another has stored.
 CREATE TABLE embedding_cache (
@@ -196,13 +250,111 @@ CREATE TABLE embedding_cache (
     CONSTRAINT embedding_cache_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
 
+-- How often recall has returned a chunk since its importance was decided last. Soft state, outside verify: when it leads
+-- to a decision, the decision is an event.
+CREATE TABLE chunk_use (
+    external_id text NOT NULL,
+    chunk_id uuid NOT NULL,
+    uses integer NOT NULL,
+    last_used_at timestamptz NOT NULL,
+    CONSTRAINT chunk_use_pkey PRIMARY KEY (external_id, chunk_id),
+    CONSTRAINT chunk_use_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+
+-- The graph: what memories name, and what stands beside what. An entity keeps its id for ever. Where two turn out to be one,
+-- merged_into says so, and canonical_id is the one that speaks for all that were merged into it.
+-- In all four tables, position is that of the event that changed the row last: whoever follows asks for what is newer.
+CREATE TABLE entity (
+    external_id text NOT NULL,
+    entity_id uuid NOT NULL,
+    tier text NOT NULL,
+    name text NOT NULL,
+    type text NOT NULL,
+    description text,
+    confidence double precision NOT NULL,
+    importance double precision NOT NULL,
+    first_seen timestamptz NOT NULL,
+    last_seen timestamptz NOT NULL,
+    metadata jsonb NOT NULL,
+    shortterm_memory_id uuid NOT NULL,
+    mentions integer NOT NULL,
+    merged_into uuid,
+    canonical_id uuid NOT NULL,
+    position bigint NOT NULL,
+    CONSTRAINT entity_pkey PRIMARY KEY (external_id, entity_id),
+    CONSTRAINT entity_external_id_check CHECK (external_id <> ''),
+    CONSTRAINT entity_tier_check CHECK (tier IN ('shortterm', 'longterm'))
+) PARTITION BY HASH (external_id);
+CREATE INDEX entity_canonical_id_idx ON entity (external_id, canonical_id);
+CREATE INDEX entity_type_idx ON entity (external_id, type);
+CREATE INDEX entity_position_idx ON entity (external_id, position);
+
+-- What an entity has been called. The key is the name folded, cut and hashed where it is long: an index entry has a limit.
+CREATE TABLE entity_name (
+    external_id text NOT NULL,
+    key text NOT NULL,
+    entity_id uuid NOT NULL,
+    name text NOT NULL,
+    position bigint NOT NULL,
+    CONSTRAINT entity_name_pkey PRIMARY KEY (external_id, key, entity_id),
+    CONSTRAINT entity_name_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+CREATE INDEX entity_name_entity_id_idx ON entity_name (external_id, entity_id);
+
+-- Ends as they were stated, and as they are with all merges: from_id and to_id are canonical. An end_date that nobody stated
+-- is that of the last passage that said it.
+CREATE TABLE relationship (
+    external_id text NOT NULL,
+    relationship_id uuid NOT NULL,
+    tier text NOT NULL,
+    stated_from_id uuid NOT NULL,
+    stated_to_id uuid NOT NULL,
+    from_id uuid NOT NULL,
+    to_id uuid NOT NULL,
+    type text NOT NULL,
+    description text,
+    confidence double precision NOT NULL,
+    importance double precision NOT NULL,
+    observations integer NOT NULL,
+    first_observed timestamptz NOT NULL,
+    last_observed timestamptz NOT NULL,
+    start_date timestamptz NOT NULL,
+    end_date timestamptz,
+    end_is_stated boolean NOT NULL,
+    last_updated timestamptz NOT NULL,
+    metadata jsonb NOT NULL,
+    position bigint NOT NULL,
+    CONSTRAINT relationship_pkey PRIMARY KEY (external_id, relationship_id),
+    CONSTRAINT relationship_external_id_check CHECK (external_id <> ''),
+    CONSTRAINT relationship_tier_check CHECK (tier IN ('shortterm', 'longterm'))
+) PARTITION BY HASH (external_id);
+-- The strongest first, so that of a name that knows everybody only the best are read.
+CREATE INDEX relationship_from_id_idx ON relationship (external_id, from_id, observations DESC, relationship_id);
+CREATE INDEX relationship_to_id_idx ON relationship (external_id, to_id, observations DESC, relationship_id);
+CREATE INDEX relationship_stated_from_id_idx ON relationship (external_id, stated_from_id, stated_to_id);
+CREATE INDEX relationship_type_idx ON relationship (external_id, type);
+CREATE INDEX relationship_position_idx ON relationship (external_id, position);
+
+-- Which chunk says it: item_id is an entity's or a relationship's id, as stated. A mention is live until its chunk ends; one
+-- whose chunk repeats another stays so.
+CREATE TABLE graph_mention (
+    external_id text NOT NULL,
+    item_id uuid NOT NULL,
+    chunk_id uuid NOT NULL,
+    is_live boolean NOT NULL,
+    position bigint NOT NULL,
+    CONSTRAINT graph_mention_pkey PRIMARY KEY (external_id, item_id, chunk_id),
+    CONSTRAINT graph_mention_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+CREATE INDEX graph_mention_chunk_id_idx ON graph_mention (external_id, chunk_id);
+
 DO $partitions$
 DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'chunk_vector_1',
-        'embedding_cache'
+        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'memory_heading', 'posting',
+        'memory_layout', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
@@ -210,68 +362,122 @@ BEGIN
                 parent || '_p' || remainder, parent, remainder);
         END LOOP;
     END LOOP;
+    -- A block grows in place, so its page keeps room for that.
+    FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
+        EXECUTE format('ALTER TABLE %I SET (fillfactor = 70)', 'posting_p' || remainder);
+    END LOOP;
 END
 $partitions$;
+
+-- The planner keeps samples of what columns hold (pg_statistic), in the clear and for as long as it likes. Of whatever holds
+-- memory text or was made of it there are none: an erasure could not reach them, and no plan here needs them.
+DO $statistics$
+DECLARE
+    place record;
+BEGIN
+    FOR place IN
+        SELECT t.name AS table_name, c.name AS column_name
+        FROM (VALUES
+            ('memory_event', '{payload,actor,conversation_id,idempotency_key,request_hash,salt}'::text[]),
+            ('active_memory', '{title,content,description,metadata,actor,conversation_id}'),
+            ('shortterm_memory', '{title,summary}'),
+            ('memory_chunk', '{content,folded_hash,text_hash,speaker,speaker_key,metadata}'),
+            ('memory_heading', '{title,text_hash}'),
+            ('posting', '{term,entries}'),
+            ('memory_layout', '{entries}'),
+            ('embedding_cache', '{text_hash,vector}'),
+            ('entity', '{name,type,description,metadata}'),
+            ('entity_name', '{key,name}'),
+            ('relationship', '{type,description,metadata}')
+        ) AS t (name, columns)
+        CROSS JOIN LATERAL unnest(t.columns) AS c (name)
+    LOOP
+        EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET STATISTICS 0', place.table_name, place.column_name);
+    END LOOP;
+END
+$statistics$;
+
+-- Whether an end beside the one in the row was known at known_at and had come at as_of. A function of its own, because
+-- one with a subquery is not inlined and would be called for each row of a search; hardly any row has corrections.
+CREATE FUNCTION end_was_corrected(
+    corrected_at timestamptz[], corrected_end_dates timestamptz[], as_of timestamptz, known_at timestamptz
+) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN EXISTS (
+    SELECT FROM unnest(corrected_at, corrected_end_dates) AS correction (learned_at, end_date)
+    WHERE correction.learned_at <= known_at AND correction.end_date <= as_of
+);
 
 -- Whether a chunk is visible. With as_of NULL: what is known and valid now, superseded rows left out. Otherwise:
 -- what was known at known_at to be true in the world at as_of; an end that was not yet known does not count.
 CREATE FUNCTION chunk_is_visible(
     recorded_at timestamptz, superseded_at timestamptz, start_date timestamptz, end_date timestamptz,
-    as_of timestamptz, known_at timestamptz
+    corrected_at timestamptz[], corrected_end_dates timestamptz[], as_of timestamptz, known_at timestamptz
 ) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
     WHEN as_of IS NULL THEN superseded_at IS NULL AND (end_date IS NULL OR end_date > known_at)
     ELSE recorded_at <= known_at AND start_date <= as_of
         AND (end_date IS NULL OR end_date > as_of OR superseded_at > known_at)
+        AND (corrected_at IS NULL OR NOT end_was_corrected(corrected_at, corrected_end_dates, as_of, known_at))
 END;
 
--- pg_textsearch before 1.3 keeps what it counts of a corpus in shared memory: after a restart or a crash its indexes
--- return no row, or rank by wrong counts, until they are built again. Here is when that was done last, and the function
--- that does it where it is needed; every new connection calls it first. Both facts of the fingerprint are needed: a
--- crash of one backend clears shared memory without a new start of the server.
-CREATE TABLE text_index_build (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    server_started_at timestamptz NOT NULL,
-    memory_cleared_at timestamptz NOT NULL
-);
+-- The work queue: Procrastinate's own schema, as the installed package has it, beside ours.
+SELECT set_config('reminiscence.search_path', current_setting('search_path'), true);
+SET LOCAL search_path = reminiscence_jobs;
+-- Who works the queue off may do here what Procrastinate does, also with what a later version of it adds; and nothing
+-- elsewhere.
+GRANT USAGE ON SCHEMA reminiscence_jobs TO reminiscence_worker;
+ALTER DEFAULT PRIVILEGES IN SCHEMA reminiscence_jobs
+    GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO reminiscence_worker;
+ALTER DEFAULT PRIVILEGES IN SCHEMA reminiscence_jobs GRANT USAGE ON SEQUENCES TO reminiscence_worker;
+{{procrastinate_schema}}
+CREATE INDEX reminiscence_unfinished_idx ON procrastinate_jobs (queueing_lock) WHERE status IN ('todo', 'doing');
+SELECT set_config('search_path', current_setting('reminiscence.search_path'), true);
+INSERT INTO schema_parameter (name, value) VALUES ('procrastinate_schema', '{{procrastinate_version}}');
 
-CREATE FUNCTION restore_text_indexes() RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, reminiscence, pg_temp
+-- These two functions are all that the application's role sees of the queue, and they speak of the transaction's own
+-- external_id only.
+
+-- Queue the stream's work, in the transaction that makes it due: both happen or neither. One waiting job is enough,
+-- because it does whatever is due when it starts. A retry that waits for its time is replaced by work for now.
+-- False where a job was waiting already.
+CREATE FUNCTION enqueue_work(run_at timestamptz) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, reminiscence_jobs, pg_temp
 AS $function$
 DECLARE
-    started_at CONSTANT timestamptz := pg_postmaster_start_time();
-    cleared_at CONSTANT timestamptz := coalesce((SELECT stats_reset FROM pg_stat_bgwriter), '-infinity');
-    index_name regclass;
-    restored integer := 0;
+    tenant CONSTANT text := nullif(current_setting('reminiscence.external_id', true), '');
 BEGIN
-    IF string_to_array(split_part(current_setting('pg_textsearch.library_version'), '-', 1), '.')::int[] >= ARRAY[1, 3]
-        OR EXISTS (SELECT FROM text_index_build WHERE server_started_at = started_at AND memory_cleared_at = cleared_at)
-    THEN
-        RETURN 0;
+    IF tenant IS NULL THEN
+        RAISE EXCEPTION 'work is queued for one external_id, and none is set';
     END IF;
-    -- Whoever comes second waits, and then finds it done.
-    PERFORM pg_advisory_xact_lock('text_index_build'::regclass::oid::bigint);
-    IF EXISTS (SELECT FROM text_index_build WHERE server_started_at = started_at AND memory_cleared_at = cleared_at) THEN
-        RETURN 0;
+    IF run_at IS NULL THEN
+        DELETE FROM procrastinate_jobs
+        WHERE queueing_lock = 'stream:' || tenant AND status = 'todo' AND scheduled_at > clock_timestamp();
     END IF;
-    FOR index_name IN
-        SELECT i.indexrelid::regclass
-        FROM pg_index AS i
-        JOIN pg_class AS c ON c.oid = i.indexrelid
-        JOIN pg_am AS m ON m.oid = c.relam
-        JOIN pg_class AS t ON t.oid = i.indrelid
-        WHERE m.amname = 'bm25' AND c.relkind = 'i' AND t.relnamespace = 'reminiscence'::regnamespace
-            AND pg_relation_size(t.oid) > 0
-        ORDER BY 1
-    LOOP
-        EXECUTE format('REINDEX INDEX %s', index_name);
-        restored := restored + 1;
-    END LOOP;
-    INSERT INTO text_index_build (server_started_at, memory_cleared_at) VALUES (started_at, cleared_at)
-    ON CONFLICT (only_row) DO UPDATE
-    SET server_started_at = EXCLUDED.server_started_at, memory_cleared_at = EXCLUDED.memory_cleared_at;
-    RETURN restored;
+    IF EXISTS (SELECT FROM procrastinate_jobs WHERE queueing_lock = 'stream:' || tenant AND status = 'todo') THEN
+        RETURN false;
+    END IF;
+    -- Not by Procrastinate's own function, whose name changes with its releases; its triggers do what else is to be done.
+    INSERT INTO procrastinate_jobs (queue_name, task_name, queueing_lock, args, scheduled_at)
+    VALUES ('reminiscence', 'work_stream', 'stream:' || tenant, jsonb_build_object('external_id', tenant), run_at);
+    RETURN true;
+EXCEPTION WHEN unique_violation THEN
+    -- Someone else was faster; the write that made the work due must not fail for it.
+    RETURN false;
 END
+$function$;
+
+-- The stream's jobs that wait or run.
+CREATE FUNCTION list_work() RETURNS TABLE (
+    job_id bigint, state text, scheduled_at timestamptz, queued_at timestamptz, started_at timestamptz
+) LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, reminiscence_jobs, pg_temp
+AS $function$
+SELECT j.id, CASE j.status WHEN 'todo' THEN 'waiting' ELSE 'running' END, j.scheduled_at,
+    (SELECT min(e.at) FROM procrastinate_events AS e WHERE e.job_id = j.id AND e.type = 'deferred'),
+    (SELECT max(e.at) FROM procrastinate_events AS e WHERE e.job_id = j.id AND e.type = 'started')
+FROM procrastinate_jobs AS j
+WHERE j.queueing_lock = 'stream:' || nullif(current_setting('reminiscence.external_id', true), '')
+    AND j.status IN ('todo', 'doing')
+ORDER BY j.id
 $function$;
 
 CREATE VIEW shortterm_memory_chunk WITH (security_invoker = true) AS
@@ -294,8 +500,8 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'chunk_vector_1',
-        'embedding_cache'
+        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'memory_heading', 'posting',
+        'memory_layout', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -313,6 +519,16 @@ END
 $isolation$;
 CREATE POLICY memory_stream_scheduler ON memory_stream FOR SELECT TO reminiscence_scheduler USING (true);
 
+-- The eraser may empty an event and append a receipt, and nothing else: neither change what an event says nor touch a
+-- receipt.
+CREATE POLICY memory_event_emptied ON memory_event AS RESTRICTIVE FOR UPDATE TO reminiscence_eraser
+    USING (kind <> 'memory.erased')
+    WITH CHECK (
+        payload = '{}' AND salt IS NULL AND request_hash IS NULL AND idempotency_key IS NULL AND actor IS NULL
+        AND conversation_id IS NULL);
+CREATE POLICY memory_event_receipts ON memory_event AS RESTRICTIVE FOR INSERT TO reminiscence_eraser
+    WITH CHECK (kind = 'memory.erased');
+
 GRANT USAGE ON SCHEMA reminiscence TO reminiscence_app, reminiscence_scheduler, reminiscence_eraser;
 GRANT SELECT ON schema_migration, schema_parameter, embedding_generation
     TO reminiscence_app, reminiscence_scheduler, reminiscence_eraser;
@@ -322,21 +538,118 @@ GRANT SELECT, INSERT ON memory_event TO reminiscence_app;
 GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_app;
 -- DELETE on projections is what a rebuild needs.
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, shortterm_memory, memory_chunk, chunk_vector_1, embedding_cache TO reminiscence_app;
+    ON active_memory, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, embedding_cache
+    TO reminiscence_app;
 GRANT SELECT ON shortterm_memory_chunk, longterm_memory_chunk TO reminiscence_app;
 
 GRANT SELECT (external_id, head, last_recorded_at, due_at, live_chunks) ON memory_stream TO reminiscence_scheduler;
 
 -- Erasure empties what an event says and appends one of its own; the row, its digest and its chain stay.
 GRANT SELECT, INSERT ON memory_event TO reminiscence_eraser;
-GRANT UPDATE (payload, idempotency_key, request_hash, salt) ON memory_event TO reminiscence_eraser;
-GRANT SELECT, UPDATE ON memory_stream TO reminiscence_eraser;
+GRANT UPDATE (payload, idempotency_key, request_hash, salt, actor, conversation_id)
+    ON memory_event TO reminiscence_eraser;
+GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, shortterm_memory, memory_chunk, chunk_vector_1, embedding_cache TO reminiscence_eraser;
+    ON active_memory, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, embedding_cache
+    TO reminiscence_eraser;
 
-REVOKE EXECUTE ON FUNCTION chunk_is_visible(timestamptz, timestamptz, timestamptz, timestamptz, timestamptz, timestamptz)
-    FROM PUBLIC;
-REVOKE EXECUTE ON FUNCTION restore_text_indexes() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION restore_text_indexes() TO reminiscence_app;
-GRANT EXECUTE ON FUNCTION chunk_is_visible(timestamptz, timestamptz, timestamptz, timestamptz, timestamptz, timestamptz)
+REVOKE EXECUTE ON FUNCTION end_was_corrected(timestamptz[], timestamptz[], timestamptz, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION end_was_corrected(timestamptz[], timestamptz[], timestamptz, timestamptz)
     TO reminiscence_app, reminiscence_eraser;
+REVOKE EXECUTE ON FUNCTION chunk_is_visible(
+    timestamptz, timestamptz, timestamptz, timestamptz, timestamptz[], timestamptz[], timestamptz, timestamptz)
+    FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION chunk_is_visible(
+    timestamptz, timestamptz, timestamptz, timestamptz, timestamptz[], timestamptz[], timestamptz, timestamptz)
+    TO reminiscence_app, reminiscence_eraser;
+
+GRANT SELECT (work_at, review_at, failed_attempts, failed_error, failed_at) ON memory_stream TO reminiscence_scheduler;
+GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_use TO reminiscence_app, reminiscence_eraser;
+REVOKE EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() TO reminiscence_app;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON entity, entity_name, relationship, graph_mention
+    TO reminiscence_app, reminiscence_eraser;
+GRANT SELECT (graph_head, graph_position, graph_store) ON memory_stream TO reminiscence_scheduler;
+-- What an erasure takes out of the graph has to reach the store that follows.
+GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz) TO reminiscence_eraser;
+
+-- Makes the tables of one generation of vectors. All of it can be made again from the texts: a missing vector is a missing row.
+--
+-- chunk_vector_<number>: the unit vector of each chunk, and of each heading under its negative number, in a table that holds
+-- little else, so that a scan reads nothing else. mass is how many tokens the text has. Vectors of one external_id are sorted
+-- into cells of like ones, so that a search of a large one looks into the nearest cells; a small one has one cell, 0.
+-- chunk_norms_<number>: for each entry of a memory's layout, in its order, 24 bytes big-endian: the mass of the chunk (4), that
+-- of its heading (4), and the lengths of the sums of vectors in the four windows around the chunk (4 each). layout_hash is
+-- the SHA-256 of the entries that they were computed for.
+-- vector_cell_<number>: the centre of each cell.
+CREATE FUNCTION create_chunk_vectors(number integer, dimension integer) RETURNS void
+LANGUAGE plpgsql
+AS $function$
+DECLARE
+    vectors CONSTANT text := 'chunk_vector_' || number;
+    norms CONSTANT text := 'chunk_norms_' || number;
+    cells CONSTANT text := 'vector_cell_' || number;
+    -- In the row where three vectors fit a page, so that a scan never leaves the table; else out of line.
+    storage CONSTANT text := CASE WHEN dimension <= 1024 THEN 'PLAIN' ELSE 'EXTERNAL' END;
+    partitions CONSTANT integer := (SELECT count(*) FROM pg_inherits WHERE inhparent = 'memory_stream'::regclass);
+    parent text;
+    place text;
+BEGIN
+    EXECUTE format(
+        'CREATE TABLE %1$I ('
+        ' external_id text NOT NULL,'
+        ' cell integer NOT NULL,'
+        ' number bigint NOT NULL,'
+        ' mass real NOT NULL,'
+        ' vector halfvec(%2$s) NOT NULL,'
+        ' CONSTRAINT %3$I PRIMARY KEY (external_id, cell, number),'
+        ' CONSTRAINT %4$I UNIQUE (external_id, number),'
+        ' CONSTRAINT %5$I CHECK (external_id <> '''')'
+        ') PARTITION BY HASH (external_id)',
+        vectors, dimension, vectors || '_pkey', vectors || '_number_key', vectors || '_external_id_check');
+    EXECUTE format('ALTER TABLE %I ALTER vector SET STORAGE %s', vectors, storage);
+    EXECUTE format(
+        'CREATE TABLE %1$I ('
+        ' external_id text NOT NULL,'
+        ' memory_id uuid NOT NULL,'
+        ' layout_hash bytea NOT NULL,'
+        ' norms bytea NOT NULL,'
+        ' CONSTRAINT %2$I PRIMARY KEY (external_id, memory_id),'
+        ' CONSTRAINT %3$I CHECK (external_id <> '''')'
+        ') PARTITION BY HASH (external_id)',
+        norms, norms || '_pkey', norms || '_external_id_check');
+    EXECUTE format(
+        'CREATE TABLE %1$I ('
+        ' external_id text NOT NULL,'
+        ' cell integer NOT NULL,'
+        ' vector halfvec(%2$s) NOT NULL,'
+        ' CONSTRAINT %3$I PRIMARY KEY (external_id, cell),'
+        ' CONSTRAINT %4$I CHECK (external_id <> '''')'
+        ') PARTITION BY HASH (external_id)',
+        cells, dimension, cells || '_pkey', cells || '_external_id_check');
+    EXECUTE format('ALTER TABLE %I ALTER vector SET STORAGE %s', cells, storage);
+    FOREACH parent IN ARRAY ARRAY[vectors, norms, cells] LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
+        EXECUTE format(
+            'CREATE POLICY %I ON %I FOR ALL TO reminiscence_app, reminiscence_eraser'
+            ' USING (external_id = current_setting(''reminiscence.external_id'', true))'
+            ' WITH CHECK (external_id = current_setting(''reminiscence.external_id'', true))',
+            parent || '_tenant', parent);
+        FOR remainder IN 0 .. partitions - 1 LOOP
+            EXECUTE format(
+                'CREATE TABLE %I PARTITION OF %I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
+                parent || '_p' || remainder, parent, partitions, remainder);
+            EXECUTE format(
+                'ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent || '_p' || remainder);
+        END LOOP;
+        -- The planner keeps no samples of what was made of memory text; the partitions, which are there now, take it over.
+        FOREACH place IN ARRAY CASE parent WHEN norms THEN ARRAY['layout_hash', 'norms'] ELSE ARRAY['vector'] END LOOP
+            EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET STATISTICS 0', parent, place);
+        END LOOP;
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO reminiscence_app, reminiscence_eraser', parent);
+    END LOOP;
+END
+$function$;
+SELECT create_chunk_vectors(1, {{embedding_dimension}});
+REVOKE EXECUTE ON FUNCTION create_chunk_vectors(integer, integer) FROM PUBLIC;

@@ -89,6 +89,9 @@ RETURNING external_id, position, event_id, kind, actor, conversation_id, turn, o
 SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(external_id)p) AS active_memory,
     (SELECT count(*) FROM reminiscence.shortterm_memory WHERE external_id = $(external_id)p) AS shortterm_memory,
     (SELECT count(*) FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p) AS memory_chunk,
+    (SELECT count(*) FROM reminiscence.memory_heading WHERE external_id = $(external_id)p) AS memory_heading,
+    (SELECT count(*) FROM reminiscence.posting WHERE external_id = $(external_id)p) AS posting,
+    (SELECT count(*) FROM reminiscence.memory_layout WHERE external_id = $(external_id)p) AS memory_layout,
     (SELECT count(*) FROM reminiscence.embedding_cache WHERE external_id = $(external_id)p) AS embedding_cache,
     (SELECT count(*) FROM reminiscence.entity WHERE external_id = $(external_id)p) AS entity,
     (SELECT count(*) FROM reminiscence.entity_name WHERE external_id = $(external_id)p) AS entity_name,
@@ -150,6 +153,14 @@ SELECT 'memory_chunk.content', chunk_id::text, 'belongs to an erased memory'
 FROM reminiscence.memory_chunk
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
 UNION ALL
+SELECT 'memory_heading.title', number::text, 'belongs to an erased memory'
+FROM reminiscence.memory_heading
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
+UNION ALL
+SELECT 'memory_layout.entries', memory_id::text, 'belongs to an erased memory'
+FROM reminiscence.memory_layout
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
+UNION ALL
 SELECT 'graph_mention.chunk_id', m.item_id::text || '/' || m.chunk_id::text, 'is of a chunk that is gone'
 FROM reminiscence.graph_mention AS m
 WHERE m.external_id = $(external_id)p AND NOT EXISTS (
@@ -183,10 +194,9 @@ WHERE r.external_id = $(external_id)p AND NOT EXISTS (
 UNION ALL
 (
     WITH form AS MATERIALIZED (
-        SELECT sha256(convert_to(f.text, 'UTF8')) AS text_hash
-        FROM reminiscence.memory_chunk AS c
-        CROSS JOIN LATERAL (VALUES (c.indexed_text), (c.indexed_before), (c.indexed_around)) AS f (text)
-        WHERE c.external_id = $(external_id)p
+        SELECT text_hash FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p
+        UNION ALL
+        SELECT text_hash FROM reminiscence.memory_heading WHERE external_id = $(external_id)p
     )
     SELECT 'embedding_cache.vector', encode(e.text_hash, 'hex'), 'is the vector of a text that no chunk has'
     FROM reminiscence.embedding_cache AS e
@@ -194,14 +204,58 @@ UNION ALL
         AND NOT EXISTS (SELECT FROM form WHERE form.text_hash = e.text_hash)
 );
 
+-- name: list_numbers
+-- The numbers of all chunks and headings, eight bytes each.
+SELECT string_agg(int8send(number), ''::bytea) AS numbers
+FROM (
+    SELECT number FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p
+    UNION ALL
+    SELECT number FROM reminiscence.memory_heading WHERE external_id = $(external_id)p
+) AS n;
+
+-- name: read_postings
+-- One page of the index of words, in order.
+SELECT term, block, entries
+FROM reminiscence.posting
+WHERE external_id = $(external_id)p AND (term, block) > ($(after_term)p::text, $(after_block)p::bigint)
+ORDER BY term, block
+LIMIT $(limit)p::int;
+
 -- name: count_vectors
-SELECT count(*) AS rows FROM reminiscence.chunk_vector_{generation} WHERE external_id = $(external_id)p;
+SELECT (SELECT count(*) FROM reminiscence.chunk_vector_{generation} WHERE external_id = $(external_id)p)
+        AS chunk_vector_{generation},
+    (SELECT count(*) FROM reminiscence.chunk_norms_{generation} WHERE external_id = $(external_id)p)
+        AS chunk_norms_{generation},
+    (SELECT count(*) FROM reminiscence.vector_cell_{generation} WHERE external_id = $(external_id)p)
+        AS vector_cell_{generation};
 
 -- name: find_left_over_vectors
-SELECT 'chunk_vector_{generation}.text_vector' AS place, v.chunk_id::text AS key,
-    'is the vector of a chunk that is gone' AS problem
+-- Vectors of what is gone, norms of texts that are gone, and centres of vectors that are gone. While a tenant is being sorted
+-- a cell may be empty until vectors are moved there.
+SELECT 'chunk_vector_{generation}.vector' AS place, v.number::text AS key,
+    'is the vector of a chunk or heading that is gone' AS problem
 FROM reminiscence.chunk_vector_{generation} AS v
 WHERE v.external_id = $(external_id)p AND NOT EXISTS (
     SELECT FROM reminiscence.memory_chunk AS c
-    WHERE c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
+    WHERE c.external_id = $(external_id)p AND c.number = v.number
+) AND NOT EXISTS (
+    SELECT FROM reminiscence.memory_heading AS h
+    WHERE h.external_id = $(external_id)p AND h.number = v.number
+)
+UNION ALL
+SELECT 'chunk_norms_{generation}.norms', n.memory_id::text, 'belongs to a text that is gone'
+FROM reminiscence.chunk_norms_{generation} AS n
+WHERE n.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM reminiscence.memory_layout AS l
+    WHERE l.external_id = $(external_id)p AND l.memory_id = n.memory_id
+)
+UNION ALL
+SELECT 'vector_cell_{generation}.vector', s.cell::text, 'is the centre of vectors that are gone'
+FROM reminiscence.vector_cell_{generation} AS s
+WHERE s.external_id = $(external_id)p AND l2_norm(s.vector) > 0 AND NOT EXISTS (
+    SELECT FROM reminiscence.chunk_vector_{generation} AS v
+    WHERE v.external_id = $(external_id)p AND v.cell = s.cell
+) AND NOT EXISTS (
+    SELECT FROM reminiscence.chunk_vector_{generation} AS v
+    WHERE v.external_id = $(external_id)p AND v.cell < ((s.cell >> 16) << 16)
 );

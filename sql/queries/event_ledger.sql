@@ -105,10 +105,32 @@ SELECT head, live_chunks
 FROM memory_stream
 WHERE external_id = $(external_id)p;
 
--- name: add_live_chunks
-UPDATE memory_stream
-SET live_chunks = live_chunks + $(delta)p
-WHERE external_id = $(external_id)p;
+-- name: note_event
+-- What an event has changed of the stream's own row: its counts, the languages of its texts, and whether a store that follows
+-- the graph has something to do. Where that is work, work_at becomes a time that no write has, so that the call which wrote
+-- the event does not take its own work for all there is.
+UPDATE memory_stream AS s
+SET live_chunks = s.live_chunks + $(live_chunks)p, text_chunks = s.text_chunks + $(text_chunks)p,
+    text_words = s.text_words + $(text_words)p,
+    languages = CASE
+        WHEN $(language)p::text IS NULL OR $(language)p::text = ANY(s.languages) THEN s.languages
+        -- Sorted, as a rebuild gives them.
+        ELSE ARRAY(SELECT l.name FROM unnest(array_append(s.languages, $(language)p::text)) AS l (name) ORDER BY l.name COLLATE "C")
+    END,
+    graph_head = CASE WHEN graph.has_changed THEN $(position)p ELSE s.graph_head END,
+    work_at = CASE
+        WHEN graph.has_changed AND $(is_work)p::boolean
+            THEN least(s.work_at, $(recorded_at)p::timestamptz) - interval '1 microsecond'
+        ELSE s.work_at
+    END
+FROM (
+    SELECT $(may_change_graph)p::boolean AND (
+        EXISTS (SELECT FROM entity AS e WHERE e.external_id = $(external_id)p AND e.position = $(position)p)
+        OR EXISTS (SELECT FROM relationship AS r WHERE r.external_id = $(external_id)p AND r.position = $(position)p)
+    ) AS has_changed
+) AS graph
+WHERE s.external_id = $(external_id)p
+RETURNING graph.has_changed;
 
 -- name: mark_due
 UPDATE memory_stream
@@ -126,7 +148,7 @@ WHERE external_id = $(external_id)p AND due_at IS NOT NULL
 
 -- name: describe_stream
 SELECT head, chain, CASE WHEN head > 0 THEN last_recorded_at END AS last_recorded_at, live_chunks,
-    due_at IS NOT NULL AS is_due
+    text_chunks, text_words, languages, due_at IS NOT NULL AS is_due
 FROM memory_stream
 WHERE external_id = $(external_id)p;
 
@@ -136,26 +158,18 @@ SELECT EXISTS (
     WHERE external_id = $(external_id)p AND due_version > consolidated_version
 ) AS is_due;
 
+-- name: text_totals
+-- What the stream's own row says of its texts, computed from their layouts.
+SELECT (SELECT coalesce(sum(chunks), 0)::bigint FROM memory_layout WHERE external_id = $(external_id)p) AS text_chunks,
+    (SELECT coalesce(sum(words), 0)::bigint FROM memory_layout WHERE external_id = $(external_id)p) AS text_words;
+
 -- name: set_projected
 -- What of a stream's own row follows from its events. A worker looks at the stream soon: what is due may have changed.
 UPDATE memory_stream
-SET live_chunks = $(live_chunks)p, due_at = CASE WHEN $(is_due)p THEN coalesce(due_at, clock_timestamp()) END,
+SET live_chunks = $(live_chunks)p, text_chunks = $(text_chunks)p, text_words = $(text_words)p, languages = $(languages)p,
+    due_at = CASE WHEN $(is_due)p THEN coalesce(due_at, clock_timestamp()) END,
     work_at = least(work_at, clock_timestamp()) - interval '1 microsecond'
 WHERE external_id = $(external_id)p;
-
--- name: note_graph_change
--- Where an event changed the graph, a store that follows it has something to do. Where that is work, work_at becomes a time
--- that no write has, so that the call which wrote the event does not take its own work for all there is.
-UPDATE memory_stream AS s
-SET graph_head = $(position)p, work_at = CASE
-    WHEN $(is_work)p::boolean THEN least(s.work_at, $(recorded_at)p::timestamptz) - interval '1 microsecond'
-    ELSE s.work_at
-END
-WHERE s.external_id = $(external_id)p AND (
-    EXISTS (SELECT FROM entity AS e WHERE e.external_id = $(external_id)p AND e.position = $(position)p)
-    OR EXISTS (SELECT FROM relationship AS r WHERE r.external_id = $(external_id)p AND r.position = $(position)p)
-)
-RETURNING s.graph_head;
 
 -- name: demand_graph_comparison
 -- What was put in place at once, or taken out, is not found by position: a store that follows compares everything. Each

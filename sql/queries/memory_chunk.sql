@@ -1,40 +1,40 @@
 -- name: add_chunks
 INSERT INTO memory_chunk (
-    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
-    speaker, speaker_key, metadata, indexed_text, indexed_before, indexed_around, source, importance, confidence,
-    start_date, end_date, recorded_at, superseded_at, duplicate_of
+    external_id, chunk_id, number, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
+    text_hash, speaker, speaker_key, metadata, words, text_flags, source, importance, confidence, start_date, recorded_at
 )
 SELECT
-    $(external_id)p, c.chunk_id, $(memory_id)p, $(memory_version)p, c.chunk_order, c.span_start, c.span_end, 'active',
-    c.content, decode(c.folded_hash, 'hex'), c.speaker, c.speaker_key, c.metadata::jsonb, c.indexed_text, c.indexed_before,
-    c.indexed_around, $(source)p, c.importance, c.confidence, $(start_date)p, NULL, $(recorded_at)p, NULL, NULL
+    $(external_id)p, c.chunk_id, c.number, $(memory_id)p, $(memory_version)p, c.chunk_order, c.span_start, c.span_end,
+    'active', c.content, decode(c.folded_hash, 'hex'), decode(c.text_hash, 'hex'), c.speaker, c.speaker_key,
+    c.metadata::jsonb, c.words, c.text_flags, $(source)p, c.importance, c.confidence, $(start_date)p, $(recorded_at)p
 FROM unnest(
-    $(chunk_ids)p::uuid[], $(orders)p::int[], $(starts)p::int[], $(ends)p::int[], $(contents)p::text[],
-    $(folded_hashes)p::text[], $(speakers)p::text[], $(speaker_keys)p::text[], $(metadata)p::text[], $(texts)p::text[],
-    $(befores)p::text[], $(arounds)p::text[], $(importances)p::float8[], $(confidences)p::float8[]
+    $(chunk_ids)p::uuid[], $(numbers)p::bigint[], $(orders)p::int[], $(starts)p::int[], $(ends)p::int[],
+    $(contents)p::text[], $(folded_hashes)p::text[], $(text_hashes)p::text[], $(speakers)p::text[],
+    $(speaker_keys)p::text[], $(metadata)p::text[], $(words)p::int[], $(text_flags)p::smallint[],
+    $(importances)p::float8[], $(confidences)p::float8[]
 ) AS c (
-    chunk_id, chunk_order, span_start, span_end, content, folded_hash, speaker, speaker_key, metadata, indexed_text,
-    indexed_before, indexed_around, importance, confidence
+    chunk_id, number, chunk_order, span_start, span_end, content, folded_hash, text_hash, speaker, speaker_key, metadata,
+    words, text_flags, importance, confidence
 );
 
 -- name: add_facts
 -- What was concluded from chunks. It is no part of a text, so it is indexed alone, and its order is nobody's.
 INSERT INTO memory_chunk (
-    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
-    metadata, indexed_text, indexed_before, indexed_around, source, importance, confidence, start_date, end_date,
-    recorded_at, derived_from
+    external_id, chunk_id, number, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
+    text_hash, metadata, words, text_flags, source, importance, confidence, start_date, end_date, recorded_at, derived_from
 )
 SELECT
-    $(external_id)p, f.chunk_id, $(memory_id)p, $(memory_version)p, 0, f.span_start, f.span_end, 'shortterm', f.content,
-    decode(f.folded_hash, 'hex'), '{}', f.indexed_text, f.indexed_text, f.indexed_text, $(source)p, f.importance,
-    f.confidence, f.start_date, f.end_date, $(recorded_at)p, f.derived_from::uuid[]
+    $(external_id)p, f.chunk_id, f.number, $(memory_id)p, $(memory_version)p, 0, f.span_start, f.span_end, 'shortterm',
+    f.content, decode(f.folded_hash, 'hex'), decode(f.text_hash, 'hex'), '{}', f.words, f.text_flags, $(source)p,
+    f.importance, f.confidence, f.start_date, f.end_date, $(recorded_at)p, f.derived_from::uuid[]
 FROM unnest(
-    $(chunk_ids)p::uuid[], $(starts)p::int[], $(ends)p::int[], $(contents)p::text[], $(folded_hashes)p::text[],
-    $(texts)p::text[], $(importances)p::float8[], $(confidences)p::float8[], $(start_dates)p::timestamptz[],
+    $(chunk_ids)p::uuid[], $(numbers)p::bigint[], $(starts)p::int[], $(ends)p::int[], $(contents)p::text[],
+    $(folded_hashes)p::text[], $(text_hashes)p::text[], $(words)p::int[], $(text_flags)p::smallint[],
+    $(importances)p::float8[], $(confidences)p::float8[], $(start_dates)p::timestamptz[],
     $(end_dates)p::timestamptz[], $(derived_from)p::text[]
 ) AS f (
-    chunk_id, span_start, span_end, content, folded_hash, indexed_text, importance, confidence, start_date, end_date,
-    derived_from
+    chunk_id, number, span_start, span_end, content, folded_hash, text_hash, words, text_flags, importance, confidence,
+    start_date, end_date, derived_from
 );
 
 -- name: end_facts
@@ -44,8 +44,7 @@ WITH ended AS (
     UPDATE memory_chunk
     SET superseded_at = $(recorded_at)p, end_date = least(end_date, greatest(start_date, $(ended_at)p)),
         corrected_at = CASE WHEN end_date IS NULL THEN corrected_at ELSE ARRAY[recorded_at] END,
-        corrected_end_dates = CASE WHEN end_date IS NULL THEN corrected_end_dates ELSE ARRAY[end_date] END,
-        revision = revision + 1
+        corrected_end_dates = CASE WHEN end_date IS NULL THEN corrected_end_dates ELSE ARRAY[end_date] END
     WHERE external_id = $(external_id)p AND superseded_at IS NULL
         AND memory_id = ANY(ARRAY(
             SELECT memory_id
@@ -53,9 +52,9 @@ WITH ended AS (
             WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[])
         ))
         AND derived_from IS NOT NULL AND derived_from && $(chunk_ids)p::uuid[]
-    RETURNING chunk_id
+    RETURNING memory_id
 )
-SELECT count(*) AS chunks FROM ended;
+SELECT memory_id, count(*) AS chunks FROM ended GROUP BY memory_id;
 
 -- name: layout_chunks
 -- The chunks that tile a memory's text, in text order; those that ended as duplicates, or for good, are part of it.
@@ -68,20 +67,11 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p AND c.exte
 ORDER BY layout.place;
 
 -- name: retouch_chunks
--- The white space around a chunk belongs to it, so that the chunks tile the text; its indexed forms leave it out.
+-- The white space around a chunk belongs to it, so that the chunks tile the text; the index leaves it out.
 UPDATE memory_chunk AS c
-SET content = touched.content, metadata = touched.metadata::jsonb, revision = c.revision + 1
+SET content = touched.content, metadata = touched.metadata::jsonb
 FROM unnest($(chunk_ids)p::uuid[], $(contents)p::text[], $(metadata)p::text[]) AS touched (chunk_id, content, metadata)
 WHERE c.external_id = $(external_id)p AND c.chunk_id = touched.chunk_id;
-
--- name: reform_chunks
--- New indexed forms for chunks that stay; their vectors, of the old forms, go by a trigger.
-UPDATE memory_chunk AS c
-SET indexed_text = form.indexed_text, indexed_before = form.indexed_before, indexed_around = form.indexed_around,
-    revision = c.revision + 1
-FROM unnest($(chunk_ids)p::uuid[], $(texts)p::text[], $(befores)p::text[], $(arounds)p::text[])
-    AS form (chunk_id, indexed_text, indexed_before, indexed_around)
-WHERE c.external_id = $(external_id)p AND c.chunk_id = form.chunk_id;
 
 -- name: end_chunks
 -- What an update replaced: known to have ended from recorded_at on, in the world from ended_at on.
@@ -90,12 +80,11 @@ WITH ended AS (
     -- A fact may have an end of its own, known from the beginning; nothing else that is live has one.
     SET superseded_at = $(recorded_at)p, end_date = least(end_date, greatest(start_date, $(ended_at)p)),
         corrected_at = CASE WHEN end_date IS NULL THEN corrected_at ELSE ARRAY[recorded_at] END,
-        corrected_end_dates = CASE WHEN end_date IS NULL THEN corrected_end_dates ELSE ARRAY[end_date] END,
-        revision = revision + 1
+        corrected_end_dates = CASE WHEN end_date IS NULL THEN corrected_end_dates ELSE ARRAY[end_date] END
     WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND superseded_at IS NULL
-    RETURNING chunk_id
+    RETURNING memory_id
 )
-SELECT count(*) AS chunks FROM ended;
+SELECT memory_id, count(*) AS chunks FROM ended GROUP BY memory_id;
 
 -- name: correct_end_dates
 -- What is true from before an end that was known moves that end for whatever is not part of the text any more. The
@@ -103,8 +92,7 @@ SELECT count(*) AS chunks FROM ended;
 WITH corrected AS (
     UPDATE memory_chunk
     SET corrected_at = array_append(corrected_at, $(recorded_at)p::timestamptz),
-        corrected_end_dates = array_append(corrected_end_dates, greatest(start_date, $(ended_at)p::timestamptz)),
-        revision = revision + 1
+        corrected_end_dates = array_append(corrected_end_dates, greatest(start_date, $(ended_at)p::timestamptz))
     WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND superseded_at IS NOT NULL
         -- A fact goes with the chunks that it rests on.
         AND CASE WHEN derived_from IS NULL THEN chunk_id <> ALL($(kept)p::uuid[])
@@ -127,22 +115,21 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
 -- even if what it repeated turns out to have ended earlier.
 WITH forgotten AS (
     UPDATE memory_chunk
-    SET superseded_at = $(recorded_at)p, end_date = greatest(start_date, $(ended_at)p), duplicate_of = NULL,
-        revision = revision + 1
+    SET superseded_at = $(recorded_at)p, end_date = greatest(start_date, $(ended_at)p), duplicate_of = NULL
     WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND duplicate_of IS NOT NULL
-    RETURNING chunk_id
+    RETURNING memory_id
 )
-SELECT count(*) AS chunks FROM forgotten;
+SELECT memory_id, count(*) AS chunks FROM forgotten GROUP BY memory_id;
 
 -- name: revive_duplicates
 -- A chunk that repeated one that has ended now stands for itself.
 WITH revived AS (
     UPDATE memory_chunk
-    SET superseded_at = NULL, end_date = NULL, duplicate_of = NULL, revision = revision + 1
+    SET superseded_at = NULL, end_date = NULL, duplicate_of = NULL
     WHERE external_id = $(external_id)p AND duplicate_of = ANY($(chunk_ids)p::uuid[])
-    RETURNING chunk_id
+    RETURNING memory_id
 )
-SELECT count(*) AS chunks FROM revived;
+SELECT memory_id, count(*) AS chunks FROM revived GROUP BY memory_id;
 
 -- name: end_duplicates
 -- Only for a chunk that is still live: the plan may have been made before it ended.
@@ -152,7 +139,7 @@ WITH pair AS (
 ), ended AS (
     UPDATE memory_chunk AS c
     SET superseded_at = $(recorded_at)p, end_date = greatest(c.start_date, $(ended_at)p),
-        duplicate_of = pair.duplicate_of, revision = c.revision + 1
+        duplicate_of = pair.duplicate_of
     FROM pair
     WHERE c.external_id = $(external_id)p AND c.chunk_id = pair.chunk_id AND c.superseded_at IS NULL
         AND EXISTS (
@@ -169,8 +156,7 @@ SELECT count(*) AS chunks FROM ended;
 -- every chunk of a text, and most of them are rated as before: a row that is written again is indexed again.
 UPDATE memory_chunk AS c
 SET importance = rating.importance, confidence = rating.confidence, estimate = coalesce(rating.estimate, c.estimate),
-    tier = CASE WHEN c.tier = 'longterm' THEN c.tier ELSE coalesce($(tier)p::text, c.tier) END,
-    revision = c.revision + 1
+    tier = CASE WHEN c.tier = 'longterm' THEN c.tier ELSE coalesce($(tier)p::text, c.tier) END
 FROM unnest($(chunk_ids)p::uuid[], $(importances)p::float8[], $(confidences)p::float8[], $(estimates)p::float8[])
     AS rating (chunk_id, importance, confidence, estimate)
 WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
@@ -180,21 +166,31 @@ WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
         OR c.tier <> 'longterm' AND c.tier <> coalesce($(tier)p::text, c.tier)
     );
 
+-- name: newest_compared
+-- Live consolidated chunks, no facts, newest first: numbers grow with the ledger.
+SELECT c.number
+FROM memory_chunk AS c
+WHERE c.external_id = $(external_id)p AND c.superseded_at IS NULL AND c.tier <> 'active' AND c.derived_from IS NULL
+    AND {condition}
+ORDER BY c.number DESC
+LIMIT $(compared)p
+
+-- name: mine
+-- The vectors of the chunks that are asked about.
+SELECT c.chunk_id, v.vector
+FROM memory_chunk AS c
+JOIN chunk_vector_{generation} AS v ON v.external_id = $(external_id)p AND v.number = c.number
+WHERE c.external_id = $(external_id)p AND c.chunk_id = ANY($(chunk_ids)p::uuid[])
+
 -- name: count_similar
 -- For some chunks of a memory: how many live consolidated chunks of other memories are close to each, at most `limit`,
 -- and how many have ended as its duplicates. One scan reads the others; the search for each chunk ends at the limit.
-WITH mine AS MATERIALIZED (
-    SELECT chunk_id, text_vector
-    FROM chunk_vector_{generation}
-    WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[])
-), other AS MATERIALIZED (
-    SELECT v.text_vector
-    FROM chunk_vector_{generation} AS v
-    JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
-    WHERE v.external_id = $(external_id)p AND v.superseded_at IS NULL AND v.tier <> 'active'
-        AND c.memory_id <> $(memory_id)p AND c.derived_from IS NULL
-    ORDER BY v.recorded_at DESC
-    LIMIT $(compared)p
+WITH mine AS MATERIALIZED ({mine}), newest AS MATERIALIZED ({newest_compared}), other AS MATERIALIZED (
+    SELECT v.vector
+    FROM newest
+    CROSS JOIN LATERAL (
+        SELECT vector FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = newest.number OFFSET 0
+    ) AS v
 )
 SELECT asked.chunk_id,
     (
@@ -202,7 +198,7 @@ SELECT asked.chunk_id,
         FROM (
             SELECT
             FROM mine
-            JOIN other ON 1 - (other.text_vector <=> mine.text_vector) >= $(similarity)p::float8
+            JOIN other ON 1 - (other.vector <=> mine.vector) >= $(similarity)p::float8
             WHERE mine.chunk_id = asked.chunk_id
             LIMIT $(limit)p
         ) AS close
@@ -218,57 +214,59 @@ WHERE asked.external_id = $(external_id)p AND asked.chunk_id = ANY($(chunk_ids)p
 -- name: find_near
 -- The consolidated live chunks of some labels, of any memory, that are most like some chunks; no facts. One scan reads
 -- the others.
-WITH mine AS MATERIALIZED (
-    SELECT chunk_id, text_vector
-    FROM chunk_vector_{generation}
-    WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[])
-), other AS MATERIALIZED (
-    SELECT v.chunk_id, v.text_vector
-    FROM chunk_vector_{generation} AS v
-    JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = v.chunk_id
-    WHERE v.external_id = $(external_id)p AND v.superseded_at IS NULL AND v.tier <> 'active' AND c.derived_from IS NULL
-        AND c.source = ANY($(sources)p::text[])
-    ORDER BY v.recorded_at DESC
-    LIMIT $(compared)p
+WITH mine AS MATERIALIZED ({mine}), newest AS MATERIALIZED ({newest_compared}), other AS MATERIALIZED (
+    SELECT newest.number, v.vector
+    FROM newest
+    CROSS JOIN LATERAL (
+        SELECT vector FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = newest.number OFFSET 0
+    ) AS v
 ), near AS (
-    SELECT near.chunk_id, min(near.distance) AS distance
+    SELECT near.number, min(near.distance) AS distance
     FROM mine
     CROSS JOIN LATERAL (
-        SELECT other.chunk_id, other.text_vector <=> mine.text_vector AS distance
+        SELECT other.number, other.vector <=> mine.vector AS distance
         FROM other
-        ORDER BY distance, other.chunk_id
+        ORDER BY distance, other.number
         LIMIT $(limit)p
     ) AS near
     WHERE near.distance <= 1 - $(similarity)p::float8
-    GROUP BY near.chunk_id
-    ORDER BY distance, near.chunk_id
+    GROUP BY near.number
+    ORDER BY distance, near.number
     LIMIT $(total)p
 )
 SELECT c.chunk_id, c.memory_id, c.content, c.speaker, c.source, c.start_date
 FROM near
 CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one.
-    SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = near.chunk_id OFFSET 0
+    SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND number = near.number OFFSET 0
 ) AS c
-ORDER BY near.distance, c.chunk_id;
+ORDER BY near.distance, c.number;
 
 -- name: find_twins
 -- For each new chunk of a memory: the oldest live consolidated chunk of another memory with the same text and speaker
 -- that is trusted no less and holds at the moment from which it would stand for both.
-SELECT DISTINCT ON (mine.chunk_id) mine.chunk_id, other.chunk_id AS twin_id, other.memory_id, other.importance,
-    other.confidence
+SELECT mine.chunk_id, other.chunk_id AS twin_id, other.memory_id, other.importance, other.confidence
 FROM active_memory AS m
 CROSS JOIN LATERAL unnest(m.chunk_ids) AS layout (chunk_id)
-JOIN memory_chunk AS mine ON mine.external_id = $(external_id)p AND mine.chunk_id = layout.chunk_id
-JOIN memory_chunk AS other ON other.external_id = $(external_id)p AND other.folded_hash = mine.folded_hash
+CROSS JOIN LATERAL (
+    -- OFFSET 0: looked up one by one. A plan made before the tables were analysed held every chunk against every other.
+    SELECT chunk_id, folded_hash, speaker_key, confidence, start_date FROM memory_chunk
+    WHERE external_id = $(external_id)p AND chunk_id = layout.chunk_id AND tier = 'active' AND superseded_at IS NULL
+    OFFSET 0
+) AS mine
+CROSS JOIN LATERAL (
+    SELECT chunk_id, memory_id, importance, confidence FROM memory_chunk AS c
+    WHERE external_id = $(external_id)p AND folded_hash = mine.folded_hash
+        AND tier <> 'active' AND superseded_at IS NULL AND memory_id <> m.memory_id
+        -- What a model has written stands in for nothing that was said.
+        AND derived_from IS NULL
+        AND speaker_key IS NOT DISTINCT FROM mine.speaker_key AND confidence >= mine.confidence
+        AND start_date <= greatest(mine.start_date, $(moment)p)
+    ORDER BY recorded_at, chunk_id
+    LIMIT 1
+) AS other
 WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
-    AND mine.tier = 'active' AND mine.superseded_at IS NULL
-    AND other.tier <> 'active' AND other.superseded_at IS NULL AND other.memory_id <> mine.memory_id
-    -- What a model has written stands in for nothing that was said.
-    AND other.derived_from IS NULL
-    AND other.speaker_key IS NOT DISTINCT FROM mine.speaker_key AND other.confidence >= mine.confidence
-    AND other.start_date <= greatest(mine.start_date, $(moment)p)
-ORDER BY mine.chunk_id, other.recorded_at, other.chunk_id;
+ORDER BY mine.chunk_id;
 
 -- name: find_known_texts
 -- Which of these texts live chunks say, in their folded form, that hold at a moment or later.

@@ -39,6 +39,12 @@ SET work_at = NULL, failed_attempts = 0, failed_error = NULL, failed_at = NULL,
     )
 WHERE external_id = $(external_id)p;
 
+-- name: note_work
+-- As an event that makes work does when it is appended.
+UPDATE memory_stream
+SET work_at = coalesce(least(work_at, $(recorded_at)p) - interval '1 microsecond', $(recorded_at)p)
+WHERE external_id = $(external_id)p;
+
 -- name: settle_write
 -- The work of one write is done in the call itself. Where another write came meanwhile the time is not this one's. Where
 -- chunks expire, a worker looks at them when these could be the first.

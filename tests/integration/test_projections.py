@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import SOURCE_TRUST
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
-from agent_reminiscence.domain.event import Duplicate, EventKind, MemoryConsolidated
+from agent_reminiscence.domain.event import Duplicate, EventKind, MemoryConsolidated, MemoryPromoted
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.projections.forms import PlacedChunk, indexed_forms
 from agent_reminiscence.services.embedders import HashEmbedder
 from agent_reminiscence.services.requests import WriteRequest
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
-from tests.factories import LONG_AGO, fill_tenant, superuser
+from tests.factories import LONG_AGO, fill_tenant, record_event, superuser
+from tests.index_rows import check_index, check_norms, index_rows
 
 _SENTENCES = (
     "The ferry to the island leaves at seven in the morning.",
@@ -115,7 +115,6 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
         if stored["archived_at"] is not None:
             archived |= {chunk["chunk_id"] for chunk in layout}
         _assert_tiles(stored, layout)
-        _assert_forms(stored["title"], layout)
 
     for chunk_id, chunk in chunks.items():
         is_live = chunk["superseded_at"] is None
@@ -132,7 +131,9 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
         if is_live:
             assert chunk["end_date"] is None
 
-    await _assert_vectors(db, external_id, set(chunks))
+    await check_index(db, external_id)
+    await _assert_vectors(db, external_id, chunks)
+    await check_norms(db, external_id)
     [stream] = await _rows(db, "SELECT live_chunks FROM memory_stream WHERE external_id = $(external_id)p", external_id)
     assert stream["live_chunks"] == sum(chunk["superseded_at"] is None for chunk in chunks.values())
 
@@ -146,40 +147,26 @@ def _assert_tiles(stored: Row, layout: Sequence[Row]) -> None:
     assert stored["chunk_starts"] == starts
 
 
-def _assert_forms(title: str, layout: Sequence[Row]) -> None:
-    """The forms of every chunk are those that a fresh computation over the whole text gives."""
-    placed = [PlacedChunk(UUID(c["chunk_id"]), c["content"], c["start_date"]) for c in layout]
-    for place, chunk in enumerate(layout):
-        forms = indexed_forms(title, placed, place)
-        assert (chunk["indexed_text"], chunk["indexed_before"], chunk["indexed_around"]) == (
-            forms.text,
-            forms.before,
-            forms.around,
-        )
-
-
-async def _assert_vectors(db: SqlExecutor, external_id: str, chunk_ids: set[str]) -> None:
-    """Every chunk has vectors of its forms, and what a search filters by is the same beside them."""
-    rows = await _rows(
+async def _assert_vectors(db: SqlExecutor, external_id: str, chunks: Mapping[str, Row]) -> None:
+    """Every chunk and every heading has the vector of its text, and nothing else has one."""
+    headings = await _rows(db, "SELECT * FROM memory_heading WHERE external_id = $(external_id)p", external_id)
+    # As each is embedded: a fact and a heading are headed by their day.
+    day = "{0.day} {0:%B} {0.year}"
+    texts = {
+        chunk["number"]: (f"({day.format(chunk['start_date'])})\n" if chunk["derived_from"] else "")
+        + chunk["content"].strip()
+        for chunk in chunks.values()
+    } | {heading["number"]: f"({day.format(heading['day'])}) {heading['title']}" for heading in headings}
+    vectors = await _rows(
         db,
-        "SELECT c.chunk_id, c.indexed_text, c.indexed_before, c.indexed_around,"
-        " v.text_vector::text AS text, v.before_vector::text AS before, v.around_vector::text AS around,"
-        " (v.tier, v.confidence, v.start_date, v.end_date, v.recorded_at, v.superseded_at, v.corrected_at,"
-        "  v.corrected_end_dates) IS NOT DISTINCT FROM"
-        "  (c.tier, c.confidence, c.start_date, c.end_date, c.recorded_at, c.superseded_at, c.corrected_at,"
-        "  c.corrected_end_dates) AS agrees"
-        " FROM memory_chunk AS c FULL JOIN chunk_vector_1 AS v USING (external_id, chunk_id)"
-        " WHERE external_id = $(external_id)p",
+        "SELECT number, vector::text AS vector FROM chunk_vector_1 WHERE external_id = $(external_id)p",
         external_id,
     )
-    assert {row["chunk_id"] for row in rows} == chunk_ids
-    embedder = HashEmbedder(TEST_DIMENSION)
-    for row in rows:
-        assert row["agrees"], f"chunk {row['chunk_id']} and its vectors differ"
-        for form in ("text", "before", "around"):
-            [expected] = await embedder.embed([row[f"indexed_{form}"]])
-            # A halfvec keeps about three digits.
-            assert json.loads(row[form]) == pytest.approx(expected, abs=1e-3)
+    assert {row["number"] for row in vectors} == texts.keys()
+    expected = await HashEmbedder(TEST_DIMENSION).embed([texts[row["number"]] for row in vectors])
+    for row, vector in zip(vectors, expected, strict=True):
+        # A halfvec keeps about three digits.
+        assert json.loads(row["vector"]) == pytest.approx(vector, abs=1e-3)
 
 
 # Any sequence of edits ------------------------------------------------------------------------------------------------
@@ -243,7 +230,9 @@ _STEPS = st.lists(
 _BEGINNINGS = st.lists(st.sampled_from(_SENTENCES), min_size=1, max_size=5)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(first=_BEGINNINGS, second=_BEGINNINGS, steps=_STEPS)
 async def test_after_any_edits_the_tables_agree(
     memory: AgentMem,
@@ -315,37 +304,78 @@ async def _layout(db: SqlExecutor, external_id: str, note: ActiveMemory) -> Row:
     return found
 
 
-async def test_an_edit_in_the_middle_touches_its_neighbours_only(
+async def test_an_edit_in_the_middle_touches_what_changes_only(
     memory: AgentMem, administrator: SqlExecutor, embedder: _CountingEmbedder, external_id: str
 ) -> None:
-    """One new chunk and four whose windows reach it: nine texts are embedded, however long the memory is."""
+    """One new chunk and one that ends: one text is embedded, however long the memory is."""
     paragraphs = [f"{sentence[:-1]}, number {n}." for n in range(3) for sentence in _SENTENCES[:6]]
     note = await memory.create_active_memory(external_id, "Notes", "\n\n".join(paragraphs), occurred_at=LONG_AGO)
-    before = await _versions(administrator, external_id)
+    before = await _places(administrator, external_id)
     embedder.texts.clear()
 
     paragraphs[9] = "This paragraph is another one now."
-    updated = await memory.update_active_memory(external_id, note.id, content="\n\n".join(paragraphs))
+    updated = await memory.update_active_memory(
+        external_id, note.id, content="\n\n".join(paragraphs), occurred_at=LONG_AGO
+    )
 
-    after = await _versions(administrator, external_id)
-    vectors = {chunk_id for chunk_id, version in after["vectors"].items() if before["vectors"].get(chunk_id) != version}
-    chunks = {chunk_id for chunk_id, version in after["chunks"].items() if before["chunks"].get(chunk_id) != version}
+    after = await _places(administrator, external_id)
     assert updated.write is not None
     assert (updated.write.chunks_added, updated.write.chunks_kept, updated.write.chunks_ended) == (1, 17, 1)
-    # The new chunk, two on each side of it, and the one that has ended.
-    assert len(chunks) == len(vectors) == 1 + 4 + 1
-    assert len(embedder.texts) == len(set(embedder.texts)) == 1 + 3 + 5
+    # The chunk that ended is written again; vectors and headings only grow.
+    assert len(after["memory_chunk"] - before["memory_chunk"]) == 2
+    assert len(before["memory_chunk"] - after["memory_chunk"]) == 1
+    assert len(after["chunk_vector_1"] - before["chunk_vector_1"]) == 1
+    assert before["chunk_vector_1"] < after["chunk_vector_1"]
+    assert before["memory_heading"] == after["memory_heading"]
+    assert embedder.texts == ["This paragraph is another one now."]
     await _assert_consistent(administrator, external_id)
 
 
-async def _versions(db: SqlExecutor, external_id: str) -> dict[str, dict[str, str]]:
-    """Where each row lies, by chunk: another place means that it was written."""
-    chunks = "SELECT chunk_id, ctid::text AS place FROM memory_chunk WHERE external_id = $(external_id)p"
-    vectors = "SELECT chunk_id, ctid::text AS place FROM chunk_vector_1 WHERE external_id = $(external_id)p"
+async def _places(db: SqlExecutor, external_id: str) -> dict[str, set[str]]:
+    """Where each row of some tables lies: another place means that it was written."""
     return {
-        "chunks": {row["chunk_id"]: row["place"] for row in await _rows(db, chunks, external_id)},
-        "vectors": {row["chunk_id"]: row["place"] for row in await _rows(db, vectors, external_id)},
+        table: {
+            row["place"]
+            for row in await _rows(
+                db,
+                f"SELECT number || ' at ' || ctid::text AS place FROM {table}"  # noqa: S608
+                " WHERE external_id = $(external_id)p",
+                external_id,
+            )
+        }
+        for table in ("memory_chunk", "memory_heading", "chunk_vector_1")
     }
+
+
+@pytest.mark.parametrize("change", ["consolidate", "promote", "archive"])
+async def test_ratings_tiers_and_an_archive_touch_no_row_of_the_index(
+    memory: AgentMem, administrator: SqlExecutor, external_id: str, change: str
+) -> None:
+    """What a text says is the same in every tier."""
+    note = await memory.create_active_memory(external_id, "Notes", "\n\n".join(_SENTENCES), occurred_at=LONG_AGO)
+    chunks = await _chunks(administrator, external_id)
+    if change == "promote":
+        await memory.admin.consolidate(external_id, note.id)
+    before = await _places(administrator, external_id), await index_rows(administrator, external_id)
+
+    if change == "consolidate":
+        await memory.admin.consolidate(external_id, note.id)
+    elif change == "archive":
+        await memory.admin.archive(external_id, note.id)
+    else:
+        ratings = [
+            {"id": chunk_id, "importance": 0.9, "confidence": 0.9, "start_date": LONG_AGO.isoformat()}
+            for chunk_id in chunks
+        ]
+        payload = MemoryPromoted.model_validate({"memory_id": note.id, "threshold": 0.5, "chunks": ratings})
+        await record_event(memory, external_id, EventKind.PROMOTED, payload)
+
+    after = await _places(administrator, external_id), await index_rows(administrator, external_id)
+    assert after[1] == before[1]
+    for table in ("memory_heading", "chunk_vector_1"):
+        assert after[0][table] == before[0][table]
+    tiers = {chunk["tier"] for chunk in (await _chunks(administrator, external_id)).values()}
+    assert tiers == {{"consolidate": "shortterm", "promote": "longterm", "archive": "active"}[change]}
 
 
 async def test_an_update_that_leaves_the_text_embeds_nothing(

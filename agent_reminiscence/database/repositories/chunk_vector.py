@@ -1,14 +1,115 @@
-"""Vectors of chunks and the cache they come from. Both can be made again from the chunks' texts."""
+"""Vectors of chunks and headings, and the cache they come from. Both can be made again from the texts."""
 
 from __future__ import annotations
 
-import asyncio
+import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import cache
+from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.queries import vector_query
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.domain.generation import Generation
+
+_QUERIES = load_queries("sql", "chunk_vector")
+# Below every number of a heading.
+BEFORE_ALL: Final = -(1 << 62)
+# The types of an array's elements, as PostgreSQL names them in its binary form; the same on every server.
+_INT8_TYPE: Final = 20
+_FLOAT4_TYPE: Final = 700
+_ARRAY_HEAD = struct.Struct(">iiIii")
+# A halfvec's binary form: dimension, two bytes of zeros, float16 values.
+_HALFVEC_HEAD: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MissingVector:
+    """A chunk or heading without a vector, and what its text is made of.
+
+    Attributes:
+        number: Negative for a heading.
+        chunk_id: None for a heading.
+        content: Of the chunk; of a heading, the title.
+        day: Of a heading.
+        stated_at: Of a fact, from when it holds.
+        is_cached: Whether the cache holds the vector of its text.
+    """
+
+    number: int
+    chunk_id: UUID | None
+    memory_id: UUID
+    text_hash: bytes
+    content: str
+    day: date | None
+    stated_at: datetime | None
+    is_cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedText:
+    """A chunk or heading that is to get a vector.
+
+    Attributes:
+        mass: How many tokens its text has.
+    """
+
+    number: int
+    text_hash: bytes
+    mass: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What has got vectors, and how large the tenant is.
+
+    Attributes:
+        numbers: Of the chunks and, negative, headings.
+        cells: How many cells the tenant's vectors are sorted into; 0 where they never were.
+        text_chunks: How many chunks its texts have.
+    """
+
+    numbers: frozenset[int]
+    cells: int
+    text_chunks: int
+
+    @property
+    def chunks(self) -> int:
+        """How many of them are chunks."""
+        return sum(number > 0 for number in self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """Dot products with a question's vector.
+
+    Attributes:
+        numbers: int64, shape (n,); negative ones are headings'.
+        dots: float32, shape (n,); the larger the nearer.
+    """
+
+    numbers: NDArray[np.int64]
+    dots: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVectors:
+    """Some stored vectors.
+
+    Attributes:
+        numbers: int64, shape (n,).
+        masses: float32, shape (n,).
+        vectors: float32, shape (n, dimension).
+    """
+
+    numbers: NDArray[np.int64]
+    masses: NDArray[np.float32]
+    vectors: NDArray[np.float32]
 
 
 class ChunkVectorRepository:
@@ -21,83 +122,229 @@ class ChunkVectorRepository:
         generation: Generation,
         memory_ids: Sequence[UUID] | None,
         *,
-        after: UUID | None,
+        after: int,
         limit: int,
-    ) -> dict[UUID, list[str]]:
-        """Chunks without vectors, in order of their ids, and those of their texts that are not in the cache.
+    ) -> list[MissingVector]:
+        """Chunks and headings without vectors, in order of their numbers.
 
         Args:
-            memory_ids: Only chunks of these memories; None is all of them.
-            after: Only chunks behind this one.
+            memory_ids: Only those of these memories; None is all.
+            after: Only those behind this number; `BEFORE_ALL` at first.
         """
-        params = {
-            "external_id": external_id,
-            "memory_ids": None if memory_ids is None else list(memory_ids),
-            "after": after,
-            "model_name": generation.model_name,
-            "limit": limit,
-        }
-        rows = await db.fetch_all(_sql("find_missing", generation), params)
-        return {UUID(row["chunk_id"]): row["texts"] for row in rows}
+        params = {"external_id": external_id, "after": after, "model_name": generation.model_name, "limit": limit}
+        rows = await db.fetch_all(*_scoped("find_missing", generation.number, params, memory_ids))
+        return [
+            MissingVector(
+                number=row["number"],
+                chunk_id=None if row["chunk_id"] is None else UUID(row["chunk_id"]),
+                memory_id=UUID(row["memory_id"]),
+                text_hash=row["text_hash"],
+                content=row["content"],
+                day=row["day"],
+                stated_at=row["stated_at"],
+                is_cached=row["is_cached"],
+            )
+            for row in rows
+        ]
 
-    async def add_to_cache(
+    async def fill(
         self,
         db: SqlExecutor,
         external_id: str,
         generation: Generation,
-        chunk_ids: Sequence[UUID],
-        vectors: Mapping[bytes, list[float]],
-    ) -> None:
-        """Keep vectors by the SHA-256 of their texts, where these are still texts of the chunks."""
-        if not vectors:
-            return
-        params = {
-            "external_id": external_id,
-            "model_name": generation.model_name,
-            "chunk_ids": list(chunk_ids),
-            # As hexadecimal text: the driver takes bytes in an array for a nested array.
-            "hashes": [text_hash.hex() for text_hash in vectors],
-            # In a thread: some 400,000 numbers become text here at a time.
-            "vectors": await asyncio.to_thread(_as_text, list(vectors.values())),
-        }
-        await db.execute(_sql("add_cached_vectors", generation), params)
+        texts: Sequence[EmbeddedText],
+        made: Mapping[bytes, NDArray[np.float32]],
+    ) -> Filled:
+        """Give vectors to those of `texts` that still say what was embedded, and keep the new ones in the cache.
 
-    async def fill(self, db: SqlExecutor, external_id: str, generation: Generation, chunk_ids: Sequence[UUID]) -> int:
-        """Give vectors to those of the chunks whose texts are cached; returns how many got theirs.
+        Nothing is stored where the generation is not in the state that `generation` says any more.
 
-        None does where the generation is not in the state that `generation` says any more.
+        Args:
+            made: New vectors by the SHA-256 of their texts; the others are taken from the cache.
         """
-        params = {
+        places = {text_hash: place for place, text_hash in enumerate(made, 1)}
+        vectors = np.stack(list(made.values())) if made else np.zeros((0, generation.dimension), dtype=np.float32)
+        params: dict[str, object] = {
             "external_id": external_id,
-            "chunk_ids": list(chunk_ids),
             "model_name": generation.model_name,
             "state": generation.state,
+            "dimension": generation.dimension,
+            "numbers": [text.number for text in texts],
+            # As hexadecimal text: the driver takes bytes in an array for a nested array.
+            "text_hashes": [text.text_hash.hex() for text in texts],
+            "masses": real_array([text.mass for text in texts]),
+            "places": [places.get(text.text_hash, 0) for text in texts],
+            "vectors": real_array(vectors),
+            "cells": [0] * len(texts),
+            "knows_cells": False,
         }
-        return len(await db.fetch_all(_sql("fill_vectors", generation), params))
+        row = await db.fetch_one(_sql("fill_vectors", generation.number), params)
+        assert row is not None
+        if row["cells"]:
+            nearest = await self._find_cells(db, external_id, generation.number, vectors)
+            # Here, not in the statement: for the vectors of a long text that would take seconds.
+            cells = [nearest[places[text.text_hash] - 1] if text.text_hash in places else -1 for text in texts]
+            params |= {"cells": cells, "knows_cells": True}
+            row = await db.fetch_one(_sql("fill_vectors", generation.number), params)
+            assert row is not None
+        numbers = np.frombuffer(row["numbers"] or b"", ">i8").tolist()
+        return Filled(frozenset(numbers), row["cells"], row["text_chunks"] or 0)
+
+    async def _find_cells(
+        self, db: SqlExecutor, external_id: str, generation: int, vectors: NDArray[np.float32]
+    ) -> list[int]:
+        """The nearest cell of the last sorting for each of some vectors; -1 where there is none any more."""
+        cells, centres = await read_newest_cells(db, external_id, generation)
+        if not len(cells):
+            return [-1] * len(vectors)
+        found: list[int] = cells[np.argmax(vectors @ centres.T, axis=1)].tolist()
+        return found
+
+    async def find_uncached(
+        self, db: SqlExecutor, external_id: str, generation: Generation, text_hashes: Sequence[bytes]
+    ) -> list[bytes]:
+        """Which of some texts the cache has no vectors of, in the order of `text_hashes`."""
+        params = {
+            "external_id": external_id,
+            "model_name": generation.model_name,
+            "text_hashes": [text_hash.hex() for text_hash in text_hashes],
+        }
+        rows = await db.fetch_all(_sql("find_uncached", generation.number), params)
+        return [bytes.fromhex(row["text_hash"]) for row in rows]
 
     async def count_missing(
         self, db: SqlExecutor, external_id: str, generation: Generation, memory_ids: Sequence[UUID] | None = None
     ) -> int:
         """How many chunks have no vectors, of these memories or of all."""
-        params = {"external_id": external_id, "memory_ids": None if memory_ids is None else list(memory_ids)}
-        row = await db.fetch_one(_sql("count_missing", generation), params)
+        row = await db.fetch_one(*_scoped("count_missing", generation.number, {"external_id": external_id}, memory_ids))
         return 0 if row is None else int(row["chunks"])
 
     async def count_chunks(self, db: SqlExecutor, external_id: str, generation: Generation) -> tuple[int, int]:
         """How many chunks there are, and how many of them have no vectors."""
-        row = await db.fetch_one(_sql("count_chunks", generation), {"external_id": external_id})
+        row = await db.fetch_one(_sql("count_chunks", generation.number), {"external_id": external_id})
         return (0, 0) if row is None else (int(row["chunks"]), int(row["missing"]))
 
     async def delete_cached(self, db: SqlExecutor, external_id: str, generation: Generation) -> None:
         """Delete what the cache holds of the generation's model."""
         params = {"external_id": external_id, "model_name": generation.model_name}
-        await db.execute(_sql("delete_cached_vectors", generation), params)
+        await db.execute(_sql("delete_cached_vectors", generation.number), params)
+
+    async def find_dots(
+        self, db: SqlExecutor, external_id: str, generation: int, vector: Sequence[float], *, cells: int | None = None
+    ) -> Dots:
+        """The dot products of stored vectors with a question's.
+
+        Args:
+            vector: Of unit length, by the generation's model.
+            cells: Of how many cells, those nearest to `vector`; None is every vector of the tenant.
+        """
+        params: dict[str, object] = {"external_id": external_id, "vector": halfvec(vector)}
+        if cells is None:
+            return _dots(await db.fetch_one(_sql("find_dots", generation), params))
+        return _dots(await db.fetch_one(_sql("find_near_dots", generation), params | {"cells": cells}))
+
+    async def find_dots_of(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        generation: int,
+        vector: Sequence[float],
+        numbers: Sequence[int] | NDArray[np.int64],
+    ) -> Dots:
+        """The dot products of named vectors with a question's; those that are not there are left out."""
+        if not len(numbers):
+            return _dots(None)
+        params = {"external_id": external_id, "vector": halfvec(vector), "numbers": bigint_array(numbers)}
+        return _dots(await db.fetch_one(_sql("find_dots_of", generation), params))
+
+    async def read(
+        self, db: SqlExecutor, external_id: str, generation: int, numbers: Sequence[int] | NDArray[np.int64]
+    ) -> StoredVectors:
+        """Named vectors; those that are not there are left out."""
+        params = {"external_id": external_id, "numbers": bigint_array(numbers)}
+        row = await db.fetch_one(_sql("read_vectors", generation), params)
+        assert row is not None
+        return stored_vectors(row)
 
 
-def _sql(name: str, generation: Generation) -> str:
-    return vector_query("chunk_vector", name, generation.number)
+async def read_newest_cells(
+    db: SqlExecutor, external_id: str, generation: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Numbers and centres of the cells of a tenant's last sorting."""
+    row = await db.fetch_one(_sql("read_newest_cells", generation), {"external_id": external_id})
+    assert row is not None
+    cells = np.frombuffer(row["cells"] or b"", ">i4").astype(np.int32)
+    if not len(cells):
+        return cells, np.zeros((0, 0), dtype=np.float32)
+    return cells, read_halfvecs(row["vectors"], len(cells))
 
 
-def _as_text(vectors: Sequence[Sequence[float]]) -> list[str]:
-    """Vectors in PostgreSQL's notation: the driver cannot send an array of halfvec."""
-    return ["[" + ",".join(map(repr, vector)) + "]" for vector in vectors]
+def stored_vectors(row: Row) -> StoredVectors:
+    """The vectors of a row with the columns `numbers`, `masses` and `vectors`; they may be NULL."""
+    numbers = np.frombuffer(row["numbers"] or b"", ">i8").astype(np.int64)
+    masses = np.frombuffer(row["masses"] or b"", ">f4").astype(np.float32)
+    if not len(numbers):
+        return StoredVectors(numbers, masses, np.zeros((0, 0), dtype=np.float32))
+    return StoredVectors(numbers, masses, read_halfvecs(row["vectors"], len(numbers)))
+
+
+def read_halfvecs(blob: bytes, count: int) -> NDArray[np.float32]:
+    """`count` vectors, one after the other in their binary form; shape (count, dimension)."""
+    rows = np.frombuffer(blob, np.uint8).reshape(count, -1)
+    values = np.ascontiguousarray(rows[:, _HALFVEC_HEAD:]).view(">f2")
+    return values.astype(np.float32)
+
+
+def halfvec(vector: Sequence[float] | NDArray[np.float32]) -> bytes:
+    """A vector in the binary form of pgvector's halfvec: dimension, two zero bytes, then float16 values, big-endian."""
+    return struct.pack(">HH", len(vector), 0) + np.asarray(vector, dtype=np.float32).astype(">f2").tobytes()
+
+
+def real_array(values: Sequence[float] | NDArray[np.float32]) -> bytes:
+    """Numbers as the binary form of `real[]`, whatever their shape as one flat list.
+
+    The driver takes 15 ms for 75 vectors as a list of floats, and this takes 1.
+    """
+    return _array(np.asarray(values, dtype=np.float32).ravel(), ">f4", _FLOAT4_TYPE)
+
+
+def bigint_array(values: Sequence[int] | NDArray[np.int64]) -> bytes:
+    """Numbers as the binary form of `bigint[]`."""
+    return _array(np.asarray(values, dtype=np.int64), ">i8", _INT8_TYPE)
+
+
+def _array(values: NDArray[np.float32] | NDArray[np.int64], item: str, element_type: int) -> bytes:
+    if not len(values):
+        return struct.pack(">iiI", 0, 0, element_type)
+    elements = np.empty(len(values), dtype=[("length", ">i4"), ("value", item)])
+    elements["length"] = values.dtype.itemsize
+    elements["value"] = values
+    # One dimension, no NULLs, counted from 1.
+    return _ARRAY_HEAD.pack(1, 0, element_type, len(values), 1) + elements.tobytes()
+
+
+def _dots(row: Row | None) -> Dots:
+    if row is None or row["numbers"] is None:
+        return Dots(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
+    # pgvector's operator gives the negated product.
+    return Dots(
+        np.frombuffer(row["numbers"], ">i8").astype(np.int64), -np.frombuffer(row["dots"], ">f4").astype(np.float32)
+    )
+
+
+def _scoped(
+    name: str, generation: int, params: dict[str, object], memory_ids: Sequence[UUID] | None
+) -> tuple[NamedQuery, dict[str, object]]:
+    """The query about all chunks of the tenant or about those of some memories, and its parameters."""
+    if memory_ids is None:
+        return _sql(name, generation), params
+    return _sql(name, generation, "_of"), params | {"memory_ids": list(memory_ids)}
+
+
+@cache
+def _sql(name: str, generation: int, scope: str = "") -> NamedQuery:
+    statement = _QUERIES[name]
+    for part in ("chunks", "headings"):
+        statement = statement.replace(f"{{{part}}}", _QUERIES[f"missing_{part}{scope}"])
+    statement = statement.replace("{nearest_cell}", _QUERIES["nearest_cell"])
+    return statement.replace("{generation}", str(generation))

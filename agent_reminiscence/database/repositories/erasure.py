@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
-from agent_reminiscence.database.generations import VECTOR_TABLE_PREFIX, list_generations
+from agent_reminiscence.database.generations import list_generations
 from agent_reminiscence.database.places import Place, scanned_places
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries, vector_query
@@ -24,6 +26,7 @@ from agent_reminiscence.domain.erasure import (
     metadata_says,
 )
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
+from agent_reminiscence.domain.index import POSTING_DTYPE, decode_postings
 
 # What names a row within its tenant, in the tables that have a column of JSON.
 _KEYS = {
@@ -39,6 +42,8 @@ _KEPT_KINDS = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED})
 _KINDS_OF_TEXT = frozenset({EventKind.CREATED, EventKind.UPDATED})
 # Payloads may be of several MB.
 _PAGE_EVENTS = 50
+# A common word of a large tenant has an entry of six bytes for each of 32,768 chunks of a block.
+_PAGE_POSTINGS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +154,7 @@ class ErasureRepository:
         params = {"external_id": external_id}
         counted = await db.fetch_one(_SQL["count_rows"], params) or {}
         for generation in await list_generations(db):
-            row = await db.fetch_one(vector_query("erasure", "count_vectors", generation.number), params)
-            counted[f"{VECTOR_TABLE_PREFIX}{generation.number}"] = 0 if row is None else row["rows"]
+            counted |= await db.fetch_one(vector_query("erasure", "count_vectors", generation.number), params) or {}
         return {table: int(rows) for table, rows in counted.items()}
 
     async def find_receipt(self, db: SqlExecutor, external_id: str, receipt_id: UUID) -> ErasureReceipt | None:
@@ -181,13 +185,35 @@ class ErasureRepository:
     async def find_left_over(
         self, db: SqlExecutor, external_id: str, memory_ids: list[str], *, with_cache: bool = True
     ) -> list[ErasureFinding]:
-        """What is left of erased memories, and vectors of texts that are gone."""
+        """What is left of erased memories, and index entries and vectors of texts that are gone."""
         params = {"external_id": external_id, "memory_ids": memory_ids, "with_cache": with_cache}
         rows = await db.fetch_all(_SQL["find_left_over"], params)
         for generation in await list_generations(db):
             statement = vector_query("erasure", "find_left_over_vectors", generation.number)
             rows += await db.fetch_all(statement, {"external_id": external_id})
-        return [ErasureFinding.model_validate(row) for row in rows]
+        found = [ErasureFinding.model_validate(row) for row in rows]
+        return found + await self._find_left_over_postings(db, external_id)
+
+    async def _find_left_over_postings(self, db: SqlExecutor, external_id: str) -> list[ErasureFinding]:
+        """Blocks in which a word is said to stand in a chunk or heading that is gone."""
+        row = await db.fetch_one(_SQL["list_numbers"], {"external_id": external_id})
+        blob = b"" if row is None or row["numbers"] is None else row["numbers"]
+        numbers = np.frombuffer(blob, ">i8").astype(np.int64)
+        found: set[int] = set()
+        params: dict[str, object] = {"external_id": external_id, "after_term": "", "after_block": -1}
+        while page := await db.fetch_all(_SQL["read_postings"], params | {"limit": _PAGE_POSTINGS}):
+            named = [_read_numbers(row["block"], row["entries"]) for row in page]
+            # A row without entries is left over, too: it says that somebody had the word.
+            found |= {row["block"] for row, part in zip(page, named, strict=True) if not len(part)}
+            is_gone = np.isin(np.concatenate(named), numbers, invert=True)
+            blocks = np.repeat([row["block"] for row in page], [len(part) for part in named])
+            found |= set(blocks[is_gone].tolist())
+            params |= {"after_term": page[-1]["term"], "after_block": page[-1]["block"]}
+        # By the block and not by the term, because a finding holds no memory text.
+        return [
+            ErasureFinding(place="posting.entries", key=str(block), problem="is of a chunk or heading that is gone")
+            for block in sorted(found)
+        ]
 
     async def was_updated_since(self, db: SqlExecutor, receipt: ErasureReceipt) -> bool:
         """Whether any memory of the tenant was updated after the receipt was made."""
@@ -227,6 +253,12 @@ class ErasureRepository:
         return found
 
 
+def _read_numbers(block: int, entries: bytes) -> NDArray[np.int64]:
+    """Whose entries these are; of a row that was changed by hand, as far as it can be read."""
+    whole = len(entries) - len(entries) % POSTING_DTYPE.itemsize
+    return decode_postings(block, entries[:whole])[0]
+
+
 def json_spelling(text: str) -> str:
     """`text` as it stands inside a JSON string, as PostgreSQL writes jsonb."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
@@ -256,11 +288,7 @@ def _holds(place: Place) -> str:
         # A type of our own list is no more anybody's text than the name of a field.
         listed = ", ".join(f"'{name}'" for name in (*ENTITY_TYPES, *RELATIONSHIP_TYPES))
         return f"strpos(type, $(text)p) > 0 AND type NOT IN ({listed})"
-    if not place.column.startswith("indexed_"):
-        return f"strpos({place.column}, $(text)p) > 0"
-    # What the rendering adds, a date in front and a line break between its parts, is nobody's text.
-    undated = rf"regexp_replace({place.column}, '^\([0-9]+ [A-Z][a-z]+ [0-9]+\)\s', '')"
-    return f"strpos({undated}, $(text)p) > 0 AND strpos($(text)p, chr(10)) = 0"
+    return f"strpos({place.column}, $(text)p) > 0"
 
 
 def _json_candidates(place: Place) -> str:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.canonical import canonical_json, sha256
+from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, sha256
 from agent_reminiscence.domain.event import Event, NewEvent
 from agent_reminiscence.exceptions import StoreError
 
@@ -37,7 +37,24 @@ class StreamState:
     chain: bytes
     last_recorded_at: datetime | None
     live_chunks: int
+    text_chunks: int
+    text_words: int
+    languages: list[str]
     is_due: bool
+
+    @property
+    def texts(self) -> TextTotals:
+        """What it says of the stream's texts."""
+        return TextTotals(self.text_chunks, self.text_words, tuple(self.languages))
+
+
+@dataclass(frozen=True, slots=True)
+class TextTotals:
+    """How many chunks and terms the texts of a stream have, and the languages that they are in, in order."""
+
+    text_chunks: int
+    text_words: int
+    languages: tuple[str, ...]
 
 
 class EventLedger:
@@ -60,10 +77,12 @@ class EventLedger:
             The event with its position, counted from 1 without gaps, and its recording time.
         """
         salt = secrets.token_bytes(_SALT_BYTES)
-        digest = event_digest(event, salt)
-        params = event.model_dump() | {
-            # As text: the driver turns large numbers of a JSON parameter into floats.
-            "payload": json.dumps(event.payload, ensure_ascii=False),
+        # As text: the driver turns large numbers of a JSON parameter into floats.
+        digest, payload = await beside(
+            lambda: (event_digest(event, salt), json_text(event.payload)), value=event.payload
+        )
+        params = event.model_dump(exclude={"payload"}) | {
+            "payload": payload,
             "salt": salt,
             "digest": digest,
             "makes_work": makes_work,
@@ -141,10 +160,40 @@ class EventLedger:
         row = await db.fetch_one(_SQL["read_stream"], {"external_id": external_id})
         return 0 if row is None else int(row["live_chunks"])
 
-    async def add_live_chunks(self, db: SqlExecutor, external_id: str, delta: int) -> None:
-        """Correct the count of live chunks by `delta`."""
-        if delta:
-            await db.execute(_SQL["add_live_chunks"], {"external_id": external_id, "delta": delta})
+    async def note_event(
+        self,
+        db: SqlExecutor,
+        event: Event,
+        *,
+        live_chunks: int,
+        texts: TextTotals,
+        may_change_graph: bool,
+        is_work: bool,
+    ) -> bool:
+        """Note in the stream's own row what the event just applied has changed.
+
+        Args:
+            live_chunks: By how many the chunks that a search may find have grown.
+            texts: By how much its texts have grown, and the languages of what came in, one at most.
+            may_change_graph: Whether to look if a store of graphs has to follow the event.
+            is_work: Whether to note as well that this is work.
+
+        Returns:
+            Whether a store of graphs has to follow it.
+        """
+        params = {
+            "external_id": event.external_id,
+            "position": event.position,
+            "recorded_at": event.recorded_at,
+            "live_chunks": live_chunks,
+            "text_chunks": texts.text_chunks,
+            "text_words": texts.text_words,
+            "language": next(iter(texts.languages), None),
+            "may_change_graph": may_change_graph,
+            "is_work": is_work,
+        }
+        row = await db.fetch_one(_SQL["note_event"], params)
+        return row is not None and bool(row["has_changed"])
 
     async def describe(self, db: SqlExecutor, external_id: str) -> StreamState | None:
         """The stream's own row; None for an unknown stream."""
@@ -156,24 +205,30 @@ class EventLedger:
         row = await db.fetch_one(_SQL["has_due_memory"], {"external_id": external_id})
         return row is not None and bool(row["is_due"])
 
-    async def set_projected(self, db: SqlExecutor, external_id: str, *, live_chunks: int, is_due: bool) -> None:
-        """Store what of the stream's own row follows from its events."""
-        params = {"external_id": external_id, "live_chunks": live_chunks, "is_due": is_due}
-        await db.execute(_SQL["set_projected"], params)
-
-    async def note_graph_change(self, db: SqlExecutor, event: Event, *, is_work: bool) -> bool:
-        """Note that a store of graphs has to follow the event just applied; False where it left the graph as it was.
+    async def count_texts(self, db: SqlExecutor, external_id: str, languages: Collection[str]) -> TextTotals:
+        """What the layouts give that the transaction's names mean.
 
         Args:
-            is_work: Whether to note as well that this is work.
+            languages: In which the stream's events have had texts read. A memory that changed its language keeps
+                passages that were read in the former one.
         """
+        row = await db.fetch_one(_SQL["text_totals"], {"external_id": external_id})
+        assert row is not None
+        return TextTotals(row["text_chunks"], row["text_words"], tuple(sorted(languages)))
+
+    async def set_projected(
+        self, db: SqlExecutor, external_id: str, *, live_chunks: int, texts: TextTotals, is_due: bool
+    ) -> None:
+        """Store what of the stream's own row follows from its events."""
         params = {
-            "external_id": event.external_id,
-            "position": event.position,
-            "recorded_at": event.recorded_at,
-            "is_work": is_work,
+            "external_id": external_id,
+            "live_chunks": live_chunks,
+            "text_chunks": texts.text_chunks,
+            "text_words": texts.text_words,
+            "languages": list(texts.languages),
+            "is_due": is_due,
         }
-        return await db.fetch_one(_SQL["note_graph_change"], params) is not None
+        await db.execute(_SQL["set_projected"], params)
 
     async def demand_graph_comparison(self, db: SqlExecutor, external_id: str) -> None:
         """Note that a store of graphs has to be compared with the whole graph, and that this is work."""

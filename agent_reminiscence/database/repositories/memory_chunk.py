@@ -1,4 +1,4 @@
-"""The chunks of all tiers, and what their vectors carry of them."""
+"""The chunks of all tiers."""
 
 from __future__ import annotations
 
@@ -6,25 +6,36 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import cache
+from itertools import batched
+from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.config.constants import Source, Tier
-from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.queries import load_queries, vector_query
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.domain.event import ChunkRating, Duplicate
 from agent_reminiscence.domain.memory import StoredChunk
 
 _SQL = load_queries("sql", "memory_chunk")
+_CHUNKS_PER_STATEMENT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedForms:
-    """A chunk as it is indexed: alone, with the chunks before it, with those around it."""
+class EndedChunks:
+    """What an end has changed.
 
-    text: str
-    before: str
-    around: str
+    Attributes:
+        live: How many fewer chunks are live; negative when more are.
+        memory_ids: The memories that the changed chunks belong to.
+    """
+
+    live: int = 0
+    memory_ids: frozenset[UUID] = frozenset()
+
+    def __add__(self, other: EndedChunks) -> EndedChunks:
+        """Both together."""
+        return EndedChunks(self.live + other.live, self.memory_ids | other.memory_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +43,20 @@ class NewChunk:
     """A chunk that comes in with a version of its memory."""
 
     chunk_id: UUID
+    number: int
     order: int
     span_start: int
     span_end: int
     content: str
     folded_hash: bytes
+    text_hash: bytes
     speaker: str | None
     speaker_key: str | None
     metadata: dict[str, Any]
+    words: int
+    text_flags: int
     importance: float
     confidence: float
-    forms: IndexedForms
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +64,15 @@ class NewFact:
     """A statement made of some chunks of a memory, by their ids."""
 
     chunk_id: UUID
+    number: int
     derived_from: tuple[UUID, ...]
     span_start: int
     span_end: int
     content: str
     folded_hash: bytes
-    indexed_text: str
+    text_hash: bytes
+    words: int
+    text_flags: int
     importance: float
     confidence: float
     start_date: datetime
@@ -86,7 +103,7 @@ class NearChunk:
 
 
 class MemoryChunkRepository:
-    """Rows of `memory_chunk`. A trigger keeps what a search filters by the same beside the vectors."""
+    """Rows of `memory_chunk`."""
 
     async def add(
         self,
@@ -101,8 +118,31 @@ class MemoryChunkRepository:
         recorded_at: datetime,
     ) -> None:
         """Store chunks of the active tier."""
-        if not chunks:
-            return
+        # A portion at a time: no statement takes long, and other tasks go on in between.
+        for portion in batched(chunks, _CHUNKS_PER_STATEMENT):
+            await self._add(
+                db,
+                external_id,
+                memory_id,
+                portion,
+                memory_version=memory_version,
+                source=source,
+                start_date=start_date,
+                recorded_at=recorded_at,
+            )
+
+    async def _add(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        memory_id: UUID,
+        chunks: Sequence[NewChunk],
+        *,
+        memory_version: int,
+        source: Source,
+        start_date: datetime,
+        recorded_at: datetime,
+    ) -> None:
         params = {
             "external_id": external_id,
             "memory_id": memory_id,
@@ -111,18 +151,19 @@ class MemoryChunkRepository:
             "start_date": start_date,
             "recorded_at": recorded_at,
             "chunk_ids": [c.chunk_id for c in chunks],
+            "numbers": [c.number for c in chunks],
             "orders": [c.order for c in chunks],
             "starts": [c.span_start for c in chunks],
             "ends": [c.span_end for c in chunks],
             "contents": [c.content for c in chunks],
             # As hexadecimal text: the driver takes bytes in an array for a nested array.
             "folded_hashes": [c.folded_hash.hex() for c in chunks],
+            "text_hashes": [c.text_hash.hex() for c in chunks],
             "speakers": [c.speaker for c in chunks],
             "speaker_keys": [c.speaker_key for c in chunks],
             "metadata": [json.dumps(c.metadata, ensure_ascii=False) for c in chunks],
-            "texts": [c.forms.text for c in chunks],
-            "befores": [c.forms.before for c in chunks],
-            "arounds": [c.forms.around for c in chunks],
+            "words": [c.words for c in chunks],
+            "text_flags": [c.text_flags for c in chunks],
             "importances": [c.importance for c in chunks],
             "confidences": [c.confidence for c in chunks],
         }
@@ -149,11 +190,14 @@ class MemoryChunkRepository:
             "source": source,
             "recorded_at": recorded_at,
             "chunk_ids": [f.chunk_id for f in facts],
+            "numbers": [f.number for f in facts],
             "starts": [f.span_start for f in facts],
             "ends": [f.span_end for f in facts],
             "contents": [f.content for f in facts],
             "folded_hashes": [f.folded_hash.hex() for f in facts],
-            "texts": [f.indexed_text for f in facts],
+            "text_hashes": [f.text_hash.hex() for f in facts],
+            "words": [f.words for f in facts],
+            "text_flags": [f.text_flags for f in facts],
             "importances": [f.importance for f in facts],
             "confidences": [f.confidence for f in facts],
             "start_dates": [f.start_date for f in facts],
@@ -171,18 +215,17 @@ class MemoryChunkRepository:
         *,
         recorded_at: datetime,
         ended_at: datetime,
-    ) -> int:
-        """End the facts that rest on one of these chunks; returns how many were live."""
+    ) -> EndedChunks:
+        """End the facts that rest on one of these chunks."""
         if not chunk_ids:
-            return 0
+            return EndedChunks()
         params = {
             "external_id": external_id,
             "chunk_ids": list(chunk_ids),
             "recorded_at": recorded_at,
             "ended_at": ended_at,
         }
-        rows = await db.fetch_all(_SQL["end_facts"], params)
-        return int(rows[0]["chunks"])
+        return _ended(await db.fetch_all(_SQL["end_facts"], params))
 
     async def find_known_texts(
         self, db: SqlExecutor, external_id: str, moments: Mapping[bytes, datetime], *, ignored: Sequence[UUID] = ()
@@ -210,7 +253,7 @@ class MemoryChunkRepository:
     async def retouch(
         self, db: SqlExecutor, external_id: str, touched: Mapping[UUID, tuple[str, dict[str, Any]]]
     ) -> None:
-        """Store other white space around chunks that stay, and other metadata; nothing is indexed anew.
+        """Store other white space around chunks that stay, and other metadata; the index stays as it is.
 
         Args:
             touched: New content and metadata by chunk id.
@@ -224,41 +267,24 @@ class MemoryChunkRepository:
             }
             await db.execute(_SQL["retouch_chunks"], params)
 
-    async def reform(self, db: SqlExecutor, external_id: str, forms: Mapping[UUID, IndexedForms]) -> None:
-        """Store new indexed forms of chunks that stay; their vectors are missing until they are made again."""
-        if not forms:
-            return
-        params = {
-            "external_id": external_id,
-            "chunk_ids": list(forms),
-            "texts": [form.text for form in forms.values()],
-            "befores": [form.before for form in forms.values()],
-            "arounds": [form.around for form in forms.values()],
-        }
-        await db.execute(_SQL["reform_chunks"], params)
-
     async def end(
         self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, recorded_at: datetime, ended_at: datetime
-    ) -> int:
-        """End chunks, and let live again what repeated them and is not among them.
-
-        Returns:
-            How many fewer chunks are live; negative when more are.
-        """
+    ) -> EndedChunks:
+        """End chunks, and let live again what repeated them and is not among them."""
         if not chunk_ids:
-            return 0
+            return EndedChunks()
         params = {
             "external_id": external_id,
             "chunk_ids": list(chunk_ids),
             "recorded_at": recorded_at,
             "ended_at": ended_at,
         }
-        ended = await db.fetch_all(_SQL["end_chunks"], params)
-        await db.execute(_SQL["forget_duplicates"], params)
-        revived = await db.fetch_all(
-            _SQL["revive_duplicates"], {"external_id": external_id, "chunk_ids": list(chunk_ids)}
-        )
-        return int(ended[0]["chunks"]) - int(revived[0]["chunks"])
+        ended = _ended(await db.fetch_all(_SQL["end_chunks"], params))
+        # What repeats another one was not live.
+        forgotten = _ended(await db.fetch_all(_SQL["forget_duplicates"], params), per_chunk=0)
+        same = {"external_id": external_id, "chunk_ids": list(chunk_ids)}
+        revived = _ended(await db.fetch_all(_SQL["revive_duplicates"], same), per_chunk=-1)
+        return ended + forgotten + revived
 
     async def correct_end_dates(
         self,
@@ -356,7 +382,7 @@ class MemoryChunkRepository:
             "limit": limit,
             "compared": compared,
         }
-        rows = await db.fetch_all(vector_query("memory_chunk", "count_similar", generation), params)
+        rows = await db.fetch_all(_of_others("count_similar", generation, _OTHER_MEMORIES), params)
         return {UUID(row["chunk_id"]): row["near"] + row["duplicates"] for row in rows}
 
     async def find_near(
@@ -391,7 +417,7 @@ class MemoryChunkRepository:
             "compared": compared,
             "total": limit,
         }
-        rows = await db.fetch_all(vector_query("memory_chunk", "find_near", generation), params)
+        rows = await db.fetch_all(_of_others("find_near", generation, _OF_SOURCES), params)
         return [
             NearChunk(**row | {"chunk_id": UUID(row["chunk_id"]), "memory_id": UUID(row["memory_id"])}) for row in rows
         ]
@@ -417,3 +443,22 @@ class MemoryChunkRepository:
             )
             for row in rows
         ]
+
+
+# Which of the stored chunks some are compared with.
+_OTHER_MEMORIES = "c.memory_id <> $(memory_id)p"
+_OF_SOURCES = "c.source = ANY($(sources)p::text[])"
+
+
+@cache
+def _of_others(name: str, generation: int, condition: str) -> NamedQuery:
+    """A query that compares the vectors of `generation`."""
+    newest = _SQL["newest_compared"].replace("{condition}", condition)
+    query = _SQL[name].replace("{mine}", _SQL["mine"]).replace("{newest_compared}", newest)
+    return query.replace("{generation}", str(generation))
+
+
+def _ended(rows: Sequence[Row], *, per_chunk: int = 1) -> EndedChunks:
+    """What rows of memories and their chunks say."""
+    live = per_chunk * sum(int(row["chunks"]) for row in rows)
+    return EndedChunks(live, frozenset(UUID(row["memory_id"]) for row in rows))

@@ -6,14 +6,37 @@ it bears.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
+from datetime import date, datetime
 
 from agent_reminiscence.database.generations import VECTOR_TABLE_PREFIX, current_generation, list_generations
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries, vector_query
+from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL
 from agent_reminiscence.domain.audit import Drift
+
+# How many vectors' texts are read at a time.
+_PAGE_VECTORS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMass:
+    """How many tokens a text is said to have, and what it is made of.
+
+    Attributes:
+        number: Negative for a heading.
+        content: Of a heading, the title.
+        stated_at: Of a fact, from when it holds.
+        day: Of a heading.
+    """
+
+    number: int
+    mass: float
+    content: str
+    stated_at: datetime | None
+    day: date | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +67,10 @@ PROJECTED_TABLES: Mapping[str, _Key] = {
     "active_memory": _key("memory_id"),
     "shortterm_memory": _key("memory_id"),
     "memory_chunk": _key("chunk_id"),
+    "memory_heading": _key("number"),
+    # A report holds no memory text, so it names the block and not the term.
+    "posting": _Key(("term", "block"), shown=("block",)),
+    "memory_layout": _key("memory_id"),
     "entity": _key("entity_id"),
     "entity_name": _Key(("entity_id", "key"), shown=("entity_id",)),
     "relationship": _key("relationship_id"),
@@ -104,7 +131,8 @@ class ScratchRepository:
     async def swap(self, db: SqlExecutor, external_id: str) -> None:
         """Make the stored rows what was replayed; rows that are so already are not touched.
 
-        Vectors go with their chunks and carry what those carry; which of them are wrong is not looked at.
+        Vectors go with their chunks and headings; which of them are wrong is not looked at, and what is computed from
+        them is to be renewed.
         """
         await self._analyze(db)
         params = {"external_id": external_id}
@@ -113,18 +141,32 @@ class ScratchRepository:
                 await db.execute(key.fill(_SQL[name].replace("{table}", table)), params)
         # Asked for under the stream's lock: who has filled a generation since it was made has let go of that lock.
         for generation in await list_generations(db):
-            for name in ("delete_orphaned_vectors", "carry_to_vectors"):
-                await db.execute(vector_query("scratch", name, generation.number), params)
+            await db.execute(vector_query("scratch", "delete_orphaned_vectors", generation.number), params)
+
+    async def read_masses(self, db: SqlExecutor, external_id: str, generation: int) -> AsyncIterator[list[StoredMass]]:
+        """All stored vectors whose texts were replayed, in pages."""
+        after = BEFORE_ALL
+        while True:
+            params = {"external_id": external_id, "after": after, "limit": _PAGE_VECTORS}
+            rows = await db.fetch_all(vector_query("scratch", "read_masses", generation), params)
+            if not rows:
+                return
+            yield [StoredMass(**row) for row in rows]
+            after = rows[-1]["number"]
 
     async def discard_vectors(self, db: SqlExecutor, external_id: str, drift: Sequence[Drift]) -> None:
-        """Drop vectors that are not what the cache holds, and what it holds: either may be the wrong one."""
-        wrong: dict[int, list[UUID]] = {}
+        """Drop vectors that are not what the cache holds, and what it holds: either may be the wrong one.
+
+        Vectors that are right go too, where what stands beside them is not; the cache still has them.
+        """
+        found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         for row in drift:
-            if row.table.startswith(VECTOR_TABLE_PREFIX) and any(name.endswith("_vector") for name in row.columns):
-                wrong.setdefault(int(row.table.removeprefix(VECTOR_TABLE_PREFIX)), []).append(UUID(row.key))
-        for generation, chunk_ids in wrong.items():
-            params = {"external_id": external_id, "chunk_ids": chunk_ids}
-            await db.execute(vector_query("scratch", "discard_vectors", generation), params)
+            if row.table.startswith(VECTOR_TABLE_PREFIX) and row.problem == "changed":
+                name = "discard_vectors" if "vector" in row.columns else "discard_rows"
+                found[name, int(row.table.removeprefix(VECTOR_TABLE_PREFIX))].append(int(row.key))
+        for (name, generation), numbers in found.items():
+            params = {"external_id": external_id, "numbers": numbers}
+            await db.execute(vector_query("scratch", name, generation), params)
 
     async def drop_orphaned_cache(self, db: SqlExecutor, external_id: str) -> int:
         """Drop cached vectors of texts that no replayed chunk has; returns how many there were."""

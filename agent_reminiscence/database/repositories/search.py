@@ -1,61 +1,23 @@
-"""One statement that ranks, fuses and returns the chunks that answer a query."""
+"""What a search reads: postings and layouts as arrays of numbers, then the rows of the best chunks."""
 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from datetime import date, datetime
+from functools import cache
+from typing import Any
 from uuid import UUID
 
-from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import Tier
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.repositories.graph_progress import graph_lag
-
-# The numbers of the lists in the statement.
-LIST_NAMES: Mapping[str, str] = {
-    "1": "bm25_text",
-    "2": "bm25_before",
-    "3": "bm25_around",
-    "4": "vector_text",
-    "5": "vector_before",
-    "6": "vector_around",
-    "7": "graph",
-}
-
-VectorScan = Literal["exact", "hnsw", "none"]
-
-# Without these the planner may sort instead of scanning the BM25 index, and every row scores 0; seen on small tables
-# and on those that were never analysed. A plan made for no tenant in particular would look at every partition.
-SEARCH_SETTINGS: Mapping[str, str] = {
-    "enable_sort": "off",
-    "jit": "off",
-    "plan_cache_mode": "force_custom_plan",
-    "hnsw.iterative_scan": "relaxed_order",
-    "hnsw.ef_search": str(constants.HNSW_EF_SEARCH),
-    "hnsw.max_scan_tuples": str(constants.HNSW_MAX_SCAN_TUPLES),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """What the fusion is tuned with; the defaults are the measured ones."""
-
-    bm25: float = constants.BM25_WEIGHT
-    vector: float = constants.VECTOR_WEIGHT
-    # The constant is in units of the undivided sum of the lists.
-    speaker: float = (
-        constants.SPEAKER_BOOST * (constants.RRF_K + 1) / (3 * constants.BM25_WEIGHT + 3 * constants.VECTOR_WEIGHT)
-    )
-    recency: float = constants.RECENCY_WEIGHT
-    importance: float = constants.IMPORTANCE_WEIGHT
-    confidence: float = constants.CONFIDENCE_WEIGHT
-    # Of the graph's list, where what the query names is as rare as can be.
-    graph: float = constants.GRAPH_WEIGHT
+from agent_reminiscence.domain.index import LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +25,78 @@ class SearchedStream:
     """What a search wants to know of a stream before it begins.
 
     Attributes:
+        generation: The generation of vectors that is searched at this moment.
+        text_chunks: How many entries the layouts of its texts have.
+        text_words: How many terms these have.
+        languages: In which its texts are.
         has_graph: Whether there is any entity.
         graph_lag: How many positions a store of graphs that follows is behind; without one it says nothing.
-        generation: The generation of vectors that is searched at this moment.
     """
 
     generation: int
     live_chunks: int
+    text_chunks: int
+    text_words: int
+    languages: tuple[str, ...]
     has_graph: bool
     graph_lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTerm:
+    """Where a term occurs.
+
+    Attributes:
+        numbers: Of chunks and, negative, of headings.
+        frequencies: How often each has it.
+        lengths: How many terms each has.
+    """
+
+    numbers: NDArray[np.int64]
+    frequencies: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """The texts of a tenant at a moment.
+
+    Attributes:
+        entries: Shape (n,), `LAYOUT_DTYPE`.
+        norms: Shape (n,), `NORMS_DTYPE`; None where they are to be computed.
+        ended: Numbers of chunks among them that are not true any more.
+    """
+
+    entries: NDArray[np.void]
+    norms: NDArray[np.void] | None
+    ended: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PastChunk:
+    """A chunk of a text of another moment."""
+
+    number: int
+    chunk_id: UUID
+    memory_id: UUID
+    day: date
+    speaker_key: str | None
+    words: int
+    text_flags: int
+    is_fact: bool
+    is_duplicate: bool
+    is_eligible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What stands above the chunks of a memory that came in on a day."""
+
+    number: int
+    memory_id: UUID
+    day: date
+    title: str
+    words: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +138,10 @@ class SearchRequest:
     """What to look for and among what.
 
     `as_of` None is what is known and valid now; otherwise what was known at `known_at` to be true at `as_of`.
-    `vector` None searches by words only.
     """
 
     external_id: str
     query: str
-    vector: Sequence[float] | None
-    speaker_keys: Sequence[str]
     tiers: Sequence[Tier]
     min_confidence: float
     as_of: datetime | None
@@ -127,73 +149,155 @@ class SearchRequest:
     now: datetime
     limit: int
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some of what is live may be a hit."""
+        return self.min_confidence > 0 or set(self.tiers) != set(TIERS)
+
 
 class SearchRepository:
-    """Searches over the chunks and their vectors."""
-
-    def __init__(self, weights: Weights | None = None) -> None:
-        self._weights = weights or Weights()
-        self._of_generations: dict[tuple[str, int], NamedQuery] = {}
-        queries = load_queries("sql", "search")
-        scans: tuple[VectorScan, ...] = ("exact", "hnsw", "none")
-
-        def completed(name: str, **parts: str) -> NamedQuery:
-            statement = queries[name]
-            for part, chosen in (parts | {"newest_mentions": "newest_mentions", "visible": "visible"}).items():
-                statement = statement.replace(f"{{{part}}}", queries[chosen])
-            return statement
-
-        self._sql = {name: completed(name) for name in ("describe_stream", "graph_evidence")}
-        for scan in scans:
-            part = f"vector_distances_{scan}"
-            self._sql[scan] = completed("search", vector_distances=part, fusion="fusion")
-            self._sql[f"{scan}_with_graph"] = completed(
-                "search",
-                vector_distances=part,
-                fusion="fusion_with_graph",
-            )
+    """Reads the index of one tenant, and the rows that a ranking has chosen."""
 
     async def describe(self, db: SqlExecutor, external_id: str) -> SearchedStream | None:
-        """What there is to search; None for an unknown stream."""
-        row = await db.fetch_one(self._sql["describe_stream"], {"external_id": external_id})
+        """What a search wants to know of the stream; None for an unknown one."""
+        row = await db.fetch_one(_SQL["describe_stream"], {"external_id": external_id})
         if row is None:
             return None
         lag = graph_lag(row["graph_head"], row["graph_position"])
-        return SearchedStream(row["generation"], row["live_chunks"], has_graph=row["has_graph"], graph_lag=lag)
+        return SearchedStream(
+            row["generation"],
+            row["live_chunks"],
+            row["text_chunks"],
+            row["text_words"],
+            tuple(row["languages"]),
+            has_graph=row["has_graph"],
+            graph_lag=lag,
+        )
 
-    async def search(
+    async def find_terms(self, db: SqlExecutor, external_id: str, terms: Sequence[str]) -> dict[str, FoundTerm]:
+        """Where each of some terms occurs; those that no text has ever had are left out."""
+        if not terms:
+            return {}
+        return _terms(await db.fetch_all(_SQL["find_postings"], {"external_id": external_id, "terms": list(terms)}))
+
+    async def count_terms(self, db: SqlExecutor, external_id: str, terms: Sequence[str]) -> dict[str, int]:
+        """In how many chunks and headings each of some terms is; those that no text has ever had are left out."""
+        if not terms:
+            return {}
+        rows = await db.fetch_all(_SQL["count_postings"], {"external_id": external_id, "terms": list(terms)})
+        return {row["term"]: row["total"] for row in rows}
+
+    async def find_terms_in(
+        self, db: SqlExecutor, external_id: str, terms: Sequence[str], blocks: Sequence[int]
+    ) -> dict[str, FoundTerm]:
+        """As `find_terms`, among the chunks and headings of some blocks."""
+        if not terms or not blocks:
+            return {}
+        params = {"external_id": external_id, "terms": list(terms), "blocks": list(blocks)}
+        return _terms(await db.fetch_all(_SQL["find_postings_in"], params))
+
+    async def find_days(self, db: SqlExecutor, external_id: str) -> tuple[date, date] | None:
+        """The first and the last day on which chunks came in; None where none ever did."""
+        row = await db.fetch_one(_SQL["find_first_and_last_day"], {"external_id": external_id})
+        return None if row is None or row["first"] is None else (row["first"], row["last"])
+
+    async def read_layouts_of(
         self,
         db: SqlExecutor,
         request: SearchRequest,
-        *,
         generation: int,
-        scan: VectorScan,
-        graph: GraphWeights | None = None,
-    ) -> list[Row]:
-        """The best chunks, best first.
+        numbers: NDArray[np.int64],
+        *,
+        days: tuple[date, date] | None,
+        dated: int,
+    ) -> Layouts:
+        """The texts of this moment that some chunks or headings belong to.
 
         Args:
-            db: A transaction with `SEARCH_SETTINGS`.
-            generation: Whose vectors are searched; the request's vector is one of its model.
-            scan: How to find near vectors; `none` where the request has no vector.
-            graph: What makes the graph's list; None is no such list.
-
-        Returns:
-            Columns of `SearchHit`, except that ranks are by name and spans are those of the version they belong to.
+            days: Also texts of which chunks came in within these; None is no others.
+            dated: How many of these at most.
         """
-        # Not prepared: in a prepared statement pg_textsearch tokenises each ranked row once more.
-        if graph is not None and (self._weights.graph <= 0 or graph.certainty < constants.GRAPH_LEAST_CERTAINTY):
-            graph = None
-        statement = self.statement(scan if graph is None else f"{scan}_with_graph", generation)
-        rows = await db.fetch_all(statement, self.params(request, graph), prepared=False)
-        return [_hit(row) for row in rows]
+        first, last = days if days is not None else (date.max, date.min)
+        params = {
+            "external_id": request.external_id,
+            "known_at": request.known_at,
+            "numbers": numbers.tolist(),
+            "first_day": first,
+            "last_day": last,
+            "dated": dated,
+        }
+        row = await db.fetch_one(_of_generation("read_layouts_of", generation), params)
+        assert row is not None
+        return _layouts(row)
 
-    def statement(self, name: str, generation: int) -> NamedQuery:
-        """A statement of this module, about the vectors of `generation`."""
-        key = (name, generation)
-        if key not in self._of_generations:
-            self._of_generations[key] = self._sql[name].replace("{generation}", str(generation))
-        return self._of_generations[key]
+    async def find_eligible_of(
+        self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Which of some chunks pass the request's filters."""
+        row = await db.fetch_one(_SQL["find_eligible_of"], self._moment(request) | {"numbers": numbers.tolist()})
+        return np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
+
+    async def read_layouts(self, db: SqlExecutor, request: SearchRequest, generation: int) -> Layouts:
+        """All texts of this moment.
+
+        Args:
+            generation: Whose vectors the norms are of.
+        """
+        params = {"external_id": request.external_id, "known_at": request.known_at}
+        row = await db.fetch_one(_of_generation("read_layouts", generation), params)
+        assert row is not None
+        return _layouts(row)
+
+    async def find_eligible(self, db: SqlExecutor, request: SearchRequest) -> NDArray[np.int64]:
+        """Numbers of the chunks that pass the request's filters."""
+        row = await db.fetch_one(_SQL["find_eligible"], self._moment(request))
+        return np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
+
+    async def read_past(self, db: SqlExecutor, request: SearchRequest) -> list[PastChunk]:
+        """The chunks of the texts of another moment, in no order."""
+        return [
+            PastChunk(**row | {"chunk_id": UUID(row["chunk_id"]), "memory_id": UUID(row["memory_id"])})
+            for row in await db.fetch_all(_SQL["read_past"], self._moment(request))
+        ]
+
+    async def read_past_texts(self, db: SqlExecutor, request: SearchRequest) -> dict[UUID, list[UUID]]:
+        """By memory the chunks of its text at another moment, in order."""
+        params = {"external_id": request.external_id, "as_of": request.as_of, "known_at": request.known_at}
+        rows = await db.fetch_all(_SQL["read_past_texts"], params)
+        return {UUID(row["memory_id"]): [UUID(chunk_id) for chunk_id in row["chunk_ids"]] for row in rows}
+
+    async def read_headings(self, db: SqlExecutor, external_id: str) -> list[Heading]:
+        """All headings that there have been."""
+        rows = await db.fetch_all(_SQL["read_headings"], {"external_id": external_id})
+        return [Heading(**row | {"memory_id": UUID(row["memory_id"])}) for row in rows]
+
+    async def reach_chunks(
+        self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights, *, mentions: int, least_share: float
+    ) -> dict[int, float]:
+        """The weight of each chunk that the graph reaches, by number.
+
+        Args:
+            mentions: How many mentions of each item are looked at, newest first.
+            least_share: What weighs less than this share of the best is left out.
+        """
+        if not graph.entities and not graph.relationships:
+            return {}
+        params = self._moment(request) | {
+            "entity_ids": list(graph.entities),
+            "entity_weights": list(graph.entities.values()),
+            "relationship_ids": list(graph.relationships),
+            "relationship_weights": list(graph.relationships.values()),
+            "mentions": mentions,
+            "least_share": least_share,
+        }
+        return {row["number"]: row["weight"] for row in await db.fetch_all(_SQL["reach_chunks"], params)}
+
+    async def read_hits(self, db: SqlExecutor, request: SearchRequest, numbers: Sequence[int]) -> dict[int, Row]:
+        """By number the rows of some chunks, with what `SearchHit` has but for its score."""
+        if not numbers:
+            return {}
+        params = {"external_id": request.external_id, "known_at": request.known_at, "numbers": list(numbers)}
+        return {row.pop("number"): _hit(row) for row in await db.fetch_all(_SQL["read_hits"], params)}
 
     async def find_evidence(
         self,
@@ -225,7 +329,7 @@ class SearchRepository:
                 last_start=row["last_start"],
                 last_recorded_at=row["last_recorded_at"],
             )
-            for row in await db.fetch_all(self._sql["graph_evidence"], params)
+            for row in await db.fetch_all(_SQL["graph_evidence"], params)
         ]
 
     def _moment(self, request: SearchRequest) -> dict[str, Any]:
@@ -238,45 +342,29 @@ class SearchRepository:
             "known_at": request.known_at,
         }
 
-    def params(self, request: SearchRequest, graph: GraphWeights | None = None) -> dict[str, Any]:
-        """The statement's parameters."""
-        params: dict[str, Any] = self._moment(request) | {
-            "query": request.query,
-            "speaker_keys": list(request.speaker_keys),
-            "now": request.now,
-            "limit": request.limit,
-            "depth": max(constants.RANKING_DEPTH, request.limit),
-            "text_depth": max(constants.RANKING_DEPTH, request.limit),
-            "has_vector": request.vector is not None,
-            "rrf_k": constants.RRF_K,
-            "bm25_weight": self._weights.bm25,
-            "vector_weight": self._weights.vector,
-            "speaker_boost": self._weights.speaker,
-            "recency_weight": self._weights.recency,
-            "recency_half_life_seconds": constants.RECENCY_HALF_LIFE_DAYS * 86_400,
-            "importance_weight": self._weights.importance,
-            "confidence_weight": self._weights.confidence,
-        }
-        if request.vector is not None:
-            params["vector"] = halfvec(request.vector)
-        if graph is not None:
-            params |= {
-                "text_depth": params["depth"] * constants.GRAPH_TEXT_DEPTH,
-                "graph_entity_ids": list(graph.entities),
-                "graph_entity_weights": list(graph.entities.values()),
-                "graph_relationship_ids": list(graph.relationships),
-                "graph_relationship_weights": list(graph.relationships.values()),
-                "graph_list_weight": self._weights.graph * graph.certainty,
-                "graph_least_share": constants.GRAPH_LEAST_SHARE,
-                "graph_floor": constants.GRAPH_FLOOR,
-                "mentions": constants.RECALL_MENTIONS,
-            }
-        return params
+
+def _terms(rows: Sequence[Row]) -> dict[str, FoundTerm]:
+    """What rows of terms with their blocks say."""
+    found = {}
+    for row in rows:
+        entries = np.frombuffer(row["entries"], POSTING_DTYPE)
+        counts = np.array(row["lengths"], dtype=np.int64) // POSTING_DTYPE.itemsize
+        blocks = np.repeat(np.array(row["blocks"], dtype=np.int64), counts)
+        found[row["term"]] = FoundTerm(
+            posting_numbers(blocks, entries["offset"]),
+            entries["frequency"].astype(np.float32),
+            entries["length"].astype(np.float32),
+        )
+    return found
 
 
-def halfvec(vector: Sequence[float]) -> bytes:
-    """pgvector's binary form of a halfvec: dimension, two zero bytes, then float16 values, all big-endian."""
-    return struct.pack(f">HH{len(vector)}e", len(vector), 0, *vector)
+def _layouts(row: Row) -> Layouts:
+    """What a row of layouts and norms, one after the other, says."""
+    return Layouts(
+        np.frombuffer(row["layouts"] or b"", LAYOUT_DTYPE),
+        np.frombuffer(row["norms"] or b"", NORMS_DTYPE),
+        np.array(row["ended"], dtype=np.int64),
+    )
 
 
 def _hit(row: Row) -> Row:
@@ -284,8 +372,23 @@ def _hit(row: Row) -> Row:
     if current_start is not None:
         row["memory_version"] = current_version
         row["span_start"], row["span_end"] = current_start, current_start + len(row["content"])
-    row["ranks"] = {LIST_NAMES[number]: place for number, place in row["ranks"].items()}
     row["metadata"] = json.loads(row["metadata"])
     row["derived_from"] = tuple(row["derived_from"] or ())
     row["chunk_id"], row["memory_id"] = UUID(row["chunk_id"]), UUID(row["memory_id"])
     return row
+
+
+def _complete(name: str) -> NamedQuery:
+    queries = load_queries("sql", "search")
+    query = queries[name]
+    for part in ("newest_mentions", "visible"):
+        query = query.replace(f"{{{part}}}", queries[part])
+    return query
+
+
+_SQL = {name: _complete(name) for name in load_queries("sql", "search")}
+
+
+@cache
+def _of_generation(name: str, generation: int) -> NamedQuery:
+    return _SQL[name].replace("{generation}", str(generation))

@@ -1,0 +1,156 @@
+"""The cells that a large tenant's vectors are sorted into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.queries import vector_query
+from agent_reminiscence.database.repositories.chunk_vector import (
+    StoredVectors,
+    bigint_array,
+    read_newest_cells,
+    real_array,
+    stored_vectors,
+)
+
+# The centres of so many cells are computed in one statement: it reads some thousands of vectors.
+_CELLS_PER_STATEMENT: Final = 32
+# Above every number of a cell.
+_ALL_CELLS: Final = (1 << 31) - 1
+
+
+CellPlace = tuple[int, int]
+"""Where a vector is: cell and number, in the order of the index."""
+FIRST_PLACE: Final[CellPlace] = (-1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CellState:
+    """How a tenant's vectors are sorted.
+
+    Attributes:
+        cells: How many cells the last sorting made; 0 where there was none.
+        first: The first number of these cells; lower ones are of earlier sortings.
+        head: Position of the stream's last event.
+        has_unsorted: Whether any vector is in no cell of the last sorting.
+        has_old_cells: Whether cells of an earlier sorting are still there.
+    """
+
+    cells: int
+    first: int
+    head: int
+    has_unsorted: bool
+    has_old_cells: bool
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the last sorting was not ended."""
+        return self.cells > 0 and (self.has_unsorted or self.has_old_cells)
+
+
+class VectorCellRepository:
+    """Rows of `vector_cell_<generation>`, and which cell each vector is in."""
+
+    async def describe(self, db: SqlExecutor, external_id: str, generation: int) -> CellState | None:
+        """How the vectors are sorted; None for an unknown stream."""
+        row = await db.fetch_one(_sql("describe_cells", generation), {"external_id": external_id})
+        return None if row is None else CellState(**row)
+
+    async def count_vectors(self, db: SqlExecutor, external_id: str, generation: int) -> int:
+        """How many vectors the tenant has."""
+        row = await db.fetch_one(_sql("count_vectors", generation), {"external_id": external_id})
+        return 0 if row is None else int(row["vectors"])
+
+    async def sample(self, db: SqlExecutor, external_id: str, generation: int, *, step: int) -> NDArray[np.int64]:
+        """The number of every `step`-th vector."""
+        row = await db.fetch_one(_sql("sample_numbers", generation), {"external_id": external_id, "step": step})
+        return np.frombuffer((row or {}).get("numbers") or b"", ">i8").astype(np.int64)
+
+    async def add(
+        self, db: SqlExecutor, external_id: str, generation: int, centres: NDArray[np.float32], *, first: int, head: int
+    ) -> bool:
+        """Add the cells of a new sorting; new vectors go there from now on.
+
+        Args:
+            centres: Shape (count, dimension), of unit length.
+            first: The number of the first; the others follow.
+            head: Position of the stream's last event when the vectors were read that these were made of.
+
+        Returns:
+            False where something has been erased since; nothing is stored then.
+        """
+        count, dimension = centres.shape
+        params = {
+            "external_id": external_id,
+            "first": first,
+            "head": head,
+            "count": count,
+            "dimension": dimension,
+            "vectors": real_array(centres),
+        }
+        return bool(await db.fetch_all(_sql("add_cells", generation), params))
+
+    async def read_newest(
+        self, db: SqlExecutor, external_id: str, generation: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Numbers and centres of the cells of the last sorting."""
+        return await read_newest_cells(db, external_id, generation)
+
+    async def read_unsorted(
+        self, db: SqlExecutor, external_id: str, generation: int, *, first: int, after: CellPlace, limit: int
+    ) -> tuple[StoredVectors, CellPlace]:
+        """Some of the vectors that are in a cell before `first`, and where the last of them is.
+
+        Args:
+            after: Only those behind this place; `FIRST_PLACE` at first.
+        """
+        params = {
+            "external_id": external_id,
+            "first": first,
+            "after_cell": after[0],
+            "after_number": after[1],
+            "limit": limit,
+        }
+        row = await db.fetch_one(_sql("read_unsorted", generation), params)
+        assert row is not None
+        found = stored_vectors(row)
+        cells = np.frombuffer(row["cells"] or b"", ">i4").tolist()
+        return found, max(zip(cells, found.numbers.tolist(), strict=True), default=after)
+
+    async def move(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        generation: int,
+        numbers: NDArray[np.int64],
+        cells: NDArray[np.int32],
+    ) -> None:
+        """Put vectors into cells that are there."""
+        params = {"external_id": external_id, "numbers": bigint_array(numbers), "cells": cells.tolist()}
+        await db.execute(_sql("move_vectors", generation), params)
+
+    async def recompute(self, db: SqlExecutor, external_id: str, generation: int, state: CellState) -> None:
+        """Leave nothing in any centre but the vectors that its cell holds now."""
+        params: dict[str, object] = {"external_id": external_id}
+        rows = await db.fetch_all(_sql("list_cells", generation), params)
+        for cells in batched((row["cell"] for row in rows), _CELLS_PER_STATEMENT):
+            await self._recompute(db, external_id, generation, cells)
+        # While a sorting is going on, cleared cells would spoil it: it ends with fewer cells, or begins again.
+        before = _ALL_CELLS if state.has_unsorted else state.first
+        await db.execute(_sql("delete_empty_cells", generation), params | {"before": before})
+        await db.execute(_sql("clear_empty_cells", generation), params)
+
+    async def _recompute(self, db: SqlExecutor, external_id: str, generation: int, cells: Sequence[int]) -> None:
+        params = {"external_id": external_id, "first": cells[0], "last": cells[-1]}
+        await db.execute(_sql("recompute_cells", generation), params)
+
+
+def _sql(name: str, generation: int) -> str:
+    return vector_query("vector_cell", name, generation)

@@ -1,0 +1,146 @@
+"""The index's numbers and the binary records in which it is stored: pure functions of bytes and arrays.
+
+All records are big-endian, as PostgreSQL sends numbers: a blob looks the same in SQL, on the wire and in Python.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+WINDOWS: Final = ((0, 0), (2, 0), (2, 2), (6, 6))
+"""Chunks before and after: the chunk alone, with the two before it, with two on each side, with six on each side."""
+
+FIRST: Final = 1
+"""The chunk begins the text of a memory. Facts have it too: each stands alone."""
+FACT: Final = 2
+"""A statement that a model has made of chunks."""
+DUPLICATE: Final = 4
+"""The chunk repeats another one: it is part of the text, but never a hit."""
+QUESTION: Final = 8
+"""The chunk ends in a question mark."""
+TIME_WORDS: Final = 16
+"""The chunk says when something happened."""
+USER: Final = 32
+"""The chunk's speaker is `user`."""
+
+LAYOUT_DTYPE: Final = np.dtype(
+    [
+        ("number", ">i8"),
+        ("heading", ">i8"),
+        ("day", ">i4"),
+        ("speaker", ">u4"),
+        ("length", ">u4"),
+        ("flags", ">u2"),
+        ("heading_length", ">u2"),
+    ]
+)
+"""A chunk of a text, 32 bytes: its number, its heading's (0 is none), days since 1970-01-01, speaker (0 is none),
+number of terms of its own text, flags, number of terms of its heading."""
+
+POSTING_DTYPE: Final = np.dtype([("offset", ">u2"), ("length", ">u2"), ("frequency", ">u2")])
+"""A chunk or heading that has a term, 6 bytes: its offset in the block, its number of terms, how often the term is
+there."""
+
+NORMS_DTYPE: Final = np.dtype([("mass", ">f4"), ("heading_mass", ">f4"), ("norms", ">f4", (len(WINDOWS),))])
+"""What is known of the vectors around an entry of a layout, 24 bytes: the token counts of the chunk and of its heading
+(0: it has no vector), and the length of the sum of each window, in the order of `WINDOWS`."""
+
+HEADING: Final = 0x8000
+"""Added to the offset of a posting that belongs to a heading."""
+
+MAX_COUNT: Final = 0xFFFF
+"""Lengths and frequencies in postings stop here."""
+
+_INDEX_BITS: Final = 20
+MAX_INDEX: Final = (1 << _INDEX_BITS) - 1
+"""The largest index of a chunk in its event."""
+
+# A block holds 64 positions of the ledger and, of each, 512 chunks in a row.
+_BLOCK_POSITION_BITS: Final = 6
+_BLOCK_INDEX_BITS: Final = 9
+_INDEX_BLOCK_BITS: Final = _INDEX_BITS - _BLOCK_INDEX_BITS
+
+
+def chunk_number(position: int, index: int) -> int:
+    """The number of the chunk that entry `index` of the event at `position` brought in.
+
+    A heading's number is this number negated.
+
+    Args:
+        position: Of the event in its stream, from 1.
+        index: Of the chunk in the event's list, from 0 to `MAX_INDEX`.
+
+    Raises:
+        ValueError: One of them is out of range.
+    """
+    if position < 1 or not 0 <= index <= MAX_INDEX:
+        raise ValueError(f"position {position}, index {index} is not the place of a chunk")
+    return position << _INDEX_BITS | index
+
+
+def position_of(number: int) -> int:
+    """The ledger position of the event that brought in the chunk or heading `number`."""
+    return abs(number) >> _INDEX_BITS
+
+
+def index_of(number: int) -> int:
+    """The index of the chunk or heading `number` in its event."""
+    return abs(number) & MAX_INDEX
+
+
+def block_of(number: int) -> int:
+    """The block of postings that the chunk or heading `number` belongs to."""
+    return position_of(number) >> _BLOCK_POSITION_BITS << _INDEX_BLOCK_BITS | index_of(number) >> _BLOCK_INDEX_BITS
+
+
+def blocks_of(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The blocks that some chunks and headings belong to, ascending, each once."""
+    places = np.abs(numbers)
+    blocks = (
+        places >> _INDEX_BITS + _BLOCK_POSITION_BITS << _INDEX_BLOCK_BITS | (places & MAX_INDEX) >> _BLOCK_INDEX_BITS
+    )
+    return np.unique(blocks)
+
+
+def offset_of(number: int) -> int:
+    """The offset of the chunk or heading `number` in its block, as it stands in a posting."""
+    position = position_of(number) & (1 << _BLOCK_POSITION_BITS) - 1
+    offset = position << _BLOCK_INDEX_BITS | index_of(number) & (1 << _BLOCK_INDEX_BITS) - 1
+    return offset | HEADING if number < 0 else offset
+
+
+def posting_numbers(blocks: NDArray[np.int64] | int, offsets: NDArray[np.uint16]) -> NDArray[np.int64]:
+    """The numbers that postings stand for: positive for chunks, negative for headings.
+
+    Args:
+        blocks: The block of each posting, or the one block of all.
+        offsets: The field `offset` of each.
+
+    Returns:
+        One number per posting, in order.
+    """
+    wide = np.asarray(offsets).astype(np.int64)
+    block = np.asarray(blocks, dtype=np.int64)
+    low_positions = (wide & HEADING - 1) >> _BLOCK_INDEX_BITS
+    position = block >> _INDEX_BLOCK_BITS << _BLOCK_POSITION_BITS | low_positions
+    high_indexes = (block & (1 << _INDEX_BLOCK_BITS) - 1) << _BLOCK_INDEX_BITS
+    index = high_indexes | wide & (1 << _BLOCK_INDEX_BITS) - 1
+    number: NDArray[np.int64] = position << _INDEX_BITS | index
+    return np.where(wide & HEADING, -number, number)
+
+
+def decode_postings(block: int, entries: bytes) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The numbers of a block's postings of one term, and how often each has the term.
+
+    Args:
+        block: The block.
+        entries: Its records, `POSTING_DTYPE`.
+
+    Returns:
+        Numbers (positive for chunks, negative for headings) and frequencies, in the order of the records.
+    """
+    postings = np.frombuffer(entries, POSTING_DTYPE)
+    return posting_numbers(block, postings["offset"]), postings["frequency"].astype(np.float32)

@@ -1,0 +1,96 @@
+-- name: add_texts
+-- New headings, and the entries of what an event has brought in, appended to their blocks. The writers of a stream take
+-- turns, so the order is that of the ledger.
+WITH heading AS (
+    INSERT INTO memory_heading (external_id, number, memory_id, day, title, words, text_hash)
+    SELECT $(external_id)p, h.number, $(memory_id)p, h.day, $(title)p, h.words, decode(h.text_hash, 'hex')
+    FROM unnest($(numbers)p::bigint[], $(days)p::date[], $(words)p::int[], $(text_hashes)p::text[])
+        AS h (number, day, words, text_hash)
+)
+INSERT INTO posting AS p (external_id, term, block, entries)
+SELECT $(external_id)p, t.term, t.block, substring($(entries)p::bytea FROM t.first FOR t.length)
+FROM unnest($(terms)p::text[], $(blocks)p::bigint[], $(firsts)p::int[], $(lengths)p::int[])
+    AS t (term, block, first, length)
+ON CONFLICT (external_id, term, block) DO UPDATE SET entries = p.entries || excluded.entries;
+
+-- name: find_heading_days
+-- The days for which a memory has a heading with this title.
+SELECT day
+FROM memory_heading
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND title = $(title)p;
+
+-- name: newest_heading
+-- Numbers are negative, so the smallest is the newest.
+SELECT h.number, h.words
+FROM memory_heading AS h
+WHERE h.external_id = $(external_id)p AND h.memory_id = placed.memory_id AND h.day = placed.day AND h.title = placed.title
+ORDER BY h.number
+LIMIT 1
+
+-- name: refresh_layouts
+-- Makes the layouts of some memories what their chunks are now, and says by how much the tenant's counts change.
+-- Flags: 1 begins a text, 2 fact, 4 duplicate; the others are the chunk's own.
+WITH asked AS (
+    SELECT DISTINCT a.memory_id FROM unnest($(memory_ids)p::uuid[]) AS a (memory_id)
+), placed AS (
+    SELECT m.memory_id, m.title, l.place, c.number, (c.start_date AT TIME ZONE 'UTC')::date AS day, c.speaker_key, c.words,
+        c.text_flags | CASE WHEN c.duplicate_of IS NULL THEN 0 ELSE 4 END AS flags
+    FROM asked
+    CROSS JOIN LATERAL (
+        SELECT memory_id, title, chunk_ids FROM active_memory
+        WHERE external_id = $(external_id)p AND memory_id = asked.memory_id
+        OFFSET 0
+    ) AS m
+    CROSS JOIN LATERAL unnest(m.chunk_ids) WITH ORDINALITY AS l (chunk_id, place)
+    CROSS JOIN LATERAL (
+        SELECT * FROM memory_chunk
+        WHERE external_id = $(external_id)p AND chunk_id = l.chunk_id
+            AND (superseded_at IS NULL OR duplicate_of IS NOT NULL)
+        OFFSET 0
+    ) AS c
+), entry AS (
+    SELECT placed.memory_id, 0 AS part, placed.place, placed.words, placed.number, coalesce(heading.number, 0) AS heading,
+        coalesce(heading.words, 0) AS heading_words, placed.day, placed.speaker_key,
+        placed.flags | CASE WHEN placed.place = min(placed.place) OVER (PARTITION BY placed.memory_id) THEN 1 ELSE 0 END
+            AS flags
+    FROM placed
+    LEFT JOIN LATERAL ({newest_heading}) AS heading ON true
+    UNION ALL
+    SELECT c.memory_id, 1, c.number, c.words, c.number, 0, 0, (c.start_date AT TIME ZONE 'UTC')::date, c.speaker_key,
+        c.text_flags | 3
+    FROM asked
+    CROSS JOIN LATERAL (
+        SELECT * FROM memory_chunk
+        WHERE external_id = $(external_id)p AND memory_id = asked.memory_id AND derived_from IS NOT NULL
+            AND superseded_at IS NULL
+        OFFSET 0
+    ) AS c
+), layout AS MATERIALIZED (
+    SELECT memory_id, count(*)::int AS chunks, sum(words) AS words, string_agg(
+        int8send(number) || int8send(heading) || int4send(day - DATE '1970-01-01')
+            || CASE WHEN speaker_key IS NULL THEN '\x00000000'::bytea
+                ELSE substring(sha256(convert_to(speaker_key, 'UTF8')) FROM 1 FOR 4) END
+            || int4send(words) || int2send(flags::smallint) || int2send(least(heading_words, 32767)::smallint),
+        ''::bytea ORDER BY part, place) AS entries
+    FROM entry
+    GROUP BY memory_id
+), before AS (
+    SELECT l.memory_id, l.chunks, l.words
+    FROM asked
+    CROSS JOIN LATERAL (
+        SELECT * FROM memory_layout WHERE external_id = $(external_id)p AND memory_id = asked.memory_id OFFSET 0
+    ) AS l
+), stored AS (
+    INSERT INTO memory_layout AS m (external_id, memory_id, entries, chunks, words)
+    SELECT $(external_id)p, memory_id, entries, chunks, words FROM layout
+    ON CONFLICT (external_id, memory_id) DO UPDATE
+    SET entries = excluded.entries, chunks = excluded.chunks, words = excluded.words
+    WHERE m.entries <> excluded.entries
+), emptied AS (
+    DELETE FROM memory_layout
+    WHERE external_id = $(external_id)p AND memory_id = ANY(ARRAY(
+        SELECT memory_id FROM asked EXCEPT SELECT memory_id FROM layout
+    ))
+)
+SELECT (coalesce((SELECT sum(chunks) FROM layout), 0) - coalesce((SELECT sum(chunks) FROM before), 0))::bigint AS chunks,
+    (coalesce((SELECT sum(words) FROM layout), 0) - coalesce((SELECT sum(words) FROM before), 0))::bigint AS words;

@@ -1,0 +1,99 @@
+-- name: describe_cells
+-- How many cells the last sorting made, whether any vector is in another cell, and the head of the stream. Cells of one
+-- sorting have the same number above their lowest 16 bits.
+SELECT (SELECT count(*) FROM vector_cell_{generation} WHERE external_id = $(external_id)p AND cell >= newest.first) AS cells,
+    newest.first, s.head,
+    EXISTS (
+        SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.cell < newest.first
+    ) AS has_unsorted,
+    EXISTS (
+        SELECT FROM vector_cell_{generation} AS c WHERE c.external_id = $(external_id)p AND c.cell < newest.first
+    ) AS has_old_cells
+FROM memory_stream AS s
+CROSS JOIN (
+    SELECT coalesce((max(cell) >> 16) << 16, 0) AS first
+    FROM vector_cell_{generation}
+    WHERE external_id = $(external_id)p
+) AS newest
+WHERE s.external_id = $(external_id)p;
+
+-- name: count_vectors
+SELECT count(*) AS vectors FROM chunk_vector_{generation} WHERE external_id = $(external_id)p;
+
+-- name: sample_numbers
+-- The numbers of every so many-th vector: the same ones for the same vectors.
+SELECT string_agg(int8send(number), ''::bytea) AS numbers
+FROM (
+    SELECT number, row_number() OVER (ORDER BY number) AS place
+    FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p
+) AS v
+WHERE place % $(step)p::bigint = 0;
+
+-- name: add_cells
+-- The centres of a new sorting. Not where something was erased since the vectors were read that they were made of.
+INSERT INTO vector_cell_{generation} (external_id, cell, vector)
+SELECT $(external_id)p, $(first)p::int + c.place - 1,
+    (($(vectors)p::real[])[(c.place - 1) * $(dimension)p::int + 1 : c.place * $(dimension)p::int])::halfvec
+FROM generate_series(1, $(count)p::int) AS c (place)
+WHERE NOT EXISTS (
+    SELECT FROM memory_event
+    WHERE external_id = $(external_id)p AND position > $(head)p::bigint AND kind = 'memory.erased'
+)
+RETURNING cell;
+
+-- name: read_unsorted
+-- Some vectors that are not in a cell of the last sorting, behind one of them in order: what was moved before leaves dead
+-- entries in the index, which are not to be read again for each batch.
+SELECT string_agg(int8send(number), ''::bytea) AS numbers, string_agg(float4send(mass), ''::bytea) AS masses,
+    string_agg(halfvec_send(vector), ''::bytea) AS vectors, string_agg(int4send(cell), ''::bytea) AS cells
+FROM (
+    SELECT cell, number, mass, vector
+    FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p AND cell < $(first)p::int
+        AND (cell, number) > ($(after_cell)p::int, $(after_number)p::bigint)
+    ORDER BY cell, number
+    LIMIT $(limit)p::int
+) AS v;
+
+-- name: move_vectors
+UPDATE chunk_vector_{generation} AS v
+SET cell = m.cell
+FROM unnest($(numbers)p::bigint[], $(cells)p::int[]) AS m (number, cell)
+WHERE v.external_id = $(external_id)p AND v.number = m.number AND EXISTS (
+    SELECT FROM vector_cell_{generation} AS c WHERE c.external_id = $(external_id)p AND c.cell = m.cell
+);
+
+-- name: delete_empty_cells
+-- Cells before a number that hold no vector, and all of them where nothing is left.
+DELETE FROM vector_cell_{generation} AS c
+WHERE c.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.cell = c.cell
+) AND (c.cell < $(before)p::int OR NOT EXISTS (
+    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p
+));
+
+-- name: clear_empty_cells
+-- The other cells that hold none: how many there are says how large the tenant was when it was sorted, so they stay, but not
+-- the centre of what is gone.
+UPDATE vector_cell_{generation} AS c
+SET vector = array_fill(0::real, ARRAY[vector_dims(c.vector)])::halfvec
+WHERE c.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.cell = c.cell
+);
+
+-- name: list_cells
+SELECT cell FROM vector_cell_{generation} WHERE external_id = $(external_id)p ORDER BY cell;
+
+-- name: recompute_cells
+-- Makes the centres of some cells the means of the vectors that are there.
+UPDATE vector_cell_{generation} AS c
+SET vector = mean.vector
+FROM (
+    SELECT cell, l2_normalize(avg(vector)::halfvec) AS vector
+    FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p AND cell BETWEEN $(first)p::int AND $(last)p::int
+    GROUP BY cell
+    OFFSET 0
+) AS mean
+WHERE c.external_id = $(external_id)p AND c.cell = mean.cell;

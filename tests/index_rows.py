@@ -1,0 +1,301 @@
+"""What the index of words holds, decoded from its rows, and what it should hold, read from the texts one by one."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.index import (
+    DUPLICATE,
+    FACT,
+    FIRST,
+    LAYOUT_DTYPE,
+    NORMS_DTYPE,
+    POSTING_DTYPE,
+    QUESTION,
+    TIME_WORDS,
+    USER,
+    WINDOWS,
+    chunk_number,
+    position_of,
+    posting_numbers,
+)
+from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
+from agent_reminiscence.text.words import analyse
+
+_EPOCH = date(1970, 1, 1)
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
+    *("November", "December"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What the postings say of one chunk or heading.
+
+    Attributes:
+        words: How many terms its text has.
+        terms: How often it has each.
+    """
+
+    words: int
+    terms: Mapping[str, int]
+
+
+async def read_postings(db: SqlExecutor, external_id: str) -> dict[int, Posted]:
+    """By number what the postings of a tenant say of each chunk and, negative, of each heading."""
+    rows = await db.fetch_all(
+        "SELECT term, block, entries FROM posting WHERE external_id = $(external_id)p ORDER BY term, block",
+        {"external_id": external_id},
+    )
+    words: dict[int, int] = {}
+    terms: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for row in rows:
+        entries = np.frombuffer(row["entries"], POSTING_DTYPE)
+        numbers = posting_numbers(row["block"], entries["offset"]).tolist()
+        positions = [position_of(number) for number in numbers]
+        assert positions == sorted(positions), "entries are not in the order of the ledger"
+        for number, length, frequency in zip(
+            numbers, entries["length"].tolist(), entries["frequency"].tolist(), strict=True
+        ):
+            assert row["term"] not in terms[number], "a text has a term twice"
+            assert words.setdefault(number, length) == length, "a text has two lengths"
+            terms[number][row["term"]] = frequency
+    return {number: Posted(words[number], terms[number]) for number in words}
+
+
+async def read_layouts(db: SqlExecutor, external_id: str) -> dict[str, NDArray[np.void]]:
+    """The layout of each memory of a tenant, by its id."""
+    rows = await db.fetch_all(
+        "SELECT memory_id, entries FROM memory_layout WHERE external_id = $(external_id)p",
+        {"external_id": external_id},
+    )
+    return {row["memory_id"]: np.frombuffer(row["entries"], LAYOUT_DTYPE) for row in rows}
+
+
+async def index_rows(db: SqlExecutor, external_id: str | None = None) -> dict[str, list[str]]:
+    """Every row of the index of words as text, by table, to be compared byte for byte."""
+    rows = {}
+    for table in ("posting", "memory_heading", "memory_layout"):
+        found = await db.fetch_all(
+            f"SELECT t::text AS row FROM {table} AS t"  # noqa: S608
+            ' WHERE $(tenant)p::text IS NULL OR t.external_id = $(tenant)p::text ORDER BY t::text COLLATE "C"',
+            {"tenant": external_id},
+        )
+        rows[table] = [row["row"] for row in found]
+    return rows
+
+
+async def check_index(db: SqlExecutor, external_id: str) -> None:
+    """Compare all of a tenant's index of words with what its texts say, one by one."""
+    tenant = {"external_id": external_id}
+    chunks = await db.fetch_all("SELECT * FROM memory_chunk WHERE external_id = $(external_id)p", tenant)
+    memories = await db.fetch_all("SELECT * FROM active_memory WHERE external_id = $(external_id)p", tenant)
+    headings = await db.fetch_all("SELECT * FROM memory_heading WHERE external_id = $(external_id)p", tenant)
+    languages = await _Languages.read(db, external_id)
+    _check_numbers(chunks, await languages.brought_in(db, external_id))
+    postings = await read_postings(db, external_id)
+    expected = {}
+    for chunk in chunks:
+        text = _chunk_text(chunk)
+        language = languages.at(chunk["memory_id"], position_of(chunk["number"]))
+        expected[chunk["number"]] = _posted(text, language, _day(chunk["start_date"]))
+        assert chunk["words"] == expected[chunk["number"]].words
+        assert chunk["text_hash"] == sha256(text.encode())
+        assert chunk["text_flags"] == _text_flags(text, language, chunk["speaker_key"])
+    for heading in headings:
+        text = _dated(heading["day"]) + " " + heading["title"]
+        found = analyse(text, languages.at(heading["memory_id"], position_of(heading["number"])))
+        expected[heading["number"]] = Posted(len(found), Counter(found))
+        assert (heading["words"], heading["text_hash"]) == (len(found), sha256(text.encode()))
+    assert postings == {number: posted for number, posted in expected.items() if posted.terms}
+    above = {(h["memory_id"], h["day"], h["title"]): h for h in headings}
+    assert len(above) == len(headings), "a memory has two headings that say the same"
+    await _check_layouts(db, external_id, memories, chunks, above)
+    await _check_totals(db, external_id, languages)
+
+
+@dataclass(frozen=True, slots=True)
+class _Languages:
+    """In which language each memory was indexed from which event on, by memory id in the order of the ledger."""
+
+    since: Mapping[str, Sequence[tuple[int, str]]]
+
+    @classmethod
+    async def read(cls, db: SqlExecutor, external_id: str) -> _Languages:
+        rows = await db.fetch_all(
+            "SELECT position, kind, payload ->> 'memory_id' AS memory_id, payload ->> 'language' AS language"
+            " FROM memory_event WHERE external_id = $(external_id)p"
+            " AND kind IN ('memory.created', 'memory.updated') AND salt IS NOT NULL ORDER BY position",
+            {"external_id": external_id},
+        )
+        since: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+        for row in rows:
+            before = since[row["memory_id"]][-1][1] if since[row["memory_id"]] else "en"
+            since[row["memory_id"]].append((row["position"], row["language"] or before))
+        return cls(since)
+
+    def at(self, memory_id: str, position: int) -> str:
+        """The language of a memory's texts that the event at this position brought in."""
+        return next(language for start, language in reversed(self.since[memory_id]) if start <= position)
+
+    @property
+    def all(self) -> list[str]:
+        return sorted({language for spoken in self.since.values() for _, language in spoken})
+
+    async def brought_in(self, db: SqlExecutor, external_id: str) -> dict[str, int]:
+        """By chunk id the number that follows from the event which brought the chunk in."""
+        rows = await db.fetch_all(
+            "SELECT e.position, entry.value ->> 'id' AS chunk_id, entry.place - 1 AS index FROM memory_event AS e,"
+            " jsonb_array_elements(coalesce(e.payload -> CASE e.kind WHEN 'memory.consolidated' THEN 'facts'"
+            " ELSE 'chunks' END, '[]')) WITH ORDINALITY AS entry (value, place)"
+            " WHERE e.external_id = $(external_id)p AND e.salt IS NOT NULL AND ("
+            "  e.kind = 'memory.consolidated'"
+            "  OR e.kind IN ('memory.created', 'memory.updated') AND (entry.value ->> 'new')::boolean)",
+            {"external_id": external_id},
+        )
+        return {row["chunk_id"]: chunk_number(row["position"], row["index"]) for row in rows}
+
+
+def _check_numbers(chunks: Sequence[Row], brought_in: Mapping[str, int]) -> None:
+    assert {chunk["chunk_id"]: chunk["number"] for chunk in chunks} == brought_in
+
+
+async def _check_layouts(
+    db: SqlExecutor,
+    external_id: str,
+    memories: Sequence[Row],
+    chunks: Sequence[Row],
+    above: Mapping[tuple[str, date, str], Row],
+) -> None:
+    by_id = {chunk["chunk_id"]: chunk for chunk in chunks}
+    layouts = await read_layouts(db, external_id)
+    expected = {}
+    for memory in memories:
+        text = [by_id[chunk_id] for chunk_id in map(str, memory["chunk_ids"])]
+        laid_out = [chunk for chunk in text if chunk["superseded_at"] is None or chunk["duplicate_of"] is not None]
+        facts = [
+            chunk
+            for chunk in sorted(chunks, key=lambda c: int(c["number"]))
+            if chunk["memory_id"] == memory["memory_id"] and chunk["derived_from"] and chunk["superseded_at"] is None
+        ]
+        entries: list[tuple[Any, ...]] = []
+        for place, chunk in enumerate([*laid_out, *facts]):
+            is_fact = place >= len(laid_out)
+            day = _day(chunk["start_date"])
+            heading = None if is_fact else above[memory["memory_id"], day, memory["title"]]
+            flags = chunk["text_flags"] | (FIRST if is_fact or place == 0 else 0) | (FACT if is_fact else 0)
+            entries.append(
+                (
+                    chunk["number"],
+                    0 if heading is None else heading["number"],
+                    (day - _EPOCH).days,
+                    _speaker(chunk["speaker_key"]),
+                    chunk["words"],
+                    flags | (DUPLICATE if chunk["duplicate_of"] is not None else 0),
+                    0 if heading is None else heading["words"],
+                )
+            )
+        if entries:
+            expected[memory["memory_id"]] = entries
+    assert {memory_id: layout.tolist() for memory_id, layout in layouts.items()} == expected
+
+
+async def _check_totals(db: SqlExecutor, external_id: str, languages: _Languages) -> None:
+    layouts = await db.fetch_all(
+        "SELECT chunks, words, entries FROM memory_layout WHERE external_id = $(external_id)p",
+        {"external_id": external_id},
+    )
+    for row in layouts:
+        entries = np.frombuffer(row["entries"], LAYOUT_DTYPE)
+        assert (row["chunks"], row["words"]) == (len(entries), int(entries["length"].sum()))
+    [stream] = await db.fetch_all(
+        "SELECT text_chunks, text_words, languages FROM memory_stream WHERE external_id = $(external_id)p",
+        {"external_id": external_id},
+    )
+    assert stream == {
+        "text_chunks": sum(row["chunks"] for row in layouts),
+        "text_words": sum(row["words"] for row in layouts),
+        "languages": languages.all,
+    }
+
+
+async def check_norms(db: SqlExecutor, external_id: str, generation: int = 1) -> None:
+    """Compare the norms beside each layout with sums of vectors, made window by window."""
+    vectors = {
+        row["number"]: (row["mass"], np.array([float(value) for value in row["vector"].strip("[]").split(",")]))
+        for row in await db.fetch_all(
+            f"SELECT number, mass, vector::text AS vector FROM chunk_vector_{generation}"  # noqa: S608
+            " WHERE external_id = $(external_id)p",
+            {"external_id": external_id},
+        )
+    }
+    rows = await db.fetch_all(
+        f"""SELECT l.entries, n.norms, n.layout_hash = sha256(l.entries) AS is_current
+        FROM memory_layout AS l FULL JOIN chunk_norms_{generation} AS n USING (external_id, memory_id)
+        WHERE external_id = $(external_id)p""",  # noqa: S608
+        {"external_id": external_id},
+    )
+    for row in rows:
+        assert row["is_current"], "norms stand beside no layout, or beside another one than they were made for"
+        layout = np.frombuffer(row["entries"], LAYOUT_DTYPE)
+        norms = np.frombuffer(row["norms"], NORMS_DTYPE)
+        assert len(norms) == len(layout)
+        # A text begins at each first chunk, and a fact is a text of its own.
+        texts = np.cumsum(layout["flags"] & FIRST)
+        for place, entry in enumerate(layout):
+            heading = vectors.get(int(entry["heading"]))
+            assert norms[place]["mass"] == vectors[int(entry["number"])][0]
+            assert norms[place]["heading_mass"] == (0 if heading is None else heading[0])
+            for window, (before, after) in enumerate(WINDOWS):
+                members = [
+                    vectors[int(layout[near]["number"])]
+                    for near in range(max(place - before, 0), min(place + after, len(layout) - 1) + 1)
+                    if texts[near] == texts[place]
+                ]
+                total = sum(mass * vector for mass, vector in [*members, *([heading] if heading else [])])
+                found = float(norms[place]["norms"][window])
+                assert abs(found - float(np.linalg.norm(total))) <= 0.01 * max(found, 1)
+
+
+def _chunk_text(chunk: Row) -> str:
+    content = str(chunk["content"]).strip()
+    return f"{_dated(_day(chunk['start_date']))}\n{content}" if chunk["derived_from"] else content
+
+
+def _posted(text: str, language: str, day: date) -> Posted:
+    found = analyse(text, language)
+    terms = Counter(found)
+    for start, end in mentioned_periods(text, day, (language,))[:8]:
+        if (end - start).days < 400:
+            terms.update(dict.fromkeys(set(day_terms((start, end))) - terms.keys(), 1))
+    return Posted(len(found), terms)
+
+
+def _text_flags(text: str, language: str, speaker_key: str | None) -> int:
+    return (
+        (QUESTION if is_question(text) else 0)
+        | (TIME_WORDS if has_time_words(text, (language,)) else 0)
+        | (USER if speaker_key == "user" else 0)
+    )
+
+
+def _speaker(speaker_key: str | None) -> int:
+    return 0 if speaker_key is None else int.from_bytes(sha256(speaker_key.encode())[:4], "big")
+
+
+def _day(moment: datetime) -> date:
+    return moment.astimezone(UTC).date()
+
+
+def _dated(day: date) -> str:
+    return f"({day.day} {_MONTHS[day.month - 1]} {day.year})"

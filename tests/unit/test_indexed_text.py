@@ -1,0 +1,124 @@
+"""What a chunk and a heading are found by, and how names are compared."""
+
+from __future__ import annotations
+
+import locale
+from collections import Counter
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+
+from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER
+from agent_reminiscence.projections.indexed_text import (
+    fact_text,
+    fold_name,
+    heading_text,
+    index_chunk,
+    index_fact,
+    index_heading,
+)
+from agent_reminiscence.projections.texts import day_of
+from agent_reminiscence.text.periods import period_terms
+from agent_reminiscence.text.words import analyse
+
+DAY = date(2026, 3, 5)
+
+
+def _index(content: str, language: str = "en", speaker_key: str | None = None) -> tuple[int, dict[str, int], int]:
+    indexed = index_chunk(content, language=language, day=DAY, speaker_key=speaker_key)
+    return indexed.words, dict(indexed.terms), indexed.flags
+
+
+def test_a_chunk_is_found_by_its_terms_and_counted_by_them() -> None:
+    """Repeats count, stop words do not."""
+    words, terms, flags = _index("The boat is green, and the other boat is not.")
+
+    assert terms == dict(Counter(analyse("boat green boat", "en")))
+    assert words == 3
+    assert flags == 0
+
+
+def test_white_space_around_a_chunk_changes_nothing() -> None:
+    """It belongs to the text, and an update may move it from one chunk to the next."""
+    assert index_chunk("Ann: Tea.\n\n", language="en", day=DAY, speaker_key="ann") == index_chunk(
+        "  Ann: Tea.", language="en", day=DAY, speaker_key="ann"
+    )
+
+
+def test_a_day_that_a_chunk_speaks_of_finds_it_and_is_not_counted() -> None:
+    """What was "yesterday" is a date to whoever asks about that date."""
+    words, terms, flags = _index("We met yesterday.")
+
+    assert set(period_terms((date(2026, 3, 4), date(2026, 3, 4)))) & terms.keys()
+    assert not set(period_terms((date(2026, 3, 5), date(2026, 3, 5)))) & terms.keys()
+    assert words == len(analyse("We met yesterday.", "en"))
+    assert flags == TIME_WORDS
+
+
+@pytest.mark.parametrize(
+    ("content", "speaker_key", "expected"),
+    [
+        ("Where is the key?", None, QUESTION),
+        ("Where is the key?", "user", QUESTION | USER),
+        ("Behind the clock.", "user", USER),
+        ("Behind the clock.", "ann", 0),
+    ],
+)
+def test_flags_say_what_a_chunk_is(content: str, speaker_key: str | None, expected: int) -> None:
+    """A question seldom answers one; what the user says is what "I" asks for."""
+    assert _index(content, speaker_key=speaker_key)[2] == expected
+
+
+def test_a_chunk_is_read_in_its_language() -> None:
+    """The same letters are other words elsewhere."""
+    assert _index("Die Häuser", "de")[1] == {"haus": 1}
+    assert _index("Die Häuser", "en")[1].keys() == {"die", "häuser"}
+
+
+def test_a_heading_is_the_day_in_english_and_the_title() -> None:
+    """The same on every machine: a rebuild elsewhere must give the same terms."""
+    indexed = index_heading("Log", DAY, language="en")
+
+    assert heading_text("Log", DAY) == "(5 March 2026) Log"
+    assert dict(indexed.terms) == dict(Counter(analyse("5 March 2026 Log", "en")))
+    assert indexed.text_hash == sha256(b"(5 March 2026) Log")
+
+
+def test_the_day_is_the_moments_own_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the machine's, and not the caller's zone."""
+    monkeypatch.setattr(locale, "getlocale", lambda *_: ("de_AT", "UTF-8"))
+    late = datetime(2026, 12, 31, 23, 30, tzinfo=timezone(timedelta(hours=-2)))
+
+    assert day_of(late) == date(2027, 1, 1)
+    assert heading_text("Log", day_of(late)) == "(1 January 2027) Log"
+
+
+def test_a_fact_says_its_date_itself() -> None:
+    """It has no heading and stands beside no others."""
+    moment = datetime(2026, 3, 5, tzinfo=UTC)
+    indexed = index_fact("Ann owns a boat.", moment, language="en")
+
+    assert fact_text("Ann owns a boat. ", moment) == "(5 March 2026)\nAnn owns a boat."
+    assert {"boat", *analyse("March", "en")} <= indexed.terms.keys()
+    assert indexed.text_hash == sha256(b"(5 March 2026)\nAnn owns a boat.")
+
+
+@pytest.mark.parametrize(
+    ("name", "folded"),
+    [
+        ("Ann", "ann"),
+        ("  ANN \t MILLER ", "ann miller"),
+        ("Zoë", "zoe"),
+        ("Zoe\u0308", "zoe"),
+        ("STRASSE", "strasse"),
+        ("Straße", "strasse"),
+        ("\uff21\uff4e\uff4e", "ann"),
+        ("Łukasz", "łukasz"),
+        ("李雷", "李雷"),
+    ],
+)
+def test_names_are_compared_without_case_marks_and_spaces(name: str, folded: str) -> None:
+    """A question spells a name as it comes."""
+    assert fold_name(name) == folded
+    assert fold_name(folded) == folded

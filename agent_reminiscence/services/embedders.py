@@ -1,7 +1,7 @@
 """Texts into unit vectors: the protocol, the bundled embedder, and a deterministic one for tests.
 
-An embedder's vectors all have length 1, so that a cosine is a dot product. None is ever zeros: cosine distance to a
-zero vector is not a number, and an index skips such rows without a word.
+An embedder's vectors all have length 1, so that a cosine is a dot product. None is ever zeros: that has no
+direction, and its cosine is not a number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import math
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +21,7 @@ from agent_reminiscence.services.tokens import bundled_tokenizer, wordllama_fold
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from tokenizers import Tokenizer
 
     from agent_reminiscence.config.settings import Config
 
@@ -42,6 +43,8 @@ _INLINE_CHARACTERS = 2_000
 _TOKENS_PER_STEP = 8_192
 
 _WORD = re.compile(r"\w+")
+# What `text.words` takes for a word: apostrophes divide.
+_LETTERS = re.compile(r"[^\W_]+")
 # Small beside a word's 1, and never its multiple: it tells texts of the same words apart and keeps sums off zero.
 _TEXT_WEIGHT = 0.01
 
@@ -57,6 +60,10 @@ class Embedder(Protocol):
     that are embedded otherwise than what answers them; `async embed_each(texts)`, like `embed`, which returns an
     EmbeddingError in the place of each vector that it cannot make; `async prepare()`, called at the start, which looks
     whether the model is there; and `async aclose()`, called at the end, after which the embedder may be used again.
+    Where an embedder has `async embed_weighted(text, weigh)`, a question is embedded by it: `weigh` says how rare each
+    of its words is in the tenant's texts, 0 for one that says nothing; it returns None where no word weighs anything.
+    One whose attribute `is_local` is true computes vectors in this process: they are made before a write and stored in
+    its transaction. Those of any other follow the write.
     """
 
     @property
@@ -94,6 +101,8 @@ class WordLlamaEmbedder:
     NaN.
     """
 
+    is_local = True
+
     def __init__(self) -> None:
         self._loading = threading.Lock()
         self._weights: NDArray[np.float32] | None = None
@@ -124,16 +133,52 @@ class WordLlamaEmbedder:
             return self._embed_now(texts)
         return await asyncio.to_thread(self._embed_now, texts)
 
+    async def embed_weighted(self, text: str, weigh: Callable[[str], float]) -> list[float] | None:
+        """Embed a question whose rare words count for more.
+
+        Args:
+            weigh: What a word counts, at least 0; it is asked for each run of letters and digits, in lower case.
+
+        Returns:
+            A unit-length vector of shape (256,); None where no word of `text` counts anything.
+
+        Raises:
+            ConfigurationError: As `embed`.
+        """
+        if self._weights is not None and len(text) <= _INLINE_CHARACTERS:
+            return self._embed_weighted_now(text, weigh)
+        return await asyncio.to_thread(self._embed_weighted_now, text, weigh)
+
     def _embed_now(self, texts: Sequence[str]) -> list[list[float]]:
+        weights, tokenizer = self._load()
+        encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
+
+    def _embed_weighted_now(self, text: str, weigh: Callable[[str], float]) -> list[float] | None:
+        import numpy as np
+
+        weights, tokenizer = self._load()
+        # What each character counts; a token begins with the space before its word, so its best one decides.
+        counts = np.zeros(len(text) + 1, dtype=np.float32)
+        for word in _LETTERS.finditer(text):
+            counts[word.start() : word.end()] = weigh(word[0].lower())
+        encoding = tokenizer.encode(text, add_special_tokens=False)
+        share = np.array([counts[start:end].max(initial=0) for start, end in encoding.offsets], dtype=np.float64)
+        total = share @ weights[encoding.ids].astype(np.float64)
+        length = float(np.linalg.norm(total))
+        if length == 0:
+            return None
+        vector: list[float] = (total / length).tolist()
+        return vector
+
+    def _load(self) -> tuple[NDArray[np.float32], Tokenizer]:
         with self._loading:
             if self._weights is None:
                 self._weights = _load_wordllama_weights()
-        weights = self._weights
         tokenizer = bundled_tokenizer()
         if tokenizer is None:
             raise ConfigurationError(_wordllama_is_missing())
-        encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
+        return self._weights, tokenizer
 
 
 class HashEmbedder:
@@ -144,6 +189,8 @@ class HashEmbedder:
     Args:
         dimension: The length of the vectors; at least 1.
     """
+
+    is_local = True
 
     def __init__(self, dimension: int = HASH_DIMENSION) -> None:
         if dimension < 1:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
 
 from agent_reminiscence.config.constants import BACKFILL_CHUNKS, EMBEDDING_BATCH_TEXTS
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
-from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.repositories.chunk_vector import (
+    BEFORE_ALL,
+    ChunkVectorRepository,
+    EmbeddedText,
+    Filled,
+    MissingVector,
+)
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.scratch import StoredMass
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError, StoreError
+from agent_reminiscence.projections.indexed_text import embedded_text, fact_text, heading_text
 from agent_reminiscence.services.embedders import (
     HARMLESS_TEXT,
     Embedder,
@@ -24,6 +37,9 @@ from agent_reminiscence.services.embedders import (
     describe_failure,
 )
 from agent_reminiscence.services.generations import Generations, NoEmbedderError
+from agent_reminiscence.services.tokens import count_tokens_batch
+from agent_reminiscence.services.vectors.cells import wants_sorting
+from agent_reminiscence.services.vectors.renewal import NormRenewal
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
 
@@ -36,10 +52,53 @@ _OUTAGES = (EmbedderAwayError, ConnectionError, TimeoutError)
 
 # What became of one text.
 _Outcome = list[float] | EmbeddingError
+# Vectors by the SHA-256 of their texts.
+Vectors = dict[bytes, NDArray[np.float32]]
+
+# More characters are tokenized in a thread, so that other tasks go on meanwhile.
+_INLINE_CHARACTERS = 2_000
 
 
 class _GenerationChangedError(Exception):
     """Other vectors have become current while some were being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingBatch:
+    """Chunks and headings that have no vectors, in order of their numbers.
+
+    Attributes:
+        texts: What is to be embedded, by number; not of rows whose text is not the one that they are indexed by.
+        masses: How many tokens each of the texts has, by number.
+    """
+
+    rows: list[MissingVector]
+    texts: dict[int, str] = field(default_factory=dict)
+    masses: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def chunks(self) -> int:
+        """How many of them are chunks."""
+        return sum(row.number > 0 for row in self.rows)
+
+    @property
+    def uncached(self) -> dict[int, str]:
+        """Those of the texts whose vectors are not in the cache, by number."""
+        return {
+            row.number: self.texts[row.number] for row in self.rows if not row.is_cached and row.number in self.texts
+        }
+
+    def embedded(self) -> list[EmbeddedText]:
+        """Those that may get vectors."""
+        return [
+            EmbeddedText(row.number, row.text_hash, self.masses[row.number])
+            for row in self.rows
+            if row.number in self.texts
+        ]
+
+    def memories(self, numbers: frozenset[int]) -> set[UUID]:
+        """The memories that some of the rows belong to."""
+        return {row.memory_id for row in self.rows if row.number in numbers}
 
 
 class EmbeddingService:
@@ -56,6 +115,7 @@ class EmbeddingService:
         queue: WorkQueue,
         vectors: ChunkVectorRepository,
         generations: Generations,
+        norms: NormRenewal,
         *,
         review_within_seconds: float | None = None,
     ) -> None:
@@ -64,6 +124,7 @@ class EmbeddingService:
         self._queue = queue
         self._vectors = vectors
         self._generations = generations
+        self._norms = norms
         self._review_within_seconds = review_within_seconds
 
     @property
@@ -82,6 +143,21 @@ class EmbeddingService:
         """
         embedder = await self._generations.embedder(generation or self._generations.current)
         return (await self._embed(embedder, [text], as_queries=True))[0]
+
+    async def get_weighted(
+        self, text: str, weigh: Callable[[str], float], generation: Generation
+    ) -> list[float] | None:
+        """The unit vector of a question whose rare words count for more; None where its embedder knows no such thing.
+
+        Raises:
+            EmbeddingError: As `get_embedding`.
+        """
+        embedder = await self._generations.embedder(generation)
+        embed_weighted = getattr(embedder, "embed_weighted", None)
+        if embed_weighted is None:
+            return None
+        vector = await _answer(embedder, embed_weighted(text, weigh))
+        return None if vector is None else _checked(embedder, [vector], count=1)[0]
 
     async def _embed(self, embedder: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> list[list[float]]:
         """Unit vectors of `texts` by `embedder`, in batches and checked."""
@@ -174,17 +250,18 @@ class EmbeddingService:
         filled = missing = 0
         failure: EmbeddingError | None = None
         generation: Generation | None = None
-        last: UUID | None = None
+        last, lacks_any = BEFORE_ALL, False
         while True:
             async with self._store.transaction(external_id) as db:
                 generation = await self._look(db, generation)
-                found = await self._vectors.find_missing(
+                rows = await self._vectors.find_missing(
                     db, external_id, generation, memory_ids, after=last, limit=BACKFILL_CHUNKS
                 )
-                if written_at is not None and not found and not missing:
-                    await self._settle(db, external_id, written_at)
-            if not found:
+                if written_at is not None and not rows and not lacks_any:
+                    await self.settle(db, external_id, written_at)
+            if not rows:
                 break
+            found = await read_batch(rows)
             made, failed = await self._try_to_embed(external_id, generation, found)
             if failure is None or (failed is not None and _passes(failed)):
                 failure = failed
@@ -192,25 +269,37 @@ class EmbeddingService:
                 async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
                     # A handler that changes the same chunks must come wholly before or after this.
                     await self._ledger.lock(db, external_id)
-                    await self._vectors.add_to_cache(db, external_id, generation, list(found), made)
-                    progress = await self._vectors.fill(db, external_id, generation, list(found))
-                    if progress < len(found):
+                    stored = await self.store(db, external_id, generation, found, made)
+                    if len(stored.numbers) < len(rows):
+                        lacks_any = True
                         await self._look(db, generation)
-                    is_done = len(found) < BACKFILL_CHUNKS and not missing and progress == len(found)
-                    if written_at is not None and is_done:
+                    if written_at is not None and len(rows) < BACKFILL_CHUNKS and not lacks_any:
                         # In the transaction that may be lost with its vectors: then the note that they are due is not.
-                        await self._settle(db, external_id, written_at)
+                        await self.settle(db, external_id, written_at)
             except StoreError:
                 # An embedder that takes its time may come back when the table of its vectors is dropped.
                 if (await self._generations.refresh()).number != generation.number:
                     raise _GenerationChangedError from None
                 raise
-            filled += progress
-            missing += len(found) - progress
-            *_, last = found
-            if len(found) < BACKFILL_CHUNKS:
+            filled += stored.chunks
+            missing += found.chunks - stored.chunks
+            last = rows[-1].number
+            if len(rows) < BACKFILL_CHUNKS:
                 break
         return filled, missing, failure
+
+    async def store(
+        self, db: SqlExecutor, external_id: str, generation: Generation, found: MissingBatch, made: Vectors
+    ) -> Filled:
+        """Store vectors and what follows from them, in a transaction that holds the stream's lock."""
+        stored = await self._vectors.fill(db, external_id, generation, found.embedded(), made)
+        if stored.numbers:
+            memory_ids = found.memories(stored.numbers)
+            await self._norms.renew_generation(db, external_id, generation.number, memory_ids, is_forced=True)
+            # Another generation is sorted by whoever builds it.
+            if generation.state == "current" and wants_sorting(stored.text_chunks, stored.cells):
+                await self._queue.enqueue(db)
+        return stored
 
     async def _look(self, db: SqlExecutor, before: Generation | None) -> Generation:
         """The generation whose vectors are to be made, which is the one that it was before."""
@@ -238,27 +327,27 @@ class EmbeddingService:
             EmbeddingError: The embedder is away, or fails for everything; what was made before stays.
         """
         filled = refused = changed = 0
-        last: UUID | None = None
+        last = BEFORE_ALL
         while True:
             async with self._store.transaction(external_id, read_only=True) as db:
-                found = await self._vectors.find_missing(
+                rows = await self._vectors.find_missing(
                     db, external_id, generation, None, after=last, limit=BACKFILL_CHUNKS
                 )
-            if not found:
+            if not rows:
                 return filled, refused, changed
+            found = await read_batch(rows)
             made, failure = await self._try_to_embed(external_id, generation, found)
             async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
                 await self._ledger.lock(db, external_id)
-                await self._vectors.add_to_cache(db, external_id, generation, list(found), made)
-                progress = await self._vectors.fill(db, external_id, generation, list(found))
-            note(progress)
+                stored = await self.store(db, external_id, generation, found, made)
+            note(stored.chunks)
             if failure is not None:
                 await self._raise_unless_refused(generation, failure, has_made=bool(made))
-            without = sum(any(sha256(text.encode()) not in made for text in uncached) for uncached in found.values())
-            filled += progress
+            without = sum(number > 0 and sha256(text.encode()) not in made for number, text in found.uncached.items())
+            filled += stored.chunks
             refused += without
-            changed += max(0, len(found) - progress - without)
-            *_, last = found
+            changed += max(0, found.chunks - stored.chunks - without)
+            last = rows[-1].number
 
     async def _raise_unless_refused(self, generation: Generation, failure: EmbeddingError, *, has_made: bool) -> None:
         """Raise `failure` unless it is one of the texts that were to be embedded: it has made others, or a word."""
@@ -277,7 +366,13 @@ class EmbeddingService:
         async with self._store.transaction(external_id) as db:
             await self._vectors.delete_cached(db, external_id, generation)
 
-    async def _settle(self, db: SqlExecutor, external_id: str, written_at: datetime) -> None:
+    @property
+    def settles_reviews(self) -> bool:
+        """Whether chunks expire, so that the end of each write's work says when a worker is to look at them."""
+        return self._review_within_seconds is not None
+
+    async def settle(self, db: SqlExecutor, external_id: str, written_at: datetime) -> None:
+        """Note that the work of the write recorded at `written_at` is done."""
         await self._queue.settle_write(db, external_id, written_at, review_within_seconds=self._review_within_seconds)
 
     async def count_missing(self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID] | None = None) -> int:
@@ -285,19 +380,38 @@ class EmbeddingService:
         return await self._vectors.count_missing(db, external_id, await current_generation(db), memory_ids)
 
     async def _try_to_embed(
-        self, external_id: str, generation: Generation, found: Mapping[UUID, Sequence[str]]
-    ) -> tuple[dict[bytes, list[float]], EmbeddingError | None]:
-        """Vectors of the chunks' texts by the hash of each, as far as there are any; and a failure.
-
-        Args:
-            found: By chunk, those of its texts that have no vector yet.
+        self, external_id: str, generation: Generation, found: MissingBatch
+    ) -> tuple[Vectors, EmbeddingError | None]:
+        """Vectors of those texts that the cache has none of, as far as there are any; and a failure.
 
         Returns:
             Of several failures one that passes by itself, if there is one.
         """
-        made: dict[bytes, list[float]] = {}
+        uncached = found.uncached
+        made, failed = await self.embed_texts(generation, uncached.values())
+        if not failed:
+            return made, None
+        failure = next((error for error in failed.values() if _passes(error)), None)
+        if failure is None:
+            # An index in a call says nothing to who reads it later. The chunk does, and shows no word of it.
+            row = next(row for row in found.rows if row.number in uncached and uncached[row.number] in failed)
+            subject = f"heading of memory {row.memory_id}" if row.chunk_id is None else f"chunk {row.chunk_id}"
+            failure = EmbeddingError(f"{subject} has no vector: {failed[uncached[row.number]]}")
+        # Without a traceback: what a client raises may quote the texts.
+        _logger.warning(
+            "vectors are missing until they are filled in: %s",
+            failure,
+            extra={"external_id": external_id, "texts": len(failed), "model_name": generation.model_name},
+        )
+        return made, failure
+
+    async def embed_texts(
+        self, generation: Generation, asked: Iterable[str]
+    ) -> tuple[Vectors, dict[str, EmbeddingError]]:
+        """Vectors of texts by the hash of each, and why some have none."""
+        made: Vectors = {}
         failed: dict[str, EmbeddingError] = {}
-        texts = list(dict.fromkeys(text for uncached in found.values() for text in uncached))
+        texts = list(dict.fromkeys(asked))
         for start in range(0, len(texts), EMBEDDING_BATCH_TEXTS):
             batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
             try:
@@ -309,23 +423,36 @@ class EmbeddingService:
                 if isinstance(outcome, EmbeddingError):
                     failed[text] = outcome
                 else:
-                    made[sha256(text.encode())] = outcome
-        if not failed:
-            return made, None
-        failure = next((error for error in failed.values() if _passes(error)), None)
-        if failure is None:
-            # An index in a call says nothing to who reads it later. The chunk does, and shows no word of it.
-            chunk_id, text = next(
-                (chunk, text) for chunk, uncached in found.items() for text in uncached if text in failed
-            )
-            failure = EmbeddingError(f"chunk {chunk_id} has no vector: {failed[text]}")
-        # Without a traceback: what a client raises may quote the texts.
-        _logger.warning(
-            "vectors are missing until they are filled in: %s",
-            failure,
-            extra={"external_id": external_id, "texts": len(failed), "model_name": generation.model_name},
-        )
-        return made, failure
+                    made[sha256(text.encode())] = np.array(outcome, dtype=np.float32)
+        return made, failed
+
+
+async def read_batch(rows: list[MissingVector]) -> MissingBatch:
+    """What is to be embedded of chunks and headings without vectors."""
+    batch = MissingBatch(rows)
+    for row in rows:
+        text = text_of(row)
+        # A row that somebody has changed by hand is found by verify(); it gets no vector of another text.
+        if sha256(text.encode()) == row.text_hash:
+            batch.texts[row.number] = text
+    batch.masses.update(zip(batch.texts, await count_masses(list(batch.texts.values())), strict=True))
+    return batch
+
+
+def text_of(row: MissingVector | StoredMass) -> str:
+    """What of a chunk, a fact or a heading is embedded."""
+    if row.day is not None:
+        return heading_text(row.content, row.day)
+    return embedded_text(row.content) if row.stated_at is None else fact_text(row.content, row.stated_at)
+
+
+async def count_masses(texts: Sequence[str]) -> list[int]:
+    """How much each text weighs in the vector of a window: its tokens, at least 1."""
+    if sum(map(len, texts)) > _INLINE_CHARACTERS:
+        counts = await asyncio.to_thread(count_tokens_batch, texts)
+    else:
+        counts = count_tokens_batch(texts)
+    return [max(1, count) for count in counts]
 
 
 async def _as_list[T](request: Awaitable[Iterable[T]]) -> list[T]:

@@ -39,6 +39,7 @@ from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.requests import WriteRequest
 from agent_reminiscence.services.retries import repeated
+from agent_reminiscence.services.vectors.upkeep import VectorUpkeep
 
 _logger = logging.getLogger("agent_reminiscence.erasure")
 
@@ -78,6 +79,7 @@ class ErasureService:
         scratch: ScratchRepository,
         erasure: ErasureRepository,
         replayer: Replayer,
+        vectors: VectorUpkeep,
         uses: ChunkUseRepository,
         progress: GraphProgressRepository,
         follower: GraphFollower | None,
@@ -90,6 +92,7 @@ class ErasureService:
         self._scratch = scratch
         self._erasure = erasure
         self._replayer = replayer
+        self._vectors = vectors
         self._uses = uses
         self._progress = progress
         self._follower = follower
@@ -273,6 +276,7 @@ class ErasureService:
         emptied = await self._erasure.empty_events(db, tenant, selection)
         await self._scratch.swap(db, tenant)
         await self._scratch.drop_orphaned_cache(db, tenant)
+        await self._vectors.forget(db, tenant)
         await self._uses.forget_gone(db, tenant)
         after = await self._erasure.count_rows(db, tenant)
         receipt = ErasureReceipt.seal(

@@ -1,8 +1,8 @@
 """Changes the model of a database's vectors: builds a generation of new ones, then switches, while everything goes on.
 
 Nothing is noted of how far a build is: the chunks that have no vectors yet are what is left to do, so a build that was
-killed goes on where it was, and cannot be wrong about that. Writers keep every generation true by a trigger of the
-database, whether they know of it or not; what is missing in one is only what nobody has made.
+killed goes on where it was, and cannot be wrong about that. Whoever changes a text reads in the same transaction which
+generations there are, and renews what follows from their vectors; what is missing in one is only what nobody has made.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from agent_reminiscence.services.embedders import Embedder
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.generations import NoEmbedderError, check_dimension, prepared
 from agent_reminiscence.services.retries import repeated
+from agent_reminiscence.services.vectors.cells import CellService
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
 
@@ -101,6 +102,7 @@ class ReembeddingService:
         store: PostgresManager,
         ledger: EventLedger,
         embedding: EmbeddingService,
+        cells: CellService,
         *,
         configured: Target,
         find_administrator: FindAdministrator | None,
@@ -108,6 +110,7 @@ class ReembeddingService:
         self._store = store
         self._ledger = ledger
         self._embedding = embedding
+        self._cells = cells
         self._configured = configured
         self._find_administrator = find_administrator
 
@@ -317,6 +320,8 @@ class ReembeddingService:
                 external_id=tenant,
                 repeatable=True,
             )
+            # Before searches use it.
+            await self._cells.sort(tenant, generation.number)
             result.refused += refused
             result.changed += changed
         return result

@@ -18,6 +18,7 @@ from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.graph_follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.retries import repeated
+from agent_reminiscence.services.vectors.upkeep import VectorUpkeep
 
 _logger = logging.getLogger("agent_reminiscence.verification")
 
@@ -50,6 +51,7 @@ class VerificationService:
         scratch: ScratchRepository,
         replayer: Replayer,
         embedding: EmbeddingService,
+        vectors: VectorUpkeep,
         follower: GraphFollower | None,
         *,
         clock: Callable[[], datetime],
@@ -59,6 +61,7 @@ class VerificationService:
         self._scratch = scratch
         self._replayer = replayer
         self._embedding = embedding
+        self._vectors = vectors
         self._follower = follower
         self._clock = clock
 
@@ -166,6 +169,7 @@ class VerificationService:
                     raise _NothingToMendError(report)
                 await self._scratch.swap(db, external_id)
                 await self._scratch.discard_vectors(db, external_id, report.drift)
+                await self._vectors.mend(db, external_id, report.drift)
                 await self._replayer.settle(db, replay)
         except _IncompleteReplayError:
             return _incomplete(replay)
@@ -220,10 +224,15 @@ class VerificationService:
         if not replay.is_complete:
             raise _IncompleteReplayError
         drift = await self._scratch.compare(db, replay.external_id)
+        drift += await self._vectors.compare(db, replay.external_id)
         if state is not None:
             is_due = await self._ledger.has_due_memory(db, replay.external_id)
+            texts = await self._ledger.count_texts(db, replay.external_id, replay.languages)
             columns = [
                 *(["live_chunks"] if state.live_chunks != replay.live_chunks else []),
+                *(["languages"] if state.texts.languages != texts.languages else []),
+                *(["text_chunks"] if state.text_chunks != texts.text_chunks else []),
+                *(["text_words"] if state.text_words != texts.text_words else []),
                 *(["due_at"] if state.is_due != is_due else []),
             ]
             if columns:

@@ -43,6 +43,7 @@ from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.generations import NoEmbedderError
 from agent_reminiscence.services.graph_follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.lifecycle import LifecycleService
+from agent_reminiscence.services.vectors.cells import CellService
 
 _logger = logging.getLogger("agent_reminiscence.work")
 
@@ -71,6 +72,7 @@ class WorkService:
         embedding: EmbeddingService,
         consolidation: ConsolidationService,
         lifecycle: LifecycleService,
+        cells: CellService,
         follower: GraphFollower | None,
         *,
         max_attempts: int,
@@ -82,6 +84,7 @@ class WorkService:
         self._embedding = embedding
         self._consolidation = consolidation
         self._lifecycle = lifecycle
+        self._cells = cells
         self._follower = follower
         self._max_attempts = max_attempts
         self._retry_seconds = retry_seconds
@@ -130,6 +133,7 @@ class WorkService:
             await run.attempt(f"memory {memory_id}", self._consolidate(run, memory_id, locked=locked))
         # A text that has no vector keeps nothing else from being done.
         await run.attempt("its vectors", self._fill_vectors(run))
+        await run.attempt("its cells", self._sort_cells(run))
         if run.is_stores_fault:
             return
         reviewed = await self._lifecycle.review(run.external_id)
@@ -183,6 +187,9 @@ class WorkService:
         run.vectors_filled += filled
         if filled:
             self._outage_began = None
+
+    async def _sort_cells(self, run: _Run) -> None:
+        await self._cells.sort(run.external_id)
 
     async def _find_due(self, run: _Run) -> list[UUID]:
         """Memories to consolidate. Under the stream's lock: who has made one due and not yet committed is waited for.

@@ -1,0 +1,1 @@
+"""Vectors: made, filled in, sorted into cells, and what is computed from them."""

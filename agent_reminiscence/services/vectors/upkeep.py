@@ -1,0 +1,124 @@
+"""What verify, rebuild and erasure do about all that is computed from texts and vectors: masses, norms and cells."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+import numpy as np
+
+from agent_reminiscence.database.generations import NORMS_TABLE_PREFIX, VECTOR_TABLE_PREFIX, list_generations
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
+from agent_reminiscence.database.repositories.scratch import ScratchRepository
+from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository
+from agent_reminiscence.domain.audit import Drift
+from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.index import NORMS_DTYPE
+from agent_reminiscence.services.embedding import count_masses, text_of
+from agent_reminiscence.services.tokens import bundled_tokenizer
+from agent_reminiscence.services.vectors.renewal import NormRenewal, by_size, compute_norms
+
+# How far a stored length may be from the computed one: machines add in another order, and 32 bits are rounded.
+_RELATIVE_TOLERANCE = 1e-4
+_ABSOLUTE_TOLERANCE = 1e-3
+
+
+class VectorUpkeep:
+    """Compares and mends, in the transaction that has replayed the stream into its own tables."""
+
+    def __init__(
+        self,
+        scratch: ScratchRepository,
+        norms: ChunkNormsRepository,
+        cells: VectorCellRepository,
+        renewal: NormRenewal,
+    ) -> None:
+        self._scratch = scratch
+        self._cells = cells
+        self._norms = norms
+        self._renewal = renewal
+
+    async def compare(self, db: SqlExecutor, external_id: str) -> list[Drift]:
+        """Masses that are not the token counts of the replayed texts, and norms that do not follow from the vectors."""
+        found: list[Drift] = []
+        for generation in await list_generations(db):
+            found += await self._compare_masses(db, external_id, generation.number)
+            found += await self._compare_norms(db, external_id, generation.number)
+        return found
+
+    async def mend(self, db: SqlExecutor, external_id: str, drift: Sequence[Drift]) -> None:
+        """Renew norms: of everything in generations that have drifted, else of texts that have changed."""
+        for generation in await list_generations(db):
+            tables = {f"{prefix}{generation.number}" for prefix in (VECTOR_TABLE_PREFIX, NORMS_TABLE_PREFIX)}
+            has_drifted = any(row.table in tables for row in drift)
+            await self._renewal.renew_generation(db, external_id, generation.number, None, is_forced=has_drifted)
+
+    async def forget(self, db: SqlExecutor, external_id: str) -> None:
+        """Leave nothing of vectors that are gone: neither in norms nor in the centres of cells."""
+        for generation in await list_generations(db):
+            await self._renewal.renew_generation(db, external_id, generation.number, None)
+            state = await self._cells.describe(db, external_id, generation.number)
+            if state is not None and state.cells:
+                await self._cells.recompute(db, external_id, generation.number, state)
+
+    async def _compare_masses(self, db: SqlExecutor, external_id: str, generation: int) -> list[Drift]:
+        if bundled_tokenizer() is None:
+            # The one that counted may have been there where they were written.
+            return []
+        found = []
+        async for page in self._scratch.read_masses(db, external_id, generation):
+            masses = await count_masses([text_of(row) for row in page])
+            found += [
+                Drift(
+                    table=f"{VECTOR_TABLE_PREFIX}{generation}",
+                    key=str(row.number),
+                    problem="changed",
+                    columns=("mass",),
+                )
+                for row, mass in zip(page, masses, strict=True)
+                if row.mass != mass
+            ]
+        return found
+
+    async def _compare_norms(self, db: SqlExecutor, external_id: str, generation: int) -> list[Drift]:
+        table = f"{NORMS_TABLE_PREFIX}{generation}"
+        found = []
+        for batch in by_size(await self._norms.list_memories(db, external_id, generation)):
+            texts = await self._norms.read_layouts(db, external_id, generation, batch, is_forced=True)
+            expected = await asyncio.to_thread(compute_norms, [text for text in texts if text.entries])
+            stored = await self._norms.read(db, external_id, generation, batch)
+            hashes = {text.memory_id: sha256(text.entries) for text in texts}
+            for memory_id in sorted({*expected, *stored}):
+                drift = _compare(
+                    memory_id, table, expected.get(memory_id), stored.get(memory_id), hashes.get(memory_id)
+                )
+                found += [] if drift is None else [drift]
+        return found
+
+
+def _compare(
+    memory_id: UUID, table: str, expected: bytes | None, stored: tuple[bytes, bytes] | None, layout_hash: bytes | None
+) -> Drift | None:
+    key = str(memory_id)
+    if stored is None:
+        return Drift(table=table, key=key, problem="missing")
+    if expected is None:
+        return Drift(table=table, key=key, problem="unexpected")
+    stored_hash, norms = stored
+    columns = [
+        *(["layout_hash"] if stored_hash != layout_hash else []),
+        *(["norms"] if not _are_close(norms, expected) else []),
+    ]
+    return Drift(table=table, key=key, problem="changed", columns=tuple(columns)) if columns else None
+
+
+def _are_close(stored: bytes, expected: bytes) -> bool:
+    if len(stored) != len(expected):
+        return False
+    one, other = np.frombuffer(stored, NORMS_DTYPE), np.frombuffer(expected, NORMS_DTYPE)
+    return all(
+        np.allclose(one[name], other[name], rtol=_RELATIVE_TOLERANCE, atol=_ABSOLUTE_TOLERANCE)
+        for name in ("mass", "heading_mass", "norms")
+    )

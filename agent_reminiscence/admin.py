@@ -644,6 +644,7 @@ class MemoryAdmin:
         tiers: Iterable[Tier] | None = None,
         token_budget: int | None = None,
         min_confidence: float | None = None,
+        min_match: float | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         strict: bool = False,
@@ -673,6 +674,7 @@ class MemoryAdmin:
             tiers=validation.tiers(tiers),
             token_budget=budget if budget is not None else self._config.token_budget,
             min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
+            min_match=None if min_match is None else validation.share("min_match", min_match),
             as_of=validation.optional_moment("as_of", as_of),
             known_at=validation.optional_moment("known_at", known_at),
         )

@@ -18,17 +18,18 @@ from agent_reminiscence.agents.models import AgentModels
 from agent_reminiscence.assembly import Given, Parts, build
 from agent_reminiscence.config.constants import MAX_RESULTS, Source, Tier
 from agent_reminiscence.config.settings import Config
-from agent_reminiscence.database.repositories.search import Weights
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.embedders import Embedder
 from agent_reminiscence.services.ledger import MemoryLedger
+from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.redaction import DefaultRedactor, NoRedactor, Redactor, Scrubber
 from agent_reminiscence.services.requests import UNSET, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.retrieval import RetrieveRequest
 from agent_reminiscence.telemetry import Attribute, Telemetry
+from agent_reminiscence.text.languages import check_language
 
 
 def _utc_now() -> datetime:
@@ -73,6 +74,8 @@ class AgentMem:
         meter_provider: MeterProvider | None = None,
     ) -> None:
         self._config = config if config is not None else Config()
+        if self._config.language is not None:
+            check_language(self._config.language)
         self._scrubber = Scrubber(_redactor(self._config, redactor))
         self._telemetry = Telemetry(tracer_provider, meter_provider, with_content=self._config.telemetry_content)
         self._given = Given(
@@ -154,6 +157,7 @@ class AgentMem:
         actor: str | None = None,
         conversation_id: str | None = None,
         source: Source = "user",
+        language: str | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
         """Remember a text. It is stored verbatim and found from the moment this returns.
@@ -169,6 +173,8 @@ class AgentMem:
             actor: Which agent, user or tool causes the write.
             conversation_id: The conversation it belongs to.
             source: How far it is trusted: user, agent, tool, import or model.
+            language: In which its words are read, as ISO 639-1, such as "de"; None is the setting's, or what the text
+                is recognised as.
             idempotency_key: A second call with the same key and request returns the first one's result.
 
         Returns:
@@ -196,6 +202,7 @@ class AgentMem:
                 actor=validation.optional_identifier("actor", actor),
                 conversation_id=validation.optional_identifier("conversation_id", conversation_id),
                 source=validation.source(source),
+                language=None if language is None else check_language(language),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
             memory = await parts.manager.create(request)
@@ -232,17 +239,19 @@ class AgentMem:
         actor: str | None = None,
         conversation_id: str | None = None,
         source: Source = "user",
+        language: str | None = None,
         expected_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
         """Change a memory. What its text no longer says has ended; it is kept, and found with `as_of`.
 
         Args:
-            title: A new title; it re-indexes the whole memory.
+            title: A new title, by which all passages of the memory are found.
             content: A new text. Passages that stay the same keep their chunks, with importance and dates.
             description: A new description; None removes it.
             metadata: New metadata in place of all of the old; None empties it. Without it, a new `content` drops
                 `turns` from the old metadata, whose positions were those of the old text.
+            language: In which passages that are new are read from now on; None is as before.
             expected_version: The version you have read; the update is refused when another writer was first.
             occurred_at: As in `create_active_memory`, and so the arguments not described here.
 
@@ -281,6 +290,7 @@ class AgentMem:
                 actor=validation.optional_identifier("actor", actor),
                 conversation_id=validation.optional_identifier("conversation_id", conversation_id),
                 source=validation.source(source),
+                language=None if language is None else check_language(language),
                 expected_version=validation.optional_number("expected_version", expected_version, maximum=2**31 - 1),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
@@ -300,6 +310,7 @@ class AgentMem:
         tiers: Iterable[Tier] | None = None,
         token_budget: int | None = None,
         min_confidence: float | None = None,
+        min_match: float | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         synthesis: bool = False,
@@ -313,6 +324,8 @@ class AgentMem:
             tiers: Only these of active, shortterm and longterm; None is all.
             token_budget: At most so many tokens of hits' text; what does not fit is left out and counted.
             min_confidence: Only chunks with at least this confidence, 0 to 1.
+            min_match: Only hits with at least this `match`, 0 to 1; what is left out is counted in `omitted`. None
+                keeps all hits, and `found` says whether the best of them is good enough.
             as_of: What was true in the world at that moment. None is the latest that the memory holds: what has been
                 replaced is left out, and what only begins later is in.
             known_at: What the memory held at that moment; None is all it holds. Alone, it asks for what was then known
@@ -344,6 +357,7 @@ class AgentMem:
                 tiers=validation.tiers(tiers),
                 token_budget=budget if budget is not None else self._config.token_budget,
                 min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
+                min_match=None if min_match is None else validation.share("min_match", min_match),
                 as_of=validation.optional_moment("as_of", as_of),
                 known_at=validation.optional_moment("known_at", known_at),
             )

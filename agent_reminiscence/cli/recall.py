@@ -40,6 +40,7 @@ def search(
     as_of: AsOf = None,
     known_at: KnownAt = None,
     min_confidence: Annotated[float | None, Parameter(help="Only chunks of at least this confidence, 0 to 1.")] = None,
+    min_match: Annotated[float | None, Parameter(help="Only hits of at least this match, 0 to 1.")] = None,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
@@ -55,6 +56,7 @@ def search(
                 tiers=tier,
                 token_budget=token_budget,
                 min_confidence=min_confidence,
+                min_match=min_match,
                 as_of=as_of_time,
                 known_at=known_at_time,
             )

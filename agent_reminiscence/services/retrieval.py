@@ -10,18 +10,12 @@ from datetime import UTC, datetime
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.database.postgres_manager import PostgresManager, Row, SqlExecutor
-from agent_reminiscence.database.repositories.history import HistoryRepository
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.search import (
-    SEARCH_SETTINGS,
-    GraphWeights,
-    SearchedStream,
     SearchRepository,
     SearchRequest,
-    VectorScan,
 )
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.domain.graph import without_possessive
 from agent_reminiscence.domain.retrieval import (
     Citation,
     EntityHit,
@@ -32,21 +26,22 @@ from agent_reminiscence.domain.retrieval import (
     Usage,
 )
 from agent_reminiscence.exceptions import EmbeddingError, RedactionError
-from agent_reminiscence.projections.forms import WORD, fold_name
+from agent_reminiscence.projections.indexed_text import WORD
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.generations import NoEmbedderError
 from agent_reminiscence.services.graph_recall import GraphRecall
+from agent_reminiscence.services.recall.finding import Finder, FoundRows, QuestionVector
 from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.sentences import first_sentence
-from agent_reminiscence.services.tokens import TokenCounter, count_tokens
+from agent_reminiscence.services.tokens import count_tokens_batch
 from agent_reminiscence.services.use import UseRecorder
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
 
-# A name longer than four words is no speaker's; more candidates than this come from no question.
-_NAME_WORDS = 4
-_MAX_NAME_CANDIDATES = 200
+_SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT
+# How many more than are wanted are weighed by recency, importance and confidence at most.
+_MAX_CANDIDATES = 200
 _LATEST = datetime.max.replace(tzinfo=UTC)
 # How often a question is embedded again because other vectors have become current.
 _MAX_FOLLOWED = 3
@@ -67,6 +62,7 @@ class RetrieveRequest:
     tiers: Sequence[Tier]
     token_budget: int | None
     min_confidence: float | None
+    min_match: float | None = None
     as_of: datetime | None
     known_at: datetime | None
     counts_as_use: bool = True
@@ -76,7 +72,7 @@ class RetrieveRequest:
 class _Found:
     """What was read for a question."""
 
-    rows: list[Row]
+    best: FoundRows
     entities: tuple[EntityHit, ...] = ()
     relationships: tuple[RelationshipHit, ...] = ()
     omitted: tuple[Omission, ...] = ()
@@ -93,34 +89,30 @@ class RetrievalService:
         self,
         store: PostgresManager,
         search: SearchRepository,
+        finder: Finder,
         graph: GraphRecall,
         embedding: EmbeddingService,
-        history: HistoryRepository,
         uses: UseRecorder,
         scrubber: Scrubber,
         *,
         clock: Callable[[], datetime],
-        token_counter: TokenCounter = count_tokens,
-        exact_search_max_chunks: int = constants.EXACT_SEARCH_MAX_CHUNKS,
     ) -> None:
         self._store = store
         self._search = search
+        self._finder = finder
         self._graph = graph
         self._embedding = embedding
-        self._history = history
         self._uses = uses
         self._scrubber = scrubber
         self._clock = clock
-        self._count_tokens = token_counter
-        self._exact_search_max_chunks = exact_search_max_chunks
 
     async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:
         """The best chunks for the question, with a summary of them; the deterministic answer to every question."""
         for _ in range(_MAX_FOLLOWED):
             generation = self._embedding.generations.current
-            vector, omitted = await self._embed(request, generation)
+            question, omitted = await self._embed(request, generation)
             try:
-                return await self._retrieve(request, vector, omitted, generation)
+                return await self._retrieve(request, question, omitted, generation)
             except _OtherVectorsError:
                 await self._embedding.generations.refresh()
         return await self._retrieve(request, None, [Omission(reason="no_query_vector", count=1)], None)
@@ -128,7 +120,7 @@ class RetrievalService:
     async def _retrieve(
         self,
         request: RetrieveRequest,
-        vector: Sequence[float] | None,
+        question: QuestionVector | None,
         omitted: list[Omission],
         generation: Generation | None,
     ) -> RetrievalResult:
@@ -141,8 +133,6 @@ class RetrievalService:
         search = SearchRequest(
             external_id=request.external_id,
             query=request.query,
-            vector=vector,
-            speaker_keys=name_candidates(request.query),
             tiers=request.tiers,
             min_confidence=request.min_confidence or 0.0,
             # What was known then is asked of the world as it was then, unless another moment is named.
@@ -152,10 +142,16 @@ class RetrievalService:
             limit=request.limit,
         )
         found = await repeated(
-            lambda: self._read(search, generation), operation="retrieve", external_id=request.external_id
+            lambda: self._read(search, question, generation), operation="retrieve", external_id=request.external_id
         )
         omitted = [*omitted, *found.omitted]
-        hits = [SearchHit(**row, tokens=self._count_tokens(row["content"])) for row in found.rows]
+        tokens = count_tokens_batch([row["content"] for row in found.best.rows])
+        hits = [SearchHit(**row, tokens=count) for row, count in zip(found.best.rows, tokens, strict=True)]
+        if request.min_match is not None:
+            matching = [hit for hit in hits if hit.match >= request.min_match]
+            if len(matching) < len(hits):
+                omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
+            hits = matching
         hits, over_budget = _within(hits, request.token_budget)
         if over_budget:
             omitted.append(Omission(reason="token_budget", count=over_budget))
@@ -166,70 +162,49 @@ class RetrievalService:
         return RetrievalResult(
             query=request.query,
             hits=tuple(hits),
+            found=found.best.is_found,
             summary=summary,
             citations=citations,
             entities=found.entities,
             relationships=found.relationships,
             omitted=tuple(omitted),
-            usage=Usage(texts_embedded=0 if vector is None else 1),
+            usage=Usage(texts_embedded=0 if question is None else 1),
         )
 
-    async def _read(self, search: SearchRequest, generation: Generation | None) -> _Found:
+    async def _read(
+        self, search: SearchRequest, question: QuestionVector | None, generation: Generation | None
+    ) -> _Found:
         """The hits; where the query names something that the graph knows, with what it reaches there."""
         async with self._transaction(search) as db:
             stream = await self._search.describe(db, search.external_id)
             if stream is None:
-                return _Found([])
+                return _Found(FoundRows([], is_found=False))
             if generation is not None and stream.generation != generation.number:
                 raise _OtherVectorsError
             seeds = await self._graph.find_seeds(db, search.external_id, search.query) if stream.has_graph else []
             if not seeds:
-                return _Found(await self._find_hits(db, search, stream))
+                return _Found(await self._finder.find(db, search, stream, question))
         # Between the two transactions: the graph has a deadline, and perhaps a server, of its own.
         around = await self._graph.explore(search, seeds, stream)
         async with self._transaction(search) as db:
             if isinstance(around, Omission):
-                return _Found(await self._find_hits(db, search, stream), omitted=(around,))
+                return _Found(await self._finder.find(db, search, stream, question), omitted=(around,))
             reached = await self._graph.weigh(db, search, around, seeds, stream)
-            rows = await self._find_hits(db, search, stream, graph=reached.weights)
-            return _Found(rows, *await self._graph.find_hits(db, search, reached))
+            best = await self._finder.find(db, search, stream, question, reached.weights)
+            return _Found(best, *await self._graph.find_hits(db, search, reached))
 
     def _transaction(self, search: SearchRequest) -> AbstractAsyncContextManager[SqlExecutor]:
-        return self._store.transaction(search.external_id, settings=SEARCH_SETTINGS, read_only=True)
-
-    async def _find_hits(
-        self, db: SqlExecutor, search: SearchRequest, stream: SearchedStream, graph: GraphWeights | None = None
-    ) -> list[Row]:
-        rows = await self._search.search(
-            db,
-            search,
-            # Also where another one has become current meanwhile: this one is kept true until nobody asks for it.
-            generation=stream.generation,
-            scan=self._scan(search.vector, stream.live_chunks),
-            graph=graph,
-        )
-        await self._name_as_then(db, search, rows)
-        return rows
-
-    async def _name_as_then(self, db: SqlExecutor, search: SearchRequest, rows: list[Row]) -> None:
-        """Give hits of another time the titles that their memories had then."""
-        if search.as_of is None or not rows:
-            return
-        memory_ids = {row["memory_id"] for row in rows}
-        titles = await self._history.find_titles(
-            db, search.external_id, list(memory_ids), as_of=search.as_of, known_at=search.known_at
-        )
-        for row in rows:
-            row["title"] = titles.get(row["memory_id"], row["title"])
+        return self._store.transaction(search.external_id, read_only=True)
 
     async def _embed(
         self, request: RetrieveRequest, generation: Generation
-    ) -> tuple[Sequence[float] | None, list[Omission]]:
+    ) -> tuple[QuestionVector | None, list[Omission]]:
         """The query's vector, made without its secrets; without one the search goes by words and the result says so."""
         try:
             # Whose server the embedder asks is not known here; and so a question is like the texts that answer it.
             (query,) = await self._scrubber.scrub_texts([request.query])
-            return await self._embedding.get_embedding(query, generation), []
+            vector = await self._embedding.get_embedding(query, generation)
+            return QuestionVector(query, vector, generation), []
         except NoEmbedderError:
             return None, [Omission(reason="no_query_vector", count=1)]
         except (EmbeddingError, RedactionError) as error:
@@ -239,30 +214,6 @@ class RetrievalService:
                 extra={"external_id": request.external_id},
             )
             return None, [Omission(reason="no_query_vector", count=1)]
-
-    def _scan(self, vector: Sequence[float] | None, live_chunks: int) -> VectorScan:
-        if vector is None:
-            return "none"
-        return "exact" if live_chunks <= self._exact_search_max_chunks else "hnsw"
-
-
-def name_candidates(query: str) -> list[str]:
-    """Folded runs of one to four words of `query` that could name a speaker.
-
-    Names are capitalised where the query has capitals at all, so that "will" in "what will she do?" is nobody; a query
-    all in lower case may mean any of its words.
-    """
-    words = [without_possessive(word) for word in WORD.findall(query)]
-    cased = any(word[:1].isupper() for word in words)
-    candidates: dict[str, None] = {}
-    for length in range(1, _NAME_WORDS + 1):
-        for start in range(len(words) - length + 1):
-            run = words[start : start + length]
-            if not cased or (run[0][:1].isupper() and run[-1][:1].isupper()):
-                candidates.setdefault(fold_name(" ".join(run)))
-            if len(candidates) == _MAX_NAME_CANDIDATES:
-                return list(candidates)
-    return list(candidates)
 
 
 def summarise(query: str, hits: Sequence[SearchHit]) -> tuple[str, tuple[Citation, ...]]:

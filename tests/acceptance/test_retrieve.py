@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
-from agent_reminiscence.database.repositories.search import (
-    SEARCH_SETTINGS,
-    GraphWeights,
-    SearchRepository,
-    SearchRequest,
-)
 from agent_reminiscence.services.tokens import count_tokens
-from tests.acceptance.conftest import Server, dsn
 from tests.acceptance.servers import BOTH_SERVERS
 from tests.acceptance.steps import EVERYTHING, lines, texts
 from tests.fakes import FAULTS, Fault, FaultyEmbedder, SetClock, away
 
-# An entity that no chunk mentions: the graph's list is made, and is empty.
-_SOMETHING_NAMED = GraphWeights({UUID(int=1): 1.0}, {}, certainty=1.0)
 FACTS = [
     "Ann keeps the harbour keys in the blue drawer.",
     "The ferry to Lisbon leaves at seven.",
@@ -64,7 +53,7 @@ async def test_each_question_finds_its_own_answer_first(memory: AgentMem) -> Non
 
 @BOTH_SERVERS
 async def test_a_hit_says_where_it_comes_from(memory: AgentMem) -> None:
-    """Tier, memory, place, times, speaker, trust, rank per list and score."""
+    """Tier, memory, place, times, speaker, trust, score and what the score is made of."""
     world = datetime(2026, 3, 5, tzinfo=UTC)
     text = "Ann: The keys are in the drawer.\nBob: The ferry is late."
     note = await memory.create_active_memory(
@@ -77,10 +66,7 @@ async def test_a_hit_says_where_it_comes_from(memory: AgentMem) -> None:
     assert text[hit.span_start : hit.span_end] == hit.content
     assert (hit.speaker, hit.source, hit.start_date, hit.end_date) == ("Ann", "tool", world, None)
     assert (hit.recorded_at, hit.superseded_at) == (note.created_at, None)
-    assert hit.ranks.keys() == {
-        "bm25_text", "bm25_before", "bm25_around", "vector_text", "vector_before", "vector_around"
-    }  # fmt: skip
-    assert hit.ranks["bm25_text"] == 1
+    assert {"words", "words_before", "words_around", "words_wide"} <= hit.score_parts.keys()
     assert 0 < hit.score <= 1
     assert hit.tokens == count_tokens(hit.content)
 
@@ -293,7 +279,7 @@ async def test_a_failing_embedder_loses_nothing(config: Callable[..., Config], f
         assert (report.vectors_filled, report.vectors_missing) == (len(FACTS), 0)
         found = await memory.retrieve_memories("agent-1", QUESTIONS[0])
         assert texts(found)[0] == FACTS[0]
-        assert "vector_text" in found.hits[0].ranks
+        assert any("meaning" in hit.score_parts for hit in found.hits)
         assert found.omitted == ()
 
 
@@ -308,11 +294,11 @@ async def test_vectors_may_come_as_an_array(config: Callable[..., Config], numbe
     assert note.write is not None
     assert note.write.vectors_missing == 0
     assert texts(found)[0] == FACTS[0]
-    assert found.hits[0].ranks["vector_text"] == 1
+    assert any("meaning" in hit.score_parts for hit in found.hits)
 
 
 async def test_one_text_that_has_no_vector_is_the_only_one_without(config: Callable[..., Config]) -> None:
-    """A chunk without vectors is not punished: it comes first for its own words, among others that have theirs."""
+    """A chunk without a vector comes first for its own words, among others that have theirs."""
     async with AgentMem(config()) as memory:
         await memory.create_active_memory("agent-1", "Harbour", lines(FACTS))
     async with AgentMem(config(), embedder=FaultyEmbedder(away)) as memory:
@@ -322,8 +308,8 @@ async def test_one_text_that_has_no_vector_is_the_only_one_without(config: Calla
         found = await memory.retrieve_memories("agent-1", "where did a zeppelin land?")
 
     assert texts(found)[0] == "A zeppelin landed."
-    assert not any(name.startswith("vector") for name in found.hits[0].ranks)
-    assert found.hits[0].score > 0.9
+    assert not any(name.startswith("meaning") for name in found.hits[0].score_parts)
+    assert "words" in found.hits[0].score_parts
 
 
 async def test_the_summary_is_quoted_from_the_best_hits(memory: AgentMem) -> None:
@@ -406,143 +392,37 @@ async def test_a_prompt_keeps_its_budget(memory: AgentMem) -> None:
             found.as_prompt(wrong)
 
 
-# Copies of a memory's only chunk in words of their own; what a chunk has besides its words stays that of the first.
-_COPY_CHUNKS = """
-INSERT INTO reminiscence.memory_chunk
-SELECT copy.*
-FROM reminiscence.memory_chunk AS first
-CROSS JOIN generate_series(1, $(rows)p::int) AS n
-CROSS JOIN LATERAL (
-    SELECT 'The watch of day ' || n || ' saw ship ' || (n * 7919 % 10007) || ' near buoy ' || n % 97
-        || ' with ' || (ARRAY['wind', 'rain', 'snow', 'fog', 'sun'])[1 + n % 5] AS text
-) AS made
-CROSS JOIN LATERAL jsonb_populate_record(first, jsonb_build_object('chunk_id', gen_random_uuid(), 'content', text,
-    'indexed_text', text, 'indexed_before', text, 'indexed_around', text)) AS copy
-WHERE first.external_id = $(tenant)p AND first.memory_id = $(memory_id)p
-"""
-_COPY_VECTORS = """
-INSERT INTO reminiscence.chunk_vector_1
-SELECT copy.*
-FROM reminiscence.chunk_vector_1 AS first
-JOIN reminiscence.memory_chunk AS c ON c.external_id = first.external_id AND c.chunk_id <> first.chunk_id
-    AND c.memory_id = $(memory_id)p
-CROSS JOIN LATERAL (
-    SELECT l2_normalize(array_agg(random() - 0.5 + 0 * length(row.content))::halfvec(64)) AS v
-    FROM generate_series(1, 64), (VALUES (c.content)) AS row (content)
-) AS made
-CROSS JOIN LATERAL jsonb_populate_record(first, jsonb_build_object('chunk_id', c.chunk_id,
-    'text_vector', v::text, 'before_vector', v::text, 'around_vector', v::text)) AS copy
-WHERE first.external_id = $(tenant)p
-"""
-_COUNT_CHUNKS = "UPDATE reminiscence.memory_stream SET live_chunks = $(rows)p WHERE external_id = $(tenant)p"
-
-
-async def _fill(memory: AgentMem, superuser: ConnectionSettings, tenant: str, rows: int, *, vectors: bool) -> None:
-    """Give a tenant a memory and then `rows` chunks in all, past the ledger: ten thousand in seconds."""
-    log = await memory.create_active_memory(tenant, "Log", "The first watch.")
-    db = await open_connection(superuser)
-    try:
-        await db.execute_script("SET search_path = reminiscence, public")
-        await db.execute(_COPY_CHUNKS, {"tenant": tenant, "memory_id": log.id, "rows": rows - 1})
-        if vectors:
-            # So few vectors are scanned; their indexes would only take time to grow.
-            for form in ("text", "before", "around"):
-                await db.execute_script(f"DROP INDEX IF EXISTS chunk_vector_1_{form}_vector_idx")
-            await db.execute(_COPY_VECTORS, {"tenant": tenant, "memory_id": log.id})
-        await db.execute(_COUNT_CHUNKS, {"tenant": tenant, "rows": rows})
-    finally:
-        db.close()
-
-
-async def test_what_is_new_is_first_among_ten_thousand_chunks(
-    config: Callable[..., Config], server: Server, own_database: str
-) -> None:
-    """A note just created ranks first for its own words, and its neighbours in the table are none the wiser."""
-    async with AgentMem(config(postgres_dsn=dsn(server.login(own_database)))) as memory:
-        await _fill(memory, server.superuser(own_database), "agent-1", 9_990, vectors=True)
-        for text, question in zip(FACTS, QUESTIONS, strict=True):
-            await memory.create_active_memory("agent-1", "Note", text)
-            assert texts(await memory.retrieve_memories("agent-1", text))[0] == text
-            assert texts(await memory.retrieve_memories("agent-1", question))[0] == text
-        # Another tenant's single note is found behind all these, and nothing of theirs is.
-        await memory.create_active_memory("agent-2", "Note", "The watch of day 7 saw nothing.")
-        found = await memory.retrieve_memories("agent-2", "what did the watch of day 7 see?")
-        assert texts(found) == ["The watch of day 7 saw nothing."]
-
-
-@pytest.fixture
-async def fresh_store(server: Server, own_database: str) -> AsyncIterator[PostgresManager]:
-    """Connections to a database that no other test has used."""
-    store = PostgresManager(
-        server.login(own_database), pool_size=2, pool_timeout_seconds=10, statement_timeout_seconds=30
+def _watches(count: int) -> str:
+    """A log of so many days, each a paragraph of its own in words of its own."""
+    weather = ("wind", "rain", "snow", "fog", "sun")
+    return lines(
+        f"The watch of day {day} saw ship {day * 7919 % 10007} near buoy {day % 97} with {weather[day % 5]}"
+        for day in range(1, 1 + count)
     )
-    await store.initialize()
-    yield store
-    await store.close()
 
 
-@pytest.mark.parametrize("rows", [10, 1_000, 10_000])
-async def test_words_are_ranked_by_their_index_whatever_the_planner_knows(
-    config: Callable[..., Config], server: Server, own_database: str, fresh_store: PostgresManager, rows: int
-) -> None:
-    """On a database that was never analysed every word list is an index scan, and the right row comes first.
+async def test_what_is_new_is_first_among_ten_thousand_chunks(memory: AgentMem) -> None:
+    """A note just created ranks first for its own words, and other tenants are none the wiser."""
+    log = await memory.create_active_memory("agent-1", "Log", _watches(9_990))
+    assert log.write is not None
+    assert log.write.chunks_added == 9_990
 
-    Any other plan scores every row 0 and returns noise without a word.
-    """
-    async with AgentMem(config(postgres_dsn=dsn(server.login(own_database)))) as memory:
-        await memory.create_active_memory("agent-1", "Harbour", lines(FACTS))
-        if rows > len(FACTS):
-            await _fill(memory, server.superuser(own_database), "agent-1", rows - len(FACTS), vectors=False)
-
-    repository = SearchRepository()
-    for question, fact in zip(QUESTIONS, FACTS, strict=True):
-        request = SearchRequest(
-            external_id="agent-1",
-            query=question,
-            vector=None,
-            speaker_keys=[],
-            tiers=["active", "shortterm", "longterm"],
-            min_confidence=0.0,
-            as_of=None,
-            known_at=datetime.now(UTC),
-            now=datetime.now(UTC),
-            limit=10,
-        )
-        async with fresh_store.transaction("agent-1", settings=SEARCH_SETTINGS, read_only=True) as db:
-            for graph, name in ((None, "none"), (_SOMETHING_NAMED, "none_with_graph")):
-                found = await repository.search(db, request, generation=1, scan="none", graph=graph)
-                plan = await db.fetch_all(f"EXPLAIN {repository.statement(name, 1)}", repository.params(request, graph))
-                assert found[0]["content"].strip() == fact
-                described = "\n".join(row["QUERY PLAN"] for row in plan)
-                for form in ("indexed_text", "indexed_before", "indexed_around"):
-                    assert re.search(rf"Index Scan using memory_chunk_p\d_{form}_idx\d* on memory_chunk_p\d", described)
-
-    admin = await open_connection(server.superuser(own_database))
-    try:
-        analysed = await admin.fetch_all(
-            "SELECT relname FROM pg_stat_user_tables WHERE coalesce(last_analyze, last_autoanalyze) IS NOT NULL"
-            " AND relname LIKE 'memory_chunk%'"
-        )
-    finally:
-        admin.close()
-    assert analysed == []
+    for text, question in zip(FACTS, QUESTIONS, strict=True):
+        await memory.create_active_memory("agent-1", "Note", text)
+        assert texts(await memory.retrieve_memories("agent-1", text))[0] == text
+        assert texts(await memory.retrieve_memories("agent-1", question))[0] == text
+    # Another tenant's single note is found behind all these, and nothing of theirs is.
+    await memory.create_active_memory("agent-2", "Note", "The watch of day 7 saw nothing.")
+    found = await memory.retrieve_memories("agent-2", "what did the watch of day 7 see?")
+    assert texts(found) == ["The watch of day 7 saw nothing."]
 
 
-async def test_a_small_tenant_is_found_behind_a_large_one_by_words_alone(
-    config: Callable[..., Config], server: Server, own_database: str
-) -> None:
-    """An index that many share is read until enough of one's own rows have come, however many others match better."""
-    config_here = config(postgres_dsn=dsn(server.login(own_database)))
-    async with AgentMem(config_here, embedder=FaultyEmbedder(away)) as memory:
-        for number in range(8):
-            await _fill(memory, server.superuser(own_database), f"large-{number}", 1_000, vectors=False)
+async def test_small_tenants_are_found_behind_a_large_one_by_words_alone(config: Callable[..., Config]) -> None:
+    """How well others' chunks match makes no difference to one's own."""
+    async with AgentMem(config(), embedder=FaultyEmbedder(away)) as memory:
+        await memory.create_active_memory("large", "Log", _watches(2_000))
         for number in range(8):
             said = f"A long story in which, among very many other things, {number} old men of the watch saw a ship."
             await memory.create_active_memory(f"small-{number}", "Story", said)
             found = await memory.retrieve_memories(f"small-{number}", "the watch of day 7 saw ship near buoy with wind")
             assert texts(found) == [said]
-
-
-async def test_the_test_databases_have_the_dimension_of_the_tests(config: Callable[..., Config]) -> None:
-    """What fills tables by hand above has to fit them."""
-    assert config().embedding_dimension == 64

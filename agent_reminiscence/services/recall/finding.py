@@ -1,0 +1,345 @@
+"""Finds the chunks that answer a question: reads numbers, ranks them, and reads the rows of the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.repositories.history import HistoryRepository
+from agent_reminiscence.database.repositories.search import (
+    FoundTerm,
+    GraphWeights,
+    SearchedStream,
+    SearchRepository,
+    SearchRequest,
+)
+from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.domain.index import blocks_of
+from agent_reminiscence.exceptions import EmbeddingError
+from agent_reminiscence.services.embedders import WORDLLAMA_MODEL
+from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.recall import narrowing
+from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, MatchModel
+from agent_reminiscence.services.recall.question import Asked, day_number, read_question
+from agent_reminiscence.services.recall.ranking import Question, Ranked, TermPostings, Weights, Whole, idf, rank
+from agent_reminiscence.services.recall.texts import TextReader, Texts
+from agent_reminiscence.text.words import analyse
+
+_SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT
+# How many more than are wanted are weighed by recency, importance and confidence at most.
+_MAX_CANDIDATES = 200
+_NOWHERE = FoundTerm(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionVector:
+    """A question as an embedder has read it.
+
+    Attributes:
+        text: Without its secrets.
+        vector: Of unit length.
+        generation: Whose vectors it is compared with.
+    """
+
+    text: str
+    vector: Sequence[float]
+    generation: Generation
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """The best chunks, best first, with what `SearchHit` has; and whether the best of them match well enough."""
+
+    rows: list[Row]
+    is_found: bool
+
+
+class Finder:
+    """Answers questions with chunks, in the transaction of whoever asks."""
+
+    def __init__(
+        self,
+        search: SearchRepository,
+        texts: TextReader,
+        history: HistoryRepository,
+        embedding: EmbeddingService,
+        weights: Weights | None = None,
+        *,
+        whole_max_chunks: int = narrowing.WHOLE_MAX_CHUNKS,
+    ) -> None:
+        self._search = search
+        self._texts = texts
+        self._history = history
+        self._embedding = embedding
+        self._weights = weights or Weights()
+        self._whole_max_chunks = whole_max_chunks
+
+    async def find(
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        stream: SearchedStream,
+        question: QuestionVector | None,
+        graph: GraphWeights | None = None,
+    ) -> FoundRows:
+        """The best chunks.
+
+        Args:
+            question: None goes by words.
+            graph: What the question's names reach; None is nothing.
+        """
+        if request.as_of is None and stream.text_chunks > self._whole_max_chunks:
+            return await self._find_among_many(db, request, stream, question, graph)
+        # Also where other vectors have become current meanwhile: these are kept true until nobody asks for them.
+        texts = await self._texts.read(db, request, stream.generation)
+        if not len(texts.entries):
+            return FoundRows([], is_found=False)
+        days = texts.entries["day"]
+        asked = read_question(request.query, stream.languages, first_day=int(days.min()), last_day=int(days.max()))
+        found = await self._search.find_terms(db, request.external_id, asked.looked_up)
+        words = _words(asked, found, {})
+        vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
+        ranked = rank(
+            texts.entries,
+            _question(asked, found, words, await self._reach(db, request, graph)),
+            None if vector is None else await self._texts.compare(db, request, texts, vector, stream.generation),
+            eligible=await self._find_eligible(db, request, texts),
+            limit=request.limit + _MAX_CANDIDATES,
+            weights=self._weights_for(graph),
+            cosine_match=cosine_match,
+        )
+        return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
+
+    async def _find_among_many(
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        stream: SearchedStream,
+        question: QuestionVector | None,
+        graph: GraphWeights | None,
+    ) -> FoundRows:
+        """The same of a large tenant: what could be among the best is looked for first, and then ranked."""
+        tenant, generation = request.external_id, stream.generation
+        days = await self._search.find_days(db, tenant)
+        if days is None:
+            return FoundRows([], is_found=False)
+        first, last = (day_number(day) for day in days)
+        asked = read_question(request.query, stream.languages, first_day=first, last_day=last)
+        counts = await self._search.count_terms(db, tenant, asked.looked_up)
+        rare = narrowing.choose_rare({term: counts[term] for term in asked.terms if term in counts})
+        dates = [term for term in asked.period_terms if counts.get(term, 0) <= narrowing.MAX_ENTRIES]
+        found = await self._search.find_terms(db, tenant, [*rare, *dates])
+        words = _words(asked, found, counts)
+        vector, cosine_match = await self._weigh(question, stream, words, stream.text_chunks)
+        near = None
+        if vector is not None:
+            near = await self._texts.find_near(db, tenant, vector, generation)
+        reached = await self._reach(db, request, graph)
+        chosen = narrowing.choose(
+            [found[term] for term in rare],
+            _said(asked, found),
+            near,
+            reached,
+            chunks=stream.text_chunks,
+            mean_length=stream.text_words / stream.text_chunks,
+        )
+        texts, may_be_hit = await self._texts.read_around(db, request, generation, chosen, asked.days)
+        if not len(texts.entries):
+            return FoundRows([], is_found=False)
+        # What is too frequent to be read whole is read for these.
+        frequent = [term for term in asked.terms if term in counts and term not in found]
+        numbers = np.unique(np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64))
+        found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
+        words = _words(asked, found, counts)
+        if request.is_filtered:
+            may_be_hit &= np.isin(
+                texts.entries["number"],
+                await self._search.find_eligible_of(db, request, texts.entries["number"].astype(np.int64)),
+            )
+        elif texts.eligible is not None:
+            may_be_hit &= texts.eligible
+        ranked = rank(
+            texts.entries,
+            _question(asked, found, words, reached),
+            None if vector is None else await self._texts.compare(db, request, texts, vector, generation, known=near),
+            eligible=may_be_hit,
+            limit=request.limit + _MAX_CANDIDATES,
+            weights=self._weights_for(graph),
+            cosine_match=cosine_match,
+            whole=Whole(stream.text_chunks, max(stream.text_words / stream.text_chunks, 1e-9)),
+        )
+        return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
+
+    def _weights_for(self, graph: GraphWeights | None) -> Weights:
+        return replace(self._weights, graph=self._weights.graph * (0.0 if graph is None else graph.certainty))
+
+    async def _weigh(
+        self,
+        question: QuestionVector | None,
+        stream: SearchedStream,
+        words: Mapping[tuple[str, ...], TermPostings],
+        chunks: int,
+    ) -> tuple[Sequence[float] | None, MatchModel | None]:
+        """The question's vector, its rare words weighing more where its embedder can do that; and what cosines tell."""
+        if question is None:
+            return None, None
+        weigh = _word_weights(words, stream.languages, chunks)
+        try:
+            weighted = await self._embedding.get_weighted(question.text, weigh, question.generation)
+        except EmbeddingError:
+            weighted = None
+        is_bundled = weighted is not None and question.generation.model_name == WORDLLAMA_MODEL
+        return weighted or question.vector, BUNDLED_MATCH if is_bundled else None
+
+    async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> dict[int, float]:
+        """What each chunk that the graph reaches gets of the graph's part, by number; above 0 to 1."""
+        if graph is None or graph.certainty < constants.GRAPH_LEAST_CERTAINTY or not self._weights.graph:
+            return {}
+        weights = await self._search.reach_chunks(
+            db,
+            request,
+            graph,
+            mentions=constants.RECALL_MENTIONS,
+            least_share=constants.GRAPH_LEAST_SHARE,
+        )
+        most = max(weights.values(), default=0.0)
+        return {number: (weight / most) ** constants.GRAPH_REACH_POWER for number, weight in weights.items()}
+
+    async def _find_eligible(self, db: SqlExecutor, request: SearchRequest, texts: Texts) -> NDArray[np.bool_] | None:
+        """Which chunks may be hits; None is all but duplicates."""
+        if texts.eligible is None and request.is_filtered:
+            return np.isin(texts.entries["number"], await self._search.find_eligible(db, request))
+        return texts.eligible
+
+    async def _read_best(self, db: SqlExecutor, request: SearchRequest, ranked: Ranked) -> list[Row]:
+        """The rows of the best chunks, weighed by recency, importance and confidence, best first."""
+        if not len(ranked.scores):
+            return []
+        # What ranks lower than this cannot come among the best, whatever its importance.
+        least = ranked.scores[min(request.limit, len(ranked.scores)) - 1] / (1 + _SMALL_WEIGHTS)
+        count = int(np.count_nonzero(ranked.scores >= least))
+        numbers = ranked.numbers[:count].tolist()
+        stored = await self._search.read_hits(db, request, numbers)
+        rows = []
+        for place, number in enumerate(numbers):
+            if row := stored.get(number):
+                factor = _small_factor(row, request.now)
+                row["score"] = float(ranked.scores[place]) * factor
+                row["score_parts"] = {
+                    name: round(float(values[place]) * factor, 6)
+                    for name, values in ranked.parts.items()
+                    if values[place]
+                }
+                row["match"] = float(ranked.match[place])
+                row["is_of_other"] = bool(ranked.hint[place])
+                rows.append(row)
+        rows.sort(key=lambda row: (-row["score"], row["chunk_id"]))
+        rows = rows[: request.limit]
+        await self._name_as_then(db, request, rows)
+        return rows
+
+    async def _name_as_then(self, db: SqlExecutor, request: SearchRequest, rows: list[Row]) -> None:
+        """Give hits of another time the titles that their memories had then."""
+        if request.as_of is None or not rows:
+            return
+        memory_ids = {row["memory_id"] for row in rows}
+        titles = await self._history.find_titles(
+            db, request.external_id, list(memory_ids), as_of=request.as_of, known_at=request.known_at
+        )
+        for row in rows:
+            row["title"] = titles.get(row["memory_id"], row["title"])
+
+
+def _question(
+    asked: Asked,
+    found: Mapping[str, FoundTerm],
+    words: Mapping[tuple[str, ...], TermPostings],
+    reached: Mapping[int, float],
+) -> Question:
+    """The question in numbers."""
+    return Question(
+        terms=list(words.values()),
+        speakers=asked.speakers,
+        first_person=asked.first_person,
+        period=asked.period,
+        asks_when=asked.asks_when,
+        said=_said(asked, found),
+        graph=reached or None,
+    )
+
+
+def _words(
+    asked: Asked, found: Mapping[str, FoundTerm], counts: Mapping[str, int]
+) -> dict[tuple[str, ...], TermPostings]:
+    """Where each word of the question occurs, by the terms that it is read as.
+
+    Args:
+        counts: In how many chunks and headings each term is, where `found` does not say all of them.
+    """
+    words = {}
+    for terms, count in asked.words.items():
+        where = _together([found[term] for term in terms if term in found])
+        found_in = max((counts.get(term, 0) for term in terms), default=0)
+        words[terms] = TermPostings(
+            terms[0],
+            count,
+            where.numbers,
+            where.frequencies,
+            found_in or int(np.count_nonzero(where.numbers > 0)),
+        )
+    return words
+
+
+def _together(found: Sequence[FoundTerm]) -> FoundTerm:
+    """Where any of some terms occurs, and how often together."""
+    if not found:
+        return _NOWHERE
+    if len(found) == 1:
+        return found[0]
+    numbers, places = np.unique(np.concatenate([one.numbers for one in found]), return_inverse=True)
+    weights = np.concatenate([one.frequencies for one in found])
+    lengths = np.zeros(len(numbers), dtype=np.float32)
+    lengths[places] = np.concatenate([one.lengths for one in found])
+    return FoundTerm(numbers, np.bincount(places, weights=weights).astype(np.float32), lengths)
+
+
+def _said(asked: Asked, found: Mapping[str, FoundTerm]) -> NDArray[np.int64] | None:
+    """The chunks that speak of a time in the question's period."""
+    spoken_of = [found[term].numbers for term in asked.period_terms if term in found]
+    return np.unique(np.concatenate(spoken_of)) if spoken_of else None
+
+
+def _word_weights(
+    words: Mapping[tuple[str, ...], TermPostings], languages: Sequence[str], chunks: int
+) -> Callable[[str], float]:
+    """How rare each word of a question is among some chunks; 0 for a stop word."""
+    rarities = {
+        term: float(idf(chunks, int(np.count_nonzero(word.numbers > 0))))
+        for terms, word in words.items()
+        for term in terms
+    }
+
+    def weigh(word: str) -> float:
+        read = (term for language in languages for term in analyse(word, language))
+        return max((rarities.get(term, 0.0) for term in read), default=0.0)
+
+    return weigh
+
+
+def _small_factor(row: Row, now: datetime) -> float:
+    """What recency, importance and confidence leave of a score, at most 1."""
+    age = (now - row["start_date"]).total_seconds() / (constants.RECENCY_HALF_LIFE_DAYS * 86_400)
+    # Beyond a thousand half-lives the power is no different from nothing.
+    recency = 0.5 ** min(1000.0, max(0.0, age))
+    weighed = (
+        constants.RECENCY_WEIGHT * recency
+        + constants.IMPORTANCE_WEIGHT * row["importance"]
+        + constants.CONFIDENCE_WEIGHT * row["confidence"]
+    )
+    return float(1 + weighed) / (1 + _SMALL_WEIGHTS)

@@ -1,0 +1,63 @@
+"""The texts of another moment, laid out as those of now are stored."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import date
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.database.repositories.search import Heading, PastChunk
+from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, LAYOUT_DTYPE
+from agent_reminiscence.services.recall.question import speaker_hash
+
+_EPOCH = date(1970, 1, 1)
+# Behind all passages of a text.
+_LAST = 1 << 62
+
+
+def lay_out_past(
+    chunks: Sequence[PastChunk],
+    texts: Mapping[UUID, Sequence[UUID]],
+    titles: Mapping[UUID, str],
+    headings: Sequence[Heading],
+) -> NDArray[np.void]:
+    """The layouts of the texts that `chunks` make up.
+
+    Args:
+        texts: The chunks of each memory's text of then, in order.
+        titles: The title that each memory had.
+        headings: All that there have been.
+
+    Returns:
+        Shape (n,), `LAYOUT_DTYPE`; memory after memory, each text in its order, then its facts.
+    """
+    places = {chunk_id: place for chunk_ids in texts.values() for place, chunk_id in enumerate(chunk_ids)}
+    # Of several alike the newest, which has the smallest number.
+    above = {(h.memory_id, h.day, h.title): h for h in sorted(headings, key=lambda h: h.number, reverse=True)}
+    by_memory: defaultdict[UUID, list[PastChunk]] = defaultdict(list)
+    for chunk in chunks:
+        by_memory[chunk.memory_id].append(chunk)
+    rows: list[tuple[int, int, int, int, int, int, int]] = []
+    for memory_id, members in by_memory.items():
+        members.sort(key=lambda c: (c.is_fact, _LAST if c.is_fact else places.get(c.chunk_id, _LAST), c.number))
+        for place, chunk in enumerate(members):
+            heading = None if chunk.is_fact else above.get((memory_id, chunk.day, titles.get(memory_id, "")))
+            rows.append(
+                (
+                    chunk.number,
+                    0 if heading is None else heading.number,
+                    (chunk.day - _EPOCH).days,
+                    0 if chunk.speaker_key is None else speaker_hash(chunk.speaker_key),
+                    chunk.words,
+                    chunk.text_flags
+                    | (FIRST if place == 0 or chunk.is_fact else 0)
+                    | (FACT if chunk.is_fact else 0)
+                    | (DUPLICATE if chunk.is_duplicate else 0),
+                    0 if heading is None else heading.words,
+                )
+            )
+    return np.array(rows, dtype=LAYOUT_DTYPE)

@@ -1,0 +1,117 @@
+"""What a question asks for, read from its words: terms, speakers, a period of time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.graph import without_possessive
+from agent_reminiscence.projections.indexed_text import WORD, fold_name
+from agent_reminiscence.services.recall.ranking import DAYS_AFTER_PERIOD
+from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms
+from agent_reminiscence.text.words import query_words
+
+# A name longer than four words is no speaker's; more candidates than this come from no question.
+_NAME_WORDS = 4
+_MAX_NAME_CANDIDATES = 200
+_EPOCH = date(1970, 1, 1)
+_LAST_DAY = (date.max - _EPOCH).days
+# A text without a language of its own is read as English.
+_DEFAULT_LANGUAGES = ("en",)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, read in the languages of a tenant's texts.
+
+    Attributes:
+        words: How often it has each word, by the terms that the languages read it as; a text has the word if it has
+            any of them.
+        speakers: Hashes of the names that it may mean, as layouts have them.
+        period: First and last day that it names, in days since 1970-01-01.
+        period_terms: Under these a chunk that speaks of that period is indexed.
+    """
+
+    words: Mapping[tuple[str, ...], int]
+    speakers: frozenset[int]
+    first_person: bool
+    asks_when: bool
+    period: tuple[int, int] | None
+    period_terms: tuple[str, ...]
+
+    @property
+    def terms(self) -> list[str]:
+        """The terms of all words, each once."""
+        return list(dict.fromkeys(term for terms in self.words for term in terms))
+
+    @property
+    def days(self) -> tuple[date, date] | None:
+        """The days on which what happened in the period was said most likely; None where it names none."""
+        if self.period is None:
+            return None
+        return _date(self.period[0]), _date(min(self.period[1] + DAYS_AFTER_PERIOD, _LAST_DAY))
+
+    @property
+    def looked_up(self) -> list[str]:
+        """Every term whose postings are wanted."""
+        return list(dict.fromkeys([*self.terms, *self.period_terms]))
+
+
+def read_question(query: str, languages: Sequence[str], *, first_day: int, last_day: int) -> Asked:
+    """Read a question.
+
+    Args:
+        languages: Those of the tenant's texts.
+        first_day: Of what is stored, in days since 1970-01-01; a period without a year lies between it and the last.
+        last_day: Of what is stored.
+    """
+    languages = languages or _DEFAULT_LANGUAGES
+    period = named_period(query, _date(first_day), _date(last_day), languages)
+    # Two words may be read as one term: then they are one.
+    words: Counter[tuple[str, ...]] = Counter()
+    for word in query_words(query, languages):
+        words[word.terms] += word.count
+    return Asked(
+        words=words,
+        speakers=frozenset(speaker_hash(name) for name in name_candidates(query)),
+        first_person=is_first_person(query, languages),
+        asks_when=asks_when(query, languages),
+        period=None if period is None else (day_number(period[0]), day_number(period[1])),
+        period_terms=() if period is None else tuple(period_terms(period)),
+    )
+
+
+def speaker_hash(speaker_key: str) -> int:
+    """A speaker as layouts have it: the first four bytes of the SHA-256 of the folded name."""
+    return int.from_bytes(sha256(speaker_key.encode())[:4], "big")
+
+
+def name_candidates(query: str) -> list[str]:
+    """Folded runs of one to four words of `query` that could name a speaker.
+
+    Names are capitalised where the query has capitals at all, so that "will" in "what will she do?" is nobody; a query
+    all in lower case may mean any of its words.
+    """
+    words = [without_possessive(word) for word in WORD.findall(query)]
+    cased = any(word[:1].isupper() for word in words)
+    candidates: dict[str, None] = {}
+    for length in range(1, _NAME_WORDS + 1):
+        for start in range(len(words) - length + 1):
+            run = words[start : start + length]
+            if not cased or (run[0][:1].isupper() and run[-1][:1].isupper()):
+                candidates.setdefault(fold_name(" ".join(run)))
+            if len(candidates) == _MAX_NAME_CANDIDATES:
+                return list(candidates)
+    return list(candidates)
+
+
+def day_number(day: date) -> int:
+    """Days since 1970-01-01."""
+    return (day - _EPOCH).days
+
+
+def _date(day: int) -> date:
+    return _EPOCH + timedelta(days=day)

@@ -1,0 +1,598 @@
+"""Which chunks answer a question: numbers in, order out. Pure; knows no store, no text and no clock.
+
+Every chunk is scored with four windows of the text around it (`WINDOWS`): by the words that it shares with the question
+(BM25 per window) and by meaning (the cosine between question and window). Windows follow the layout of a memory's text
+and never run into another memory; the heading of the chunk in the middle counts once in each; a fact stands alone.
+
+    score = (Σ words_w · BM25_w / best BM25_w  +  Σ meaning_w · max(0, cos_w) / best cos_w
+             + speaker + date + said + when − question + own_words + graph)  /  sum of the weights that could apply
+
+"Best" is the best of the chunks that may be a hit. Windows, document frequencies and lengths are those of the whole
+text of the moment, duplicates included.
+
+A score lies between 0 and 1 and says how much of what could speak for a chunk does. Something is always the best, so
+it compares the hits of one question and nothing else; `match` says in absolute terms whether what was asked is there.
+
+The weights were chosen on conversations of two people and on two years on a phone together; docs/adr/0022 has tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, QUESTION, TIME_WORDS, USER, WINDOWS
+from agent_reminiscence.services.recall.matching import (
+    FOUND_AMONG,
+    FOUND_FROM,
+    SAID_BY_OTHER_FROM,
+    MatchModel,
+    match_of,
+)
+
+K1: Final = 1.2
+B: Final = 0.75
+"""BM25's usual saturation and normalisation by length; other values gained nothing."""
+
+DAYS_AFTER_PERIOD: Final = 10
+"""People tell what happened for some days after it."""
+
+OWN_WORDS_FROM: Final = 0.6
+"""Share of the question's words from which a chunk that holds them itself is preferred to its neighbours."""
+OWN_WORDS_MIN_TERMS: Final = 4
+"""Shorter questions are held whole by too many chunks."""
+
+UNKNOWN_SPEAKER: Final = 0.5
+"""What a chunk that nobody is known to have said gets of the speaker's weight: it is not somebody else's."""
+
+_WINDOW_NAMES: Final = ("", "_before", "_around", "_wide")
+_ALONE, _BEFORE, _AROUND, _WIDE = range(len(WINDOWS))
+
+# Terms are scored together until there are about so many numbers: few calls for a small text, and for a large one
+# arrays that fit the processor's cache.
+_BATCH_NUMBERS: Final = 1 << 14
+# Of a token's share in a dot product: as fine as 32-bit floats, and sums of a billion tokens stay exact in 64 bits.
+_STEPS: Final = float(1 << 20)
+# What is left of vectors that cancel out has no direction.
+_LEAST_NORM: Final = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What each part of the score is worth. Windows in the order of `WINDOWS`; all are at least 0."""
+
+    words: tuple[float, float, float, float] = (0.3, 0.4, 0.3, 0.5)
+    meaning: tuple[float, float, float, float] = (0.2, 0.3, 0.2, 0.1)
+    speaker: float = 0.6
+    date: float = 0.7
+    said: float = 0.2
+    when: float = 0.4
+    question: float = 0.2
+    """Subtracted: a chunk that asks seldom answers."""
+    own_words: float = 0.5
+    graph: float = 2.0
+    """At its most, where what the question names is rare: it answers questions over two hops from 1.9 on."""
+
+
+DEFAULT_WEIGHTS: Final = Weights()
+
+
+@dataclass(frozen=True, slots=True)
+class TermPostings:
+    """One term of a question and where it occurs."""
+
+    term: str
+    count: int
+    """How often the question has it."""
+    numbers: NDArray[np.int64]
+    """Chunks (positive) and headings (negative) that have it, each once, in any order. They need not be in the text."""
+    frequencies: NDArray[np.float32]
+    """How often each has it; above 0."""
+    found_in: int = 0
+    """How many chunks of all texts have it; it counts where only some texts are ranked (`Whole`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All texts of a tenant, where only some of them are ranked."""
+
+    chunks: int
+    """How many chunks they have."""
+    mean_length: float
+    """How many terms a chunk has on average; above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, in numbers."""
+
+    terms: Sequence[TermPostings]
+    """Each term once, also those that nobody has."""
+    speakers: frozenset[int] = frozenset()
+    """Hashes of the names that the question may mean, known or not."""
+    first_person: bool = False
+    """The question says I, my, me or mine."""
+    period: tuple[int, int] | None = None
+    """First and last day that the question names, in days since 1970-01-01."""
+    asks_when: bool = False
+    said: NDArray[np.int64] | None = None
+    """Numbers of chunks that speak of a time within the period; None is none."""
+    graph: Mapping[int, float] | None = None
+    """Weight of each chunk, by number, that the graph reaches; above 0. None is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """What is known of the vectors of chunks and headings, in any order; they need not be in the text."""
+
+    numbers: NDArray[np.int64]
+    """Shape (m,): chunks (positive) and headings (negative), each once."""
+    dots: NDArray[np.float32]
+    """Shape (m,): cosine between the question's vector and each."""
+    mass: NDArray[np.float32]
+    """Shape (m,): token counts of their texts."""
+    norms: NDArray[np.float32]
+    """Shape (m, 4): length of the sum of each window around a chunk; headings have 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Chunks, best first; equal scores in order of their numbers. All arrays have one entry per chunk."""
+
+    places: NDArray[np.int64]
+    """Into the layout."""
+    numbers: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    """From 0 to 1."""
+    parts: dict[str, NDArray[np.float32]]
+    """What each part of the formula gave; their sum is the score. Parts that cannot apply are absent."""
+    match: NDArray[np.float32]
+    """From 0 to 1, in absolute terms: how likely the question is about something that was talked about here."""
+    found: bool
+    """Whether one of the `FOUND_AMONG` best matches at least `FOUND_FROM`, also if `limit` is smaller."""
+    hint: NDArray[np.bool_]
+    """True where it seems that somebody else has said this than the one speaker whom the question asks about."""
+
+
+def rank(
+    layout: NDArray[np.void],
+    question: Question,
+    vectors: Vectors | None,
+    *,
+    eligible: NDArray[np.bool_] | None = None,
+    limit: int | None = None,
+    weights: Weights = DEFAULT_WEIGHTS,
+    cosine_match: MatchModel | None = None,
+    whole: Whole | None = None,
+) -> Ranked:
+    """Rank the chunks of a text by how well they answer a question.
+
+    Args:
+        layout: The text of the moment, memory after memory; shape (n,), `LAYOUT_DTYPE`.
+        question: What is asked.
+        vectors: Of its chunks and headings; None if the question has no vector. A chunk without one gets nothing for
+            meaning.
+        eligible: Shape (n,): which chunks may be hits; None is all. Duplicates never may.
+        limit: At most so many chunks; None is all.
+        weights: What each part is worth.
+        cosine_match: What the cosines of `vectors` say of a match; None if that is not known of their embedder.
+        whole: Of what `layout` is a part: how rare a word is and how long a text is then follow from all of it, for
+            windows of more than one chunk as if the chunks that have a word stood anywhere. None: it is all there is.
+
+    Returns:
+        The chunks that anything speaks for.
+    """
+    text = _Text(layout)
+    may_be_hit = (text.flags & DUPLICATE) == 0
+    if eligible is not None:
+        may_be_hit &= eligible
+    words = _Words(text, question.terms, whole)
+    meaning = None if vectors is None else _Meaning(text, vectors)
+    spoken = _asked_speaker(text, question)
+    parts, possible = _parts(text, question, words, meaning, spoken, may_be_hit, weights)
+
+    total = np.zeros(text.size, dtype=np.float64)
+    for part in parts:
+        total += part.values * part.factor
+    spoken_for = may_be_hit & (total > 0)
+    asks = ((text.flags & QUESTION) != 0) & ((text.flags & USER) == 0)
+    # It takes away no more than the others gave, so that the parts still add up to a score of 0 or more.
+    penalty = _Part("question", np.minimum(asks * weights.question, total), -1)
+    total -= penalty.values
+
+    best = _best(total, text.number, spoken_for, None if limit is None else max(limit, FOUND_AMONG))
+    match = match_of(words.share_alone[best], words.share_around[best])
+    if meaning is not None and cosine_match is not None:
+        cosine = meaning.cosines[_ALONE][best]
+        with_cosine = match_of(words.share_alone[best], words.share_around[best], cosine, cosine_match)
+        match = np.where(meaning.is_known[best], with_cosine, match)
+    places = best[:limit]
+    scale = 1 / possible if possible else 0.0
+    return Ranked(
+        places=places,
+        numbers=text.number[places],
+        # Rounding may leave the best a trace above 1.
+        scores=np.minimum(total[places] * scale, 1),
+        parts={
+            part.name: (part.values[places] * (part.factor * scale)).astype(np.float32) for part in [*parts, penalty]
+        },
+        match=match[:limit],
+        found=bool((match[:FOUND_AMONG] >= FOUND_FROM).any()),
+        hint=_said_by_other(text, words, spoken, may_be_hit, places),
+    )
+
+
+def _said_by_other(
+    text: _Text,
+    words: _Words,
+    spoken: NDArray[np.bool_] | None,
+    may_be_hit: NDArray[np.bool_],
+    places: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Which of `places` somebody else has said, while the speaker asked about has said nothing like it."""
+    if spoken is None:
+        return np.zeros(len(places), dtype=np.bool_)
+    of_the_asked = words.share_alone.max(initial=0, where=spoken & may_be_hit)
+    is_other = ~spoken[places] & (text.speaker[places] != 0)
+    said: NDArray[np.bool_] = is_other & (words.share_alone[places] >= of_the_asked + SAID_BY_OTHER_FROM)
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the score, before division: `values` of shape (n,), each times `factor`."""
+
+    name: str
+    values: NDArray[Any]
+    factor: float
+
+
+def _parts(
+    text: _Text,
+    question: Question,
+    words: _Words,
+    meaning: _Meaning | None,
+    spoken: NDArray[np.bool_] | None,
+    may_be_hit: NDArray[np.bool_],
+    weights: Weights,
+) -> tuple[list[_Part], float]:
+    """What speaks for each chunk, and the sum of the weights that could apply to the question."""
+    parts: list[_Part] = []
+    possible = 0.0
+
+    def best_gets(name: str, values: NDArray[Any], weight: float) -> None:
+        best = float(values.max(initial=0, where=may_be_hit))
+        parts.append(_Part(name, values, weight / best if best > 0 else 0.0))
+
+    if question.terms:
+        possible += sum(weights.words)
+        for window, weight in enumerate(weights.words):
+            best_gets("words" + _WINDOW_NAMES[window], words.bm25[window], weight)
+    if meaning is not None:
+        possible += sum(weights.meaning)
+        for window, weight in enumerate(weights.meaning):
+            best_gets("meaning" + _WINDOW_NAMES[window], meaning.cosines[window], weight)
+    if spoken is not None:
+        # Who says more than half of everything is told apart by the less, the more that is.
+        weight = weights.speaker * min(1.0, 2 - 2 * float(spoken.mean()))
+        possible += weight
+        parts.append(_Part("speaker", np.where(text.speaker == 0, UNKNOWN_SPEAKER, spoken), weight))
+    if question.period is not None:
+        possible += weights.date + weights.said
+        start, end = question.period
+        in_period = (text.day >= start) & (text.day <= end + DAYS_AFTER_PERIOD)
+        parts.append(_Part("date", in_period, weights.date))
+        parts.append(_Part("said", text.are_named(question.said), weights.said))
+    if question.asks_when:
+        possible += weights.when
+        parts.append(_Part("when", (text.flags & TIME_WORDS) != 0, weights.when))
+    if len(question.terms) >= OWN_WORDS_MIN_TERMS:
+        possible += weights.own_words
+        surplus = np.maximum(words.share_alone - OWN_WORDS_FROM, 0)
+        parts.append(_Part("own_words", surplus, weights.own_words / (1 - OWN_WORDS_FROM)))
+    if question.graph:
+        numbers = np.fromiter(question.graph.keys(), np.int64, len(question.graph))
+        reached, _ = text.spread(numbers, np.fromiter(question.graph.values(), np.float64, len(question.graph)))
+        if reached.any(where=may_be_hit):
+            possible += weights.graph
+            best_gets("graph", reached, weights.graph)
+    return parts, possible
+
+
+class _Text:
+    """A layout, taken apart: where windows begin and end, and where a number stands.
+
+    Attributes:
+        size: The number of chunks, n. Arrays without a shape here have (n,).
+        headings: The numbers of the headings, ascending; `heading_of` is the place of each chunk's in it.
+        start: The first place of each window around each chunk; one array per window.
+        end: The place after its last; one array per window.
+        lengths: Its number of terms, the heading's included; one array per window.
+    """
+
+    def __init__(self, layout: NDArray[np.void]) -> None:
+        self.size = len(layout)
+        self.number: NDArray[np.int64] = layout["number"].astype(np.int64)
+        self.day = layout["day"].astype(np.int32)
+        self.speaker = layout["speaker"].astype(np.uint32)
+        self.flags = layout["flags"].astype(np.uint16)
+
+        places = np.arange(self.size)
+        fact = (self.flags & FACT) != 0
+        begins = ((self.flags & FIRST) != 0) | fact
+        begins[:1] = True
+        begins[1:] |= fact[:-1]
+        firsts = np.flatnonzero(begins)
+        sizes = np.diff(firsts, append=self.size)
+        first, end = np.repeat(firsts, sizes), np.repeat(firsts + sizes, sizes)
+        self.start = [np.maximum(places - before, first) for before, _ in WINDOWS]
+        self.end = [np.minimum(places + (after + 1), end) for _, after in WINDOWS]
+
+        self._order = places
+        self._ascending = self.number
+        if not (self.number[1:] > self.number[:-1]).all():
+            # Stable is the fast kind here: texts come in long runs of ascending numbers.
+            self._order = np.argsort(self.number, kind="stable")
+            self._ascending = self.number[self._order]
+
+        # Headings stay the same over long runs, so only the first chunk of each run is looked at.
+        heading: NDArray[np.int64] = layout["heading"].astype(np.int64)
+        changes = np.flatnonzero(heading[1:] != heading[:-1]) + 1
+        runs = np.concatenate(([0], changes))[: self.size]
+        self.headings, of_run = np.unique(heading[runs], return_inverse=True)
+        self.heading_of = np.repeat(of_run, np.diff(runs, append=self.size))
+
+        length = layout["length"].astype(np.int32)
+        heading_length = layout["heading_length"].astype(np.int32)
+        sums = _running_sums(length)
+        self.lengths = [
+            sums.take(end) - sums.take(start) + heading_length for start, end in zip(self.start, self.end, strict=True)
+        ]
+
+    def find(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Which of `numbers` are in the text, and where.
+
+        Returns:
+            The rows of `numbers` that are chunks of the text, and their places in it; the rows that are headings of
+            it, and their places in `headings`.
+        """
+        is_heading = numbers < 0
+        heading_rows = np.flatnonzero(is_heading)
+        rows = np.flatnonzero(~is_heading)
+        rows, at = _present(self._ascending, numbers, rows)
+        return rows, self._order[at], *_present(self.headings, numbers, heading_rows)
+
+    def spread[Number: np.number](
+        self, numbers: NDArray[np.int64], values: NDArray[Number]
+    ) -> tuple[NDArray[Number], NDArray[Number]]:
+        """Bring `values` of chunks and headings, shape (m,), into the order of the text.
+
+        Returns:
+            Those of the chunks, shape (n,), and those of `headings`; 0 where `numbers` names none.
+        """
+        rows, places, heading_rows, heading_places = self.find(numbers)
+        of_chunks = np.zeros(self.size, dtype=values.dtype)
+        of_chunks[places] = values[rows]
+        of_headings = np.zeros(len(self.headings), dtype=values.dtype)
+        of_headings[heading_places] = values[heading_rows]
+        return of_chunks, of_headings
+
+    def are_named(self, numbers: NDArray[np.int64] | None) -> NDArray[np.bool_]:
+        """Which chunks `numbers` names; None names none."""
+        named = np.zeros(self.size, dtype=np.bool_)
+        if numbers is not None:
+            named[self.find(numbers)[1]] = True
+        return named
+
+
+class _Words:
+    """BM25 of each window, and how much of the question's words stands there.
+
+    Attributes:
+        bm25: One array of shape (n,) per window.
+        share_alone: Shape (n,): the idf of the terms that the chunk or its heading has, divided by that of all terms.
+        share_around: Shape (n,): the same of the window of two on each side.
+    """
+
+    def __init__(self, text: _Text, terms: Sequence[TermPostings], whole: Whole | None) -> None:
+        self.bm25 = [np.zeros(text.size, dtype=np.float32) for _ in WINDOWS]
+        self.share_alone = np.zeros(text.size, dtype=np.float32)
+        self.share_around = np.zeros(text.size, dtype=np.float32)
+        if not terms or not text.size:
+            return
+        self._text = text
+        self._whole = whole
+        # How many chunks a window has on average.
+        self._window_chunks = [float((end - start).mean()) for start, end in zip(text.start, text.end, strict=True)]
+        self._saturation = [
+            _saturation(lengths, float(lengths.mean()) if whole is None else whole.mean_length * chunks)
+            for lengths, chunks in zip(text.lengths, self._window_chunks, strict=True)
+        ]
+        found_in = np.array([term.found_in for term in terms], dtype=np.float64)
+        counts = np.array([term.count for term in terms], dtype=np.float64)
+        term_of = np.repeat(np.arange(len(terms)), [len(term.numbers) for term in terms])
+        frequencies = np.concatenate([term.frequencies for term in terms]).astype(np.int32)
+        rows, places, heading_rows, heading_places = text.find(np.concatenate([term.numbers for term in terms]))
+        all_idf = 0.0
+        step = max(1, _BATCH_NUMBERS // text.size)
+        for first in range(0, len(terms), step):
+            batch = range(first, min(first + step, len(terms)))
+            own = _table(batch, term_of[rows], places, frequencies[rows], text.size)
+            of_headings = _table(
+                batch, term_of[heading_rows], heading_places, frequencies[heading_rows], len(text.headings)
+            )
+            all_idf += self._add(own, of_headings, counts[first : batch.stop], found_in[first : batch.stop])
+        self.share_alone /= np.float32(all_idf)
+        self.share_around /= np.float32(all_idf)
+
+    def _add(
+        self,
+        own: NDArray[np.int32],
+        of_headings: NDArray[np.int32],
+        counts: NDArray[np.float64],
+        found_in: NDArray[np.float64],
+    ) -> float:
+        """Add what some terms give to each window.
+
+        Args:
+            own: How often each chunk has each term; shape (terms, n).
+            of_headings: How often each heading has each; shape (terms, headings).
+            counts: How often the question has each; shape (terms,).
+            found_in: In how many chunks of all texts each is; shape (terms,).
+
+        Returns:
+            The sum of their idf among chunks alone.
+        """
+        text = self._text
+        sums = _running_sums(own)
+        headings = of_headings if of_headings.any() else None
+
+        # What is not in the widest window is in none, so the others are looked at only where that one has a term.
+        wide = self._frequency(sums, headings, _WIDE, slice(None))
+        touched = np.flatnonzero((wide != 0).any(axis=0))
+        somewhere = touched if len(touched) < text.size // 2 else slice(None)
+
+        own_idf = np.zeros((len(own), 1), dtype=np.float32)
+        for window in range(len(WINDOWS)):
+            frequency = wide[:, somewhere] if window == _WIDE else self._frequency(sums, headings, window, somewhere)
+            found = frequency != 0
+            rare = self._rarity(window, found, found_in)[:, np.newaxis]
+            if window == _ALONE:
+                own_idf = rare.astype(np.float32)
+                self.share_alone[somewhere] += (own_idf * found).sum(axis=0)
+            elif window == _AROUND:
+                self.share_around[somewhere] += (own_idf * found).sum(axis=0)
+            gain = frequency.astype(np.float32)
+            gain /= gain + self._saturation[window][somewhere]
+            gain *= (counts[:, np.newaxis] * rare * (K1 + 1)).astype(np.float32)
+            self.bm25[window][somewhere] += gain.sum(axis=0)
+        return float(own_idf.sum())
+
+    def _rarity(self, window: int, found: NDArray[np.bool_], found_in: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The idf of each term among the windows of one kind; shape (terms,)."""
+        if self._whole is None:
+            return idf(self._text.size, np.count_nonzero(found, axis=1))
+        without = 1 - np.minimum(found_in / self._whole.chunks, 1)
+        return idf(self._whole.chunks, self._whole.chunks * (1 - without ** self._window_chunks[window]))
+
+    def _frequency(
+        self,
+        sums: NDArray[np.int32],
+        of_headings: NDArray[np.int32] | None,
+        window: int,
+        somewhere: NDArray[np.int64] | slice,
+    ) -> NDArray[np.int32]:
+        """How often a window has each term around the chunks `somewhere`; shape (terms, chunks)."""
+        text = self._text
+        frequency: NDArray[np.int32] = sums.take(text.end[window][somewhere], axis=1)
+        frequency -= sums.take(text.start[window][somewhere], axis=1)
+        if of_headings is not None:
+            frequency += of_headings.take(text.heading_of[somewhere], axis=1)
+        return frequency
+
+
+def _saturation(lengths: NDArray[np.int32], mean: float) -> NDArray[np.float32]:
+    """What BM25 adds to the frequency in its denominator; shape (n,), above 0."""
+    # A text without words has nothing to divide by, and nothing to score.
+    relative = lengths.astype(np.float32) / np.float32(max(mean, 1e-9))
+    return np.float32(K1 * (1 - B)) + np.float32(K1 * B) * relative
+
+
+def idf(size: int, found_in: NDArray[Any] | int) -> NDArray[np.float64]:
+    """How rare what is found in so many of `size` texts is, as BM25 has it; at least 0."""
+    rarity: NDArray[np.float64] = np.log1p(np.maximum(size - found_in + 0.5, 0) / (np.asarray(found_in) + 0.5))
+    return rarity
+
+
+def _table(
+    terms: range, term_of: NDArray[np.int64], columns: NDArray[np.int64], values: NDArray[np.int32], width: int
+) -> NDArray[np.int32]:
+    """A row for each of `terms`, with `values` at their `columns` and 0 elsewhere; `term_of` ascends."""
+    here = slice(*np.searchsorted(term_of, (terms.start, terms.stop)))
+    out = np.zeros((len(terms), width), dtype=np.int32)
+    out[term_of[here] - terms.start, columns[here]] = values[here]
+    return out
+
+
+class _Meaning:
+    """How close each window is to the question.
+
+    Attributes:
+        cosines: One array of shape (n,) per window; 0 where one is negative or not known.
+        is_known: Shape (n,): which chunks have a vector.
+    """
+
+    def __init__(self, text: _Text, vectors: Vectors) -> None:
+        # Whole numbers add up exactly, whatever stands before them: equal windows get equal cosines.
+        products = np.rint(vectors.dots.astype(np.float64) * vectors.mass * _STEPS).astype(np.int64)
+        rows, places, heading_rows, heading_places = text.find(vectors.numbers)
+        of_chunks = np.zeros(text.size, dtype=np.int64)
+        of_chunks[places] = products[rows]
+        of_headings = np.zeros(len(text.headings), dtype=np.int64)
+        of_headings[heading_places] = products[heading_rows]
+        sums, heading = _running_sums(of_chunks), of_headings.take(text.heading_of)
+        self.is_known = np.zeros(text.size, dtype=np.bool_)
+        self.is_known[places] = True
+        self.cosines: list[NDArray[np.float32]] = []
+        norm = np.empty(text.size, dtype=np.float64)
+        for window, (start, end) in enumerate(zip(text.start, text.end, strict=True)):
+            dot = sums.take(end)
+            dot -= sums.take(start)
+            dot += heading
+            # An endless norm leaves a cosine of 0.
+            norm.fill(np.inf)
+            norm[places] = vectors.norms[rows, window]
+            norm[norm <= _LEAST_NORM] = np.inf
+            # Vectors are stored in 16 bits, so a cosine may come out a little above 1.
+            self.cosines.append(np.clip(dot / (norm * _STEPS), 0, 1).astype(np.float32))
+
+
+def _asked_speaker(text: _Text, question: Question) -> NDArray[np.bool_] | None:
+    """Which chunks are of the one speaker that the question asks about; None if it names none, or more than one."""
+    spoken: list[NDArray[np.bool_]] = [text.speaker == name for name in question.speakers]
+    known = [chunks for chunks in spoken if chunks.any()]
+    if not known and question.first_person:
+        user: NDArray[np.bool_] = (text.flags & USER) != 0
+        known = [user] if user.any() else []
+    return known[0] if len(known) == 1 else None
+
+
+def _running_sums[Whole: (np.int32, np.int64)](values: NDArray[Whole]) -> NDArray[Whole]:
+    """Of whole numbers, shape (…, n): the sum before each place and that of all; shape (…, n + 1).
+
+    Whole, because differences of long sums of floats lose what a window holds. They may overflow: a difference that
+    fits is still right.
+    """
+    sums = np.zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=values.dtype)
+    np.cumsum(values, axis=-1, dtype=values.dtype, out=sums[..., 1:])
+    return sums
+
+
+def _present(
+    ascending: NDArray[np.int64], numbers: NDArray[np.int64], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Those of `rows` whose number stands in `ascending`, and where it stands there."""
+    if not len(ascending) or not len(rows):
+        return rows[:0], rows[:0]
+    wanted = numbers[rows]
+    at = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+    there = ascending[at] == wanted
+    return (rows, at) if there.all() else (rows[there], at[there])
+
+
+def _best(
+    total: NDArray[np.float64], numbers: NDArray[np.int64], spoken_for: NDArray[np.bool_], limit: int | None
+) -> NDArray[np.int64]:
+    """The best of `total`, best first, ties by number; at most `limit`, and only what is `spoken_for`."""
+    chosen = np.flatnonzero(spoken_for)
+    if limit is not None and limit < len(chosen):
+        values = total[chosen]
+        # All that are as good as the last one stay, so that their numbers decide which is left out.
+        least = np.partition(values, len(values) - limit)[len(values) - limit] if limit else np.inf
+        chosen = chosen[values >= least]
+    order = np.lexsort((numbers[chosen], -total[chosen]))
+    return chosen[order][:limit]

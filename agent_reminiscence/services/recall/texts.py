@@ -1,0 +1,147 @@
+"""Reads the texts of a moment for a ranking, and compares their vectors with a question's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository, Dots
+from agent_reminiscence.database.repositories.history import HistoryRepository
+from agent_reminiscence.database.repositories.search import SearchRepository, SearchRequest
+from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
+from agent_reminiscence.services.recall.past import lay_out_past
+from agent_reminiscence.services.recall.ranking import Vectors
+from agent_reminiscence.services.vectors.cells import SEARCHED_CELLS
+from agent_reminiscence.services.vectors.norms import window_norms
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The texts of a moment.
+
+    Attributes:
+        entries: Shape (n,), `LAYOUT_DTYPE`.
+        norms: Shape (n,), `NORMS_DTYPE`; None where they are to be computed from the vectors.
+        eligible: Shape (n,): which entries may be hits, where that is known already.
+    """
+
+    entries: NDArray[np.void]
+    norms: NDArray[np.void] | None
+    eligible: NDArray[np.bool_] | None
+
+
+class TextReader:
+    """Reads texts of now as they are laid out, and those of another moment from the ledger."""
+
+    def __init__(self, search: SearchRepository, history: HistoryRepository, vectors: ChunkVectorRepository) -> None:
+        self._search = search
+        self._history = history
+        self._vectors = vectors
+
+    async def read(self, db: SqlExecutor, request: SearchRequest, generation: int) -> Texts:
+        """The texts of the moment that the request asks about."""
+        if request.as_of is not None:
+            return await self._read_past(db, request)
+        found = await self._search.read_layouts(db, request, generation)
+        if not len(found.ended):
+            return Texts(found.entries, found.norms, None)
+        # What has ended in the world is still laid out, because nothing was written when it ended.
+        lasts = ~np.isin(found.entries["number"], found.ended)
+        return Texts(found.entries, found.norms, lasts if not request.is_filtered else None)
+
+    async def read_around(
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        generation: int,
+        numbers: NDArray[np.int64],
+        days: tuple[date, date] | None,
+    ) -> tuple[Texts, NDArray[np.bool_]]:
+        """What stands around some chunks, and which of it may be hits.
+
+        Args:
+            numbers: Of chunks and headings, ascending.
+            days: Also the beginnings of texts of which chunks came in within these.
+        """
+        found = await self._search.read_layouts_of(db, request, generation, numbers, days=days, dated=DATED_TEXTS)
+        places, may_be_hit = zone(found.entries, numbers)
+        entries = found.entries[places]
+        norms = None if found.norms is None else found.norms[places]
+        lasts = ~np.isin(entries["number"], found.ended) if len(found.ended) else None
+        return Texts(entries, norms, lasts), may_be_hit
+
+    async def find_near(self, db: SqlExecutor, external_id: str, vector: Sequence[float], generation: int) -> Dots:
+        """The vectors in the cells nearest to a question's."""
+        return await self._vectors.find_dots(db, external_id, generation, vector, cells=SEARCHED_CELLS)
+
+    async def _read_past(self, db: SqlExecutor, request: SearchRequest) -> Texts:
+        assert request.as_of is not None
+        chunks = await self._search.read_past(db, request)
+        memory_ids = {chunk.memory_id for chunk in chunks}
+        titles = await self._history.find_titles(
+            db, request.external_id, list(memory_ids), as_of=request.as_of, known_at=request.known_at
+        )
+        entries = lay_out_past(
+            chunks,
+            await self._search.read_past_texts(db, request),
+            titles,
+            await self._search.read_headings(db, request.external_id),
+        )
+        eligible = np.array([chunk.number for chunk in chunks if chunk.is_eligible], dtype=np.int64)
+        return Texts(entries, None, np.isin(entries["number"], eligible))
+
+    async def compare(
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        texts: Texts,
+        vector: Sequence[float],
+        generation: int,
+        *,
+        known: Dots | None = None,
+    ) -> Vectors:
+        """The texts' vectors beside the question's.
+
+        Args:
+            known: Of a large tenant, the dot products that are known already; None reads those of all its vectors.
+        """
+        norms = texts.norms
+        if norms is None:
+            norms = await self._compute_norms(db, request, texts, generation)
+        entries = texts.entries
+        headings, first = np.unique(entries["heading"].astype(np.int64), return_index=True)
+        wanted = np.concatenate((entries["number"].astype(np.int64), headings))
+        if known is None:
+            stored = await self._vectors.find_dots(db, request.external_id, generation, vector)
+        else:
+            missing = np.setdiff1d(wanted, known.numbers)
+            more = await self._vectors.find_dots_of(db, request.external_id, generation, vector, missing)
+            stored = Dots(np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots)))
+        dots = np.zeros(len(wanted), dtype=np.float32)
+        if len(stored.numbers):
+            order = np.argsort(stored.numbers, kind="stable")
+            at = np.minimum(np.searchsorted(stored.numbers, wanted, sorter=order), len(order) - 1)
+            is_there = stored.numbers[order[at]] == wanted
+            dots[is_there] = stored.dots[order[at]][is_there]
+        return Vectors(
+            numbers=wanted,
+            dots=dots,
+            mass=np.concatenate((norms["mass"], norms["heading_mass"][first])).astype(np.float32),
+            norms=np.concatenate((norms["norms"], np.zeros((len(headings), norms["norms"].shape[1])))).astype(
+                np.float32
+            ),
+        )
+
+    async def _compute_norms(
+        self, db: SqlExecutor, request: SearchRequest, texts: Texts, generation: int
+    ) -> NDArray[np.void]:
+        """Those of a moment for which none are stored."""
+        entries = texts.entries
+        wanted = np.unique(np.concatenate((entries["number"], entries["heading"])).astype(np.int64))
+        stored = await self._vectors.read(db, request.external_id, generation, wanted)
+        return window_norms(entries, stored.numbers, stored.masses, stored.vectors)

@@ -1,0 +1,436 @@
+"""The ranking against a slow reading of its formula, and the promises that callers rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent_reminiscence.domain.index import DUPLICATE, FACT, QUESTION, TIME_WORDS, USER, chunk_number
+from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, FOUND_FROM
+from agent_reminiscence.services.recall.ranking import DEFAULT_WEIGHTS, Ranked, Vectors, rank
+from tests.support.slow_ranking import (
+    Asked,
+    Chunk,
+    Heading,
+    Memory,
+    Vector,
+    encode_layout,
+    encode_question,
+    encode_vectors,
+    slow_scores,
+)
+
+WORDS = ("boat", "red", "harbour", "mara", "lamp", "storm", "may")
+# Two of them cancel out, so that windows without a direction occur.
+VECTORS: tuple[Vector, ...] = ((1.0, 0.0), (-1.0, 0.0), (0.0, 1.0), (0.6, 0.8), (0.8, -0.6))
+
+# A busy machine is slow, not wrong.
+THOROUGH = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+words = st.lists(st.sampled_from(WORDS), max_size=6).map(tuple)
+vectors = st.none() | st.sampled_from(VECTORS)
+masses = st.integers(1, 40)
+flags = st.sampled_from([0, 0, 0, DUPLICATE, QUESTION, TIME_WORDS, QUESTION | USER, TIME_WORDS | USER])
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> list[list[Chunk]]:
+    """Some memories and facts; later chunks of a text may have smaller numbers, as after an edit."""
+    memories: list[list[Chunk]] = []
+    position = 0
+    for _ in range(draw(st.integers(1, 4))):
+        position += 1
+        if draw(st.booleans()):
+            number = chunk_number(position, 0)
+            fact = Chunk(number, draw(words), draw(vectors), draw(masses), day=draw(st.integers(0, 40)), flags=FACT)
+            memories.append([fact])
+            continue
+        headings = [Heading(-chunk_number(position, k), draw(words), draw(vectors), draw(masses)) for k in range(2)]
+        size = draw(st.integers(1, 16))
+        indexes = draw(st.permutations(range(size)))
+        memories.append(
+            [
+                Chunk(
+                    chunk_number(position, index),
+                    draw(words),
+                    draw(vectors),
+                    draw(masses),
+                    heading=draw(st.sampled_from(headings)),
+                    day=draw(st.integers(0, 40)),
+                    speaker=draw(st.integers(0, 3)),
+                    flags=draw(flags),
+                )
+                for index in indexes
+            ]
+        )
+    return draw(st.permutations(memories))
+
+
+@st.composite
+def questions(draw: st.DrawFn, memories: Sequence[Memory]) -> Asked:
+    """A question about `memories`; also one that asks for words, speakers and chunks that nobody has."""
+    numbers = [chunk.number for memory in memories for chunk in memory]
+    start = draw(st.integers(-5, 45))
+    some = st.lists(st.sampled_from([*numbers, chunk_number(999, 0)]), max_size=5)
+    return Asked(
+        words=draw(st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=8).map(tuple)),
+        vector=draw(vectors),
+        speakers=draw(st.frozensets(st.integers(1, 5), max_size=2)),
+        first_person=draw(st.booleans()),
+        period=draw(st.none() | st.just((start, start + draw(st.integers(0, 20))))),
+        asks_when=draw(st.booleans()),
+        said=frozenset(draw(some)),
+        graph={number: draw(st.floats(0.01, 3.0)) for number in draw(some)},
+    )
+
+
+def ranked(memories: Sequence[Memory], asked: Asked, **options: object) -> Ranked:
+    """Rank the chunks of `memories`."""
+    return rank(
+        encode_layout(memories),
+        encode_question(memories, asked),
+        encode_vectors(memories, asked),
+        **options,  # type: ignore[arg-type]  # eligible, limit, weights
+    )
+
+
+def note(position: int, *lines: str, heading: str = "", speaker: int = 0) -> list[Chunk]:
+    """A memory with a chunk for each line, without vectors."""
+    above = Heading(-chunk_number(position, 0), tuple(heading.split()), None, 1) if heading else None
+    return [
+        Chunk(chunk_number(position, index), tuple(line.split()), None, 1, heading=above, speaker=speaker)
+        for index, line in enumerate(lines)
+    ]
+
+
+@settings(THOROUGH, max_examples=150)
+@given(st.data())
+def test_every_part_is_what_the_formula_says_of_the_texts(data: st.DataObject) -> None:
+    """Sums over arrays give what a reader of the texts gets, window by window."""
+    memories = data.draw(texts())
+    asked = data.draw(questions(memories))
+    numbers = [chunk.number for memory in memories for chunk in memory]
+    eligible = frozenset(data.draw(st.lists(st.sampled_from(numbers), unique=True)))
+
+    found = ranked(memories, asked, eligible=np.array([number in eligible for number in numbers]))
+
+    expected = slow_scores(memories, asked, eligible, DEFAULT_WEIGHTS)
+    assert set(found.numbers.tolist()) == set(expected)
+    for place, number in enumerate(found.numbers.tolist()):
+        parts = {name: float(values[place]) for name, values in found.parts.items()}
+        assert parts == pytest.approx(expected[number], abs=2e-6)
+
+
+@settings(THOROUGH)
+@given(st.data())
+def test_parts_add_up_to_scores_between_0_and_1_in_falling_order(data: st.DataObject) -> None:
+    """Whoever shows the parts of a score shows all of it."""
+    memories = data.draw(texts())
+    found = ranked(memories, data.draw(questions(memories)))
+
+    assert sum(found.parts.values()) == pytest.approx(found.scores, abs=1e-6)
+    assert ((found.scores >= 0) & (found.scores <= 1)).all()
+    keys = list(zip((-found.scores).tolist(), found.numbers.tolist(), strict=True))
+    assert keys == sorted(keys)
+
+
+@settings(THOROUGH)
+@given(st.data())
+def test_neither_the_order_of_rows_nor_rows_of_other_texts_change_anything(data: st.DataObject) -> None:
+    """Rows come as the store finds them, with chunks that have ended since."""
+    memories = data.draw(texts())
+    asked = data.draw(questions(memories))
+    seed = data.draw(st.randoms(use_true_random=False))
+    question, known = encode_question(memories, asked), encode_vectors(memories, asked)
+    ended = np.array([chunk_number(500, 3), -chunk_number(500, 0)])
+
+    def shuffled(size: int) -> list[int]:
+        return seed.sample(range(size), size)
+
+    terms = []
+    for term in question.terms:
+        order = shuffled(len(term.numbers) + 2)
+        numbers = np.concatenate([term.numbers, ended])[order]
+        frequencies = np.concatenate([term.frequencies, np.array([3, 1], dtype=np.float32)])[order]
+        terms.append(replace(term, numbers=numbers, frequencies=frequencies))
+    if known is not None:
+        order = shuffled(len(known.numbers) + 2)
+        one = np.array([1, 1], dtype=np.float32)
+        known = Vectors(
+            np.concatenate([known.numbers, ended])[order],
+            np.concatenate([known.dots, one])[order],
+            np.concatenate([known.mass, one])[order],
+            np.concatenate([known.norms, np.ones((2, 4), np.float32)])[order],
+        )
+
+    mixed = rank(encode_layout(memories), replace(question, terms=terms), known)
+
+    assert_same(mixed, ranked(memories, asked))
+
+
+@settings(THOROUGH)
+@given(st.data())
+def test_a_limit_gives_the_beginning_of_the_whole_order(data: st.DataObject) -> None:
+    """Asking for less returns the same hits, ties included."""
+    memories = data.draw(texts())
+    asked = data.draw(questions(memories))
+    limit = data.draw(st.integers(0, 12))
+
+    whole = ranked(memories, asked)
+
+    assert ranked(memories, asked, limit=limit).numbers.tolist() == whole.numbers[:limit].tolist()
+
+
+def assert_same(one: Ranked, other: Ranked) -> None:
+    """Both hold the same to the last bit."""
+    assert one.numbers.tolist() == other.numbers.tolist()
+    assert one.scores.tolist() == other.scores.tolist()
+    assert one.match.tolist() == other.match.tolist()
+    assert one.parts.keys() == other.parts.keys()
+    assert all(values.tolist() == other.parts[name].tolist() for name, values in one.parts.items())
+
+
+def test_equal_chunks_have_equal_scores_wherever_they_stand() -> None:
+    """Sums over a long text lose nothing at its end, and what is equal is ordered by number."""
+    filler = [note(position, *("lamp storm may",) * 9, heading="red") for position in range(2, 2_000)]
+    twins = [
+        [replace(chunk, vector=(0.6, 0.8), mass=7) for chunk in note(position, "boat", "red boat", "harbour")]
+        for position in (1, 2_001)
+    ]
+    filler = [[replace(chunk, vector=(0.8, -0.6), mass=999) for chunk in memory] for memory in filler]
+
+    found = ranked([twins[1], *filler, twins[0]], Asked(words=("boat", "harbour"), vector=(0.0, 1.0)), limit=6)
+
+    assert [number - chunk_number(1, 0) for number in found.numbers[0::2]] == [
+        number - chunk_number(2_001, 0) for number in found.numbers[1::2]
+    ]
+    assert found.scores[0::2].tolist() == found.scores[1::2].tolist()
+
+
+def test_a_neighbour_of_the_words_is_found_but_not_across_memories() -> None:
+    """An answer stands beside the words of the question, in the same memory."""
+    found = ranked([note(1, "boat", "yes"), note(2, "no")], Asked(words=("boat",)))
+
+    assert found.numbers.tolist() == [chunk_number(1, 0), chunk_number(1, 1)]
+
+
+def test_a_fact_stands_alone() -> None:
+    """A fact was not said between the chunks beside which it is stored."""
+    fact = Chunk(chunk_number(3, 0), ("boat",), None, 1, flags=FACT)
+
+    found = ranked([[*note(1, "lamp"), fact], note(2, "storm")], Asked(words=("boat",)))
+
+    assert found.numbers.tolist() == [fact.number]
+
+
+def test_a_duplicate_is_context_and_never_a_hit() -> None:
+    """Its words still say what its neighbours were about."""
+    said_again = replace(note(1, "lamp", "boat")[1], flags=DUPLICATE)
+
+    found = ranked([[*note(1, "lamp"), said_again]], Asked(words=("boat",)))
+
+    assert found.numbers.tolist() == [chunk_number(1, 0)]
+
+
+def test_best_is_the_best_of_what_may_be_a_hit() -> None:
+    """What a filter leaves out does not lower the scores of what it leaves."""
+    memories = [note(1, "boat boat red"), note(2, "boat lamp storm may"), note(3, "lamp")]
+
+    found = ranked(memories, Asked(words=("boat", "red")), eligible=np.array([False, True, True]))
+
+    assert found.numbers.tolist() == [chunk_number(2, 0)]
+    assert found.scores.tolist() == pytest.approx([1.0])
+
+
+def test_a_chunk_without_a_vector_is_ranked_by_its_words() -> None:
+    """An embedder that failed costs the meaning, never the chunk."""
+    memories = [
+        note(1, "boat"),
+        [replace(note(2, "lamp")[0], vector=(1.0, 0.0), mass=3)],
+        [replace(note(3, "storm")[0], vector=(-1.0, 0.0), mass=3)],
+    ]
+
+    found = ranked(memories, Asked(words=("boat",), vector=(1.0, 0.0)))
+
+    assert found.numbers.tolist() == [chunk_number(1, 0), chunk_number(2, 0)]
+    assert found.parts["meaning"].tolist() == pytest.approx([0, DEFAULT_WEIGHTS.meaning[0] / 2.3])
+    assert np.isfinite(found.scores).all()
+
+
+def test_a_chunk_with_a_vector_of_no_mass_scores_no_meaning() -> None:
+    """Zeros in the store give zeros, not NaN."""
+    layout = encode_layout([note(1, "boat")])
+    nothing = Vectors(
+        np.array([chunk_number(1, 0)]),
+        np.array([0.5], dtype=np.float32),
+        np.array([0], dtype=np.float32),
+        np.zeros((1, 4), np.float32),
+    )
+
+    found = rank(layout, encode_question([note(1, "boat")], Asked(words=("boat",))), nothing)
+
+    assert np.isfinite(found.scores).all()
+    assert found.parts["meaning"].tolist() == [0]
+
+
+def test_only_one_named_speaker_counts() -> None:
+    """Who asks about two people wants both, and a name that nobody here bears is nobody's."""
+    memories = [note(1, "boat", speaker=1), note(2, "boat", speaker=2), note(3, "boat", speaker=3)]
+
+    def scores(*speakers: int) -> list[float]:
+        found: list[float] = ranked(memories, Asked(words=("boat",), speakers=frozenset(speakers))).scores.tolist()
+        return found
+
+    assert ranked(memories, Asked(words=("boat",), speakers=frozenset({2, 9}))).numbers[0] == chunk_number(2, 0)
+    assert scores(1, 2) == scores(9) == scores()
+
+
+def test_a_chunk_without_a_speaker_stands_between_the_one_asked_about_and_others() -> None:
+    """A note is nobody else's."""
+    memories = [note(1, "boat", speaker=2), note(2, "boat"), note(3, "boat", speaker=1)]
+
+    found = ranked(memories, Asked(words=("boat",), speakers=frozenset({1})))
+
+    assert found.numbers.tolist() == [chunk_number(3, 0), chunk_number(2, 0), chunk_number(1, 0)]
+
+
+def test_the_first_person_is_the_user() -> None:
+    """My boat is the user's, unless somebody else is named."""
+    mine = [replace(note(2, "boat", speaker=2)[0], flags=USER)]
+    memories = [note(1, "boat", speaker=1), mine]
+
+    assert ranked(memories, Asked(words=("boat",), first_person=True)).numbers[0] == chunk_number(2, 0)
+    both = Asked(words=("boat",), first_person=True, speakers=frozenset({1}))
+    assert ranked(memories, both).numbers[0] == chunk_number(1, 0)
+
+
+@pytest.mark.parametrize(("day", "counts"), [(9, False), (10, True), (22, True), (23, False)])
+def test_a_period_reaches_ten_days_beyond_its_end(day: int, counts: bool) -> None:
+    """People tell what happened for some days after it."""
+    memories = [[replace(note(1, "boat")[0], day=day)]]
+
+    found = ranked(memories, Asked(words=("boat",), period=(10, 12)))
+
+    assert bool(found.parts["date"][0] > 0) is counts
+
+
+def test_what_the_graph_reaches_is_a_hit_without_a_word_of_the_question() -> None:
+    """The second hop shares nothing with the question."""
+    memories = [note(1, "boat"), note(2, "lamp"), note(3, "storm")]
+    asked = Asked(words=("boat",), graph={chunk_number(3, 0): 0.2, chunk_number(2, 0): 0.1})
+
+    found = ranked(memories, asked)
+
+    graph = dict(zip(found.numbers.tolist(), found.parts["graph"].tolist(), strict=True))
+    assert graph.keys() == {chunk_number(1, 0), chunk_number(2, 0), chunk_number(3, 0)}
+    assert graph[chunk_number(3, 0)] == pytest.approx(2 * graph[chunk_number(2, 0)])
+    assert graph[chunk_number(1, 0)] == 0
+
+
+def test_a_graph_that_reaches_no_candidate_costs_nothing() -> None:
+    """A hop into something that was filtered out does not lower the other scores."""
+    memories = [note(1, "boat"), note(2, "lamp")]
+    asked = Asked(words=("boat",))
+
+    beyond = ranked(memories, replace(asked, graph={chunk_number(7, 0): 1.0}))
+
+    assert_same(beyond, ranked(memories, asked))
+
+
+def test_nothing_speaks_for_anything_in_a_question_without_words_and_vector() -> None:
+    """Stop words alone find nothing."""
+    assert ranked([note(1, "boat")], Asked(words=())).numbers.tolist() == []
+
+
+def test_an_empty_text_has_no_hits() -> None:
+    """A tenant that has stored nothing gets an empty answer."""
+    nothing = Vectors(
+        np.zeros(0, np.int64),
+        np.array([], dtype=np.float32),
+        np.array([], dtype=np.float32),
+        np.zeros((0, 4), np.float32),
+    )
+
+    found = rank(encode_layout([]), encode_question([], Asked(words=("boat",), speakers=frozenset({1}))), nothing)
+
+    assert found.places.tolist() == []
+    assert not found.found
+
+
+LOG = ("boat red harbour", "lamp", "storm may", "mara boat")
+
+
+def test_what_was_talked_about_is_found_and_what_was_not_is_not() -> None:
+    """A match is absolute: the best hit of a question about something else is no better for being the best."""
+    memories = [note(position, *LOG) for position in range(1, 9)]
+
+    known = ranked(memories, Asked(words=("boat", "red", "harbour")))
+    strange = ranked(memories, Asked(words=("boat", "wedding", "dress", "venice")))
+
+    assert known.found
+    assert known.match[0] > 0.9
+    assert strange.scores[0] > 0.5
+    assert not strange.found
+    assert strange.match.max() < FOUND_FROM
+
+
+def test_a_close_vector_makes_a_match_of_other_words() -> None:
+    """Nobody repeats the words of an answer in the question; of an unknown embedder, a cosine says nothing."""
+    near, far = ([replace(note(1, "lamp")[0], vector=vector, mass=5)] for vector in ((0.8, 0.6), (0.0, 1.0)))
+    asked = Asked(words=("lantern",), vector=(0.8, 0.6))
+
+    assert ranked([near], asked, cosine_match=BUNDLED_MATCH).found
+    assert not ranked([near], asked).found
+    assert not ranked(
+        [far, note(2, "lantern")], replace(asked, words=("lighthouse",)), cosine_match=BUNDLED_MATCH
+    ).found
+
+
+def test_a_chunk_whose_vector_is_missing_is_matched_by_its_words() -> None:
+    """A cosine that is not known is not a bad one."""
+    memories = [note(1, "boat"), [replace(note(2, "lamp")[0], vector=(1.0, 0.0), mass=3)]]
+    asked = Asked(words=("boat",), vector=(1.0, 0.0))
+
+    found = ranked(memories, asked, cosine_match=BUNDLED_MATCH)
+
+    by_words = ranked(memories, replace(asked, vector=None))
+    assert found.match[found.numbers == chunk_number(1, 0)] == pytest.approx(by_words.match[:1])
+
+
+@given(st.data())
+@settings(THOROUGH)
+def test_whether_something_is_found_does_not_depend_on_the_limit(data: st.DataObject) -> None:
+    """One hit or fifty: the answer to "is it there?" is the same."""
+    memories = data.draw(texts())
+    asked = data.draw(questions(memories))
+    limit = data.draw(st.integers(0, 12))
+
+    assert ranked(memories, asked, limit=limit).found == ranked(memories, asked).found
+
+
+def test_a_hit_of_somebody_else_says_so_if_the_one_asked_about_said_nothing_like_it() -> None:
+    """Mara (1) never spoke of the boat, Ivo (2) did: an answer about Mara would be false."""
+    memories = [note(1, "lamp storm", speaker=1), note(2, "boat red harbour", speaker=2), note(3, "boat red harbour")]
+    about_mara = Asked(words=("boat", "red", "harbour"), speakers=frozenset({1}))
+
+    asked_of_mara = ranked(memories, about_mara)
+    asked_of_ivo = ranked(memories, replace(about_mara, speakers=frozenset({2})))
+    asked_of_nobody = ranked(memories, replace(about_mara, speakers=frozenset()))
+
+    assert asked_of_mara.numbers[asked_of_mara.hint].tolist() == [chunk_number(2, 0)]
+    assert not asked_of_ivo.hint.any()
+    assert not asked_of_nobody.hint.any()
+
+
+def test_both_having_said_it_is_no_hint() -> None:
+    """Then the answer about the one asked about is there, too."""
+    memories = [note(1, "boat red lamp", speaker=1), note(2, "boat red lamp", speaker=2)]
+
+    found = ranked(memories, Asked(words=("boat", "red"), speakers=frozenset({1})))
+
+    assert not found.hint.any()

@@ -13,6 +13,7 @@ from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.agents.models import AgentLimits, AgentModels, find_model
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphStore
@@ -27,9 +28,11 @@ from agent_reminiscence.database.repositories.lifecycle import LifecycleReposito
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.scratch import ScratchRepository
-from agent_reminiscence.database.repositories.search import SearchRepository, Weights
+from agent_reminiscence.database.repositories.search import SearchRepository
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.database.repositories.text_index import TextIndexRepository
 from agent_reminiscence.database.repositories.usage import UsageRepository
+from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.opening import Stores, open_stores
 from agent_reminiscence.projections import Tables
@@ -50,6 +53,9 @@ from agent_reminiscence.services.memory_manager import MemoryManager
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.promotion import PromotionService
+from agent_reminiscence.services.recall.finding import Finder
+from agent_reminiscence.services.recall.ranking import Weights
+from agent_reminiscence.services.recall.texts import TextReader
 from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.reembedding import ReembeddingService
 from agent_reminiscence.services.remembering import RememberingService
@@ -59,6 +65,10 @@ from agent_reminiscence.services.synthesis import SynthesisService
 from agent_reminiscence.services.transfer import TransferService
 from agent_reminiscence.services.usage import UsageService
 from agent_reminiscence.services.use import UseRecorder
+from agent_reminiscence.services.vectors.cells import CellService
+from agent_reminiscence.services.vectors.renewal import NormRenewal
+from agent_reminiscence.services.vectors.upkeep import VectorUpkeep
+from agent_reminiscence.services.vectors.writing import WriteVectors
 from agent_reminiscence.services.verification import VerificationService
 from agent_reminiscence.services.work import WorkService
 from agent_reminiscence.services.worker import Worker, WorkerSetup
@@ -172,17 +182,22 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         shortterm=ShorttermMemoryRepository(),
         longterm=LongtermMemoryRepository(),
         chunks=MemoryChunkRepository(),
+        index=TextIndexRepository(),
         graph=GraphChangesRepository(),
     )
     queue = WorkQueue()
     graph_follows = neo4j is not None
-    projector = Projector(event_ledger, tables, queue, graph_follows=graph_follows)
+    vectors, norms = ChunkVectorRepository(), ChunkNormsRepository()
+    cell_rows, renewal = VectorCellRepository(), NormRenewal(norms)
+    cells = CellService(store, event_ledger, vectors, cell_rows)
+    projector = Projector(event_ledger, tables, queue, renewal.renew, graph_follows=graph_follows)
     embedding = EmbeddingService(
         store,
         event_ledger,
         queue,
-        ChunkVectorRepository(),
+        vectors,
         stores.generations,
+        renewal,
         review_within_seconds=min((days * 86_400 for days in config.ttl_days.values()), default=None),
     )
     uses = ChunkUseRepository()
@@ -241,11 +256,13 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         projector,
         tables,
         embedding,
+        WriteVectors(store, embedding, vectors, norms, queue),
         queue,
         uses,
         scrubber,
         clock=clock,
         update_threshold=config.active_memory_update_threshold,
+        language=config.language,
         chunks_expire=bool(config.ttl_days),
         max_chunks=config.max_chunks,
         max_active_memories=config.max_active_memories,
@@ -263,6 +280,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     )
     history = HistoryRepository()
     scratch = ScratchRepository()
+    upkeep = VectorUpkeep(scratch, norms, cell_rows, renewal)
     replayer = Replayer(event_ledger, tables, queue, graph_follows=graph_follows)
     work = WorkService(
         store,
@@ -271,6 +289,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         embedding,
         consolidation,
         lifecycle,
+        cells,
         follower,
         max_attempts=config.job_max_attempts,
         retry_seconds=config.job_retry_seconds,
@@ -284,7 +303,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
             heartbeat_seconds=config.job_heartbeat_seconds,
         )
     )
-    search = SearchRepository(given.weights)
+    search = SearchRepository()
     recall = GraphRecall(
         graph,
         search,
@@ -293,7 +312,8 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         deadline_seconds=config.graph_deadline_seconds,
         breaker=recall_breaker,
     )
-    retrieval = RetrievalService(store, search, recall, embedding, history, recorder, scrubber, clock=clock)
+    finder = Finder(search, TextReader(search, history, vectors), history, embedding, given.weights)
+    retrieval = RetrievalService(store, search, finder, recall, embedding, recorder, scrubber, clock=clock)
     synthesis = SynthesisService(retrieval, manager, scrubber, budget, models.retriever, given.telemetry)
     admin = MemoryAdmin(
         store,
@@ -301,11 +321,21 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         manager,
         consolidation,
         HistoryService(store, event_ledger, history, updates_left=manager.updates_left),
-        VerificationService(store, event_ledger, scratch, replayer, embedding, follower, clock=clock),
+        VerificationService(store, event_ledger, scratch, replayer, embedding, upkeep, follower, clock=clock),
         ErasureService(
-            store, event_ledger, scratch, ErasureRepository(), replayer, uses, progress, follower, scrubber, clock=clock
+            store,
+            event_ledger,
+            scratch,
+            ErasureRepository(),
+            replayer,
+            upkeep,
+            uses,
+            progress,
+            follower,
+            scrubber,
+            clock=clock,
         ),
-        TransferService(store, event_ledger, replayer, embedding, clock=clock),
+        TransferService(store, event_ledger, replayer, embedding, renewal, clock=clock),
         BulkService(manager, scrubber),
         work,
         worker,
@@ -316,6 +346,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
             store,
             event_ledger,
             embedding,
+            cells,
             configured=stores.configured,
             find_administrator=stores.find_administrator,
         ),

@@ -13,11 +13,18 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_
 from agent_reminiscence.database.generations import all_generations, current_generation
 from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
-from agent_reminiscence.database.schema import SchemaParameters, check_login, check_version, prepare_embedded
+from agent_reminiscence.database.schema import (
+    AnalyserOutdatedError,
+    SchemaParameters,
+    check_login,
+    check_version,
+    prepare_embedded,
+)
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.services.embedders import Embedder, adopt_dimension, create_embedder, describe_failure
 from agent_reminiscence.services.generations import Generations, close_all, prepared
 from agent_reminiscence.services.reembedding import FindAdministrator, Target
+from agent_reminiscence.services.upkeep.reindexing import reindex
 from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
@@ -101,7 +108,15 @@ async def open_stores(
     )
     try:
         await postgres.initialize()
-        await _check_schema(stores, config, embedders, takes_any_model=further_embedders is not None)
+        check = partial(_check_schema, stores, config, embedders, takes_any_model=further_embedders is not None)
+        try:
+            await check()
+        except AnalyserOutdatedError:
+            if server is None:
+                # An administrator does it by `migrate`.
+                raise
+            await reindex(await _administrator(server, postgres))
+            await check()
         if neo4j is not None:
             await neo4j.initialize()
     except BaseException:
@@ -132,7 +147,7 @@ async def _connect(config: Config, configured: Target) -> tuple[EmbeddedPostgres
         settings = ConnectionSettings.from_dsn(config.postgres_dsn.get_secret_value())
         await check_login(settings)
         return None, settings
-    server = EmbeddedPostgres(config.data_dir or default_data_dir())
+    server = EmbeddedPostgres(config.data_dir or default_data_dir(), programs=config.postgres_programs)
     address = await server.start()
     try:
         administrator = ConnectionSettings(

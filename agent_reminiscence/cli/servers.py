@@ -32,6 +32,7 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.doctor import Diagnosis, diagnose
 from agent_reminiscence.services.embedders import Embedder, close_embedder, create_embedder
 from agent_reminiscence.services.generations import prepared
+from agent_reminiscence.services.upkeep.reindexing import Reindexed, reindex
 
 
 def migrate(
@@ -79,20 +80,41 @@ def migrate(
         )
     settings = ConnectionSettings.from_dsn(_checked_dsn(dsn))
     applied = asyncio.run(schema.migrate(settings, login=login, parameters=parameters))
+    streams = asyncio.run(reindex(settings, _quiet if as_json else _tell_reindexed))
     names = [f"{migration.version:04d}_{migration.name}" for migration in applied]
     if not as_json:
         done = f"applied {', '.join(names)}" if names else "is up to date"
         say(console(), f"Database {settings.database!r}: {done}; the login {login!r} may use it.")
+        if streams:
+            say(console(), f"The words of {count(streams, 'stream', 'streams')} were indexed anew.")
     config = Config()
     trouble = None if config.neo4j_uri is None else asyncio.run(_prepare_neo4j(config))
     is_there = config.neo4j_uri is not None and trouble is None
     if as_json:
-        write_json({"database": settings.database, "applied": names, "neo4j": is_there, "neo4j_trouble": trouble})
+        write_json(
+            {
+                "database": settings.database,
+                "applied": names,
+                "streams_indexed": streams,
+                "neo4j": is_there,
+                "neo4j_trouble": trouble,
+            }
+        )
     elif is_there:
         say(console(), "Neo4j: its constraints and indexes are there.")
     elif trouble is not None:
         say(console(), f"Neo4j: {trouble}. A worker makes its constraints and indexes once it can.")
     return EXIT_OK
+
+
+def _quiet(done: Reindexed) -> None:
+    pass
+
+
+def _tell_reindexed(done: Reindexed) -> None:
+    """Say now and then how far the words are indexed anew."""
+    if done.streams_done % 100 == 0:
+        say(console(), f"Indexing words: {done.streams_done:,} of {done.streams_total:,} streams done.", style="dim")
 
 
 async def _prepare_neo4j(config: Config) -> str | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import Annotated
+import sys
+from typing import Annotated, Final
 
 from cyclopts import App, Parameter
 from rich.console import Console
@@ -13,6 +14,9 @@ from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson,
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
 from agent_reminiscence.domain.memory import ConsolidationReport
 from agent_reminiscence.domain.work import Job
+
+# An event loop on Windows has no handlers of signals; Ctrl-C interrupts it there.
+_ENDING_SIGNALS: Final = () if sys.platform == "win32" else (signal.SIGINT, signal.SIGTERM)
 
 jobs_app = App(name="jobs", help="Work that waits, runs, or was given up after too many failures.")
 
@@ -68,7 +72,7 @@ def worker(
         async with opened(place, worker_concurrency=concurrency) as memory:
             task = asyncio.ensure_future(memory.admin.run_worker(until_idle=until_idle))
             loop = asyncio.get_running_loop()
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in _ENDING_SIGNALS:
                 loop.add_signal_handler(number, task.cancel)
             complain("agent-reminiscence: working; Ctrl-C ends it")
             try:
@@ -78,7 +82,7 @@ def worker(
                     raise
                 complain("agent-reminiscence: ended; what was not finished stays queued")
             finally:
-                for number in (signal.SIGINT, signal.SIGTERM):
+                for number in _ENDING_SIGNALS:
                     loop.remove_signal_handler(number)
 
     asyncio.run(work())

@@ -39,7 +39,7 @@ from agent_reminiscence.domain.graph import Relationship, name_key
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
 from agent_reminiscence.exceptions import CommitUnknownError, MemoryNotFoundError, StoreError
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.projections.forms import WORD, fold_text, without_speaker
+from agent_reminiscence.projections.indexed_text import WORD, fold_text, without_speaker
 from agent_reminiscence.services import graph_plan
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.importance import count_details, estimated, importance
@@ -211,20 +211,25 @@ class ConsolidationService:
         async with self._reading(external_id, db) as reader:
             memory = await self._tables.active.get_by_id(reader, external_id, memory_id)
             layout = await self._tables.chunks.get_layout(reader, external_id, memory_id)
-            generation = (await current_generation(reader)).number
-        # What has ended for good stays in its text and has no further part in anything.
-        chunks = [chunk for chunk in layout if not chunk.has_ended]
-        recurrences: dict[UUID, int] = {}
-        for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
-            async with self._reading(external_id, db) as reader:
-                # Each time: others may become current while a long memory is compared.
-                generation = (await current_generation(reader)).number
-                recurrences |= await self._count_similar(reader, memory, batch, generation)
-        known = await self._known_names(external_id, await asyncio.to_thread(graph_plan.keys_to_look_up, chunks), db)
-        named = await asyncio.to_thread(graph_plan.draft_entities, chunks, known)
-        async with self._memorizing.reading(memory, chunks, named, known, is_busy=db is not None) as reading:
+            # What has ended for good stays in its text and has no further part in anything.
+            chunks = [chunk for chunk in layout if not chunk.has_ended]
+            if len(chunks) <= constants.RECURRENCE_BATCH_CHUNKS:
+                # Most memories: all that is to be read is read at once.
+                recurrences, generation = await self._find_recurrences(external_id, memory, chunks, reader)
+                known = await self._known_names(external_id, graph_plan.keys_to_look_up(chunks), reader)
+                compared_at = await self._graph.last_entity_change(reader, external_id)
+                is_read = True
+            else:
+                is_read = False
+        if not is_read:
+            recurrences, generation = await self._find_recurrences(external_id, memory, chunks, db)
+            known = await self._known_names(
+                external_id, await asyncio.to_thread(graph_plan.keys_to_look_up, chunks), db
+            )
             async with self._reading(external_id, db) as reader:
                 compared_at = await self._graph.last_entity_change(reader, external_id)
+        named = await asyncio.to_thread(graph_plan.draft_entities, chunks, known)
+        async with self._memorizing.reading(memory, chunks, named, known, is_busy=db is not None) as reading:
             sure = {row.key for row in known} | {name_key(chunk.speaker) for chunk in chunks if chunk.speaker}
             by_rules = graph_plan.left_to_rules(named, reading.entities, reading.importances, sure)
             entities, became = graph_plan.combine([*reading.entities, *by_rules])
@@ -234,6 +239,22 @@ class ConsolidationService:
             )
             entities = await self._compare_names(external_id, entities, known, db)
             yield _Draft(memory, chunks, recurrences, generation, entities, compared_at, reading, became)
+
+    async def _find_recurrences(
+        self, external_id: str, memory: StoredMemory, chunks: Sequence[StoredChunk], db: SqlExecutor | None
+    ) -> tuple[dict[UUID, int], int]:
+        """How often what each chunk says was said elsewhere, and the generation of vectors that says so."""
+        recurrences: dict[UUID, int] = {}
+        generation = 0
+        for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
+            async with self._reading(external_id, db) as reader:
+                # Each time: others may become current while a long memory is compared.
+                generation = (await current_generation(reader)).number
+                recurrences |= await self._count_similar(reader, memory, batch, generation)
+        if not chunks:
+            async with self._reading(external_id, db) as reader:
+                generation = (await current_generation(reader)).number
+        return recurrences, generation
 
     async def _known_names(
         self, external_id: str, keys: Sequence[str], db: SqlExecutor | None
@@ -383,6 +404,8 @@ class ConsolidationService:
 
     async def _plan_facts(self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated) -> tuple[FactEntry, ...]:
         """The facts that nothing says yet, word for word."""
+        if not draft.reading.facts:
+            return ()
         facts = make_facts(draft.memory, draft.chunks, draft.reading.facts, plan.chunks)
         digests = {fact.id: sha256(fold_text(fact.content).encode()) for fact in facts}
         stored = await self._tables.chunks.find_known_texts(
@@ -483,12 +506,14 @@ class ConsolidationService:
         )
         pairs = graph_plan.find_pairs(planned, stated)
         existing = await self._graph.find_between(db, external_id, list(pairs), graph_plan.TOGETHER) if pairs else []
-        periods = await self._graph.find_stated(
-            db,
-            external_id,
-            [(*one.ends, one.type) for one in stated],
-            evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
-        )
+        periods: Sequence[KnownPeriod] = []
+        if stated:
+            periods = await self._graph.find_stated(
+                db,
+                external_id,
+                [(*one.ends, one.type) for one in stated],
+                evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
+            )
         known_ids = _find_restated(draft, stated, periods)
         changes = graph_plan.plan_graph(planned, pairs, existing, ratings, stated, known_ids)
         return changes, graph_plan.plan_merges(drafted, planned)

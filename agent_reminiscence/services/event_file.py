@@ -293,6 +293,8 @@ class EventFileWriter:
         self._file.close()
         self._temporary.replace(self._path)
         self._temporary = None
+        if sys.platform == "win32":
+            return  # a folder cannot be opened there
         # Without this a crash may forget the new name.
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS
 from agent_reminiscence.domain.graph import name_key, without_possessive
-from agent_reminiscence.projections.forms import without_speaker
+from agent_reminiscence.projections.indexed_text import without_speaker
 from agent_reminiscence.services.chunking import ROLES, clean_speaker
 from agent_reminiscence.services.name_words import (
     ABBREVIATIONS,

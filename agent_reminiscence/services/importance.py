@@ -29,7 +29,7 @@ from math import exp2
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Source
-from agent_reminiscence.projections.forms import WORD
+from agent_reminiscence.projections.indexed_text import WORD
 
 _SECONDS_PER_DAY = 86_400
 _SENTENCE_END = re.compile(r"[.!?…:\n]\s*$")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +11,18 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.config.constants import LONG_TEXT_CHARACTERS, MAX_CHUNK_TOKENS, Source, least_trusted
+from agent_reminiscence.config.constants import (
+    LONG_TEXT_CHARACTERS,
+    MAX_CHUNK_TOKENS,
+    MAX_TEXT_CHUNKS,
+    Source,
+    least_trusted,
+)
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import (
     ChunkEntry,
     Event,
@@ -25,29 +31,33 @@ from agent_reminiscence.domain.event import (
     MemoryConsolidated,
     MemoryCreated,
     MemoryUpdated,
+    NewEvent,
 )
 from agent_reminiscence.domain.memory import ActiveMemory, StoredChunk, StoredMemory, WriteOutcome
 from agent_reminiscence.domain.transfer import AddedMemory
 from agent_reminiscence.exceptions import (
     InvalidInputError,
+    MemoryNotFoundError,
     QuotaExceededError,
     StoreError,
     VersionConflictError,
 )
 from agent_reminiscence.projections import Tables
+from agent_reminiscence.projections.created import created_memory
+from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
+from agent_reminiscence.projections.texts import day_of
 from agent_reminiscence.services.chunking import TextSpan, Turn, chunk_text
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.requests import ArchiveRequest, CreateRequest, UpdateRequest
 from agent_reminiscence.services.retries import repeated
+from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
+from agent_reminiscence.text.languages import DEFAULT_LANGUAGE, recognise
 
 _logger = logging.getLogger("agent_reminiscence.memory")
 
 Clock = Callable[[], datetime]
-
-# Longer texts are chunked in a thread, so that other tasks go on meanwhile.
-_THREAD_FROM_CHARACTERS = 20_000
 
 
 class MemoryManager:
@@ -60,12 +70,14 @@ class MemoryManager:
         projector: Projector,
         tables: Tables,
         embedding: EmbeddingService,
+        vectors: WriteVectors,
         queue: WorkQueue,
         uses: ChunkUseRepository,
         scrubber: Scrubber,
         *,
         clock: Clock,
         update_threshold: int,
+        language: str | None = None,
         chunks_expire: bool = False,
         max_chunks: int | None = None,
         max_active_memories: int | None = None,
@@ -75,11 +87,13 @@ class MemoryManager:
         self._projector = projector
         self._tables = tables
         self._embedding = embedding
+        self._vectors = vectors
         self._queue = queue
         self._uses = uses
         self._scrubber = scrubber
         self._clock = clock
         self._update_threshold = update_threshold
+        self._language = language
         self._chunks_expire = chunks_expire
         self._max_chunks = max_chunks
         self._max_active_memories = max_active_memories
@@ -95,16 +109,23 @@ class MemoryManager:
         )
 
     async def _create(self, request: CreateRequest) -> ActiveMemory:
-        (payload,) = await _plan_creations([request])
+        (payload,) = await _plan_creations([request], self._language)
+        made = await self._vectors.make_for([payload], [request.occurred_at or self._clock()])
         async with self._store.transaction(request.external_id) as db:
             retried = await self._projector.begin(db, request)
             if retried is not None:
                 return await self._first_result(db, retried)
             active = await self._count_active(db, request.external_id)
-            event = await self._record_creation(db, request, payload, active=active, makes_work=True)
+            is_work = self._vectors.leaves_work(made)
+            event = await self._record_creation(db, request, payload, active=active, makes_work=is_work)
+            has_vectors = await self._store_vectors(db, made, [(event, payload)], is_work=is_work)
             await self._queue_work(db, request.external_id, is_due=payload.consolidation_due)
-            memory = await self._tables.active.get_by_id(db, request.external_id, payload.memory_id)
-        return await self._finish(memory, _outcome(event, payload.chunks, 0, due=payload.consolidation_due), event)
+            memory = created_memory(event, payload)
+            if payload.metadata:
+                # jsonb spells numbers in its own way, and a retry returns them as they are stored.
+                memory = await self._tables.active.get_by_id(db, request.external_id, payload.memory_id)
+        outcome = _outcome(event, payload.chunks, 0, due=payload.consolidation_due)
+        return await self._finish(memory, outcome, event, has_vectors=has_vectors)
 
     async def add_new(self, asked: Sequence[CreateRequest]) -> tuple[list[AddedMemory], int]:
         """Create those whose idempotency key is not known yet, in one transaction; the others stay as they are.
@@ -120,22 +141,32 @@ class MemoryManager:
             return [], 0
         requests = [await self._scrubber.scrub(request) for request in asked]
         external_id = requests[0].external_id
-        payloads = await _plan_creations(requests)
-        added, written_at = await repeated(
-            lambda: self._add_new(requests, payloads), operation="add_new", external_id=external_id, repeatable=True
+        payloads = await _plan_creations(requests, self._language)
+        made = await self._vectors.make_for(payloads, [one.occurred_at or self._clock() for one in requests])
+        added, written_at, has_vectors = await repeated(
+            lambda: self._add_new(requests, payloads, made),
+            operation="add_new",
+            external_id=external_id,
+            repeatable=True,
         )
+        if has_vectors and all(one.added for one in added):
+            return added, 0
         # Also of those that were there: an import that was interrupted may have left them without.
         memory_ids = list(dict.fromkeys(one.memory_id for one in added if one.memory_id is not None))
         lacking = sum(one.chunks_added for one in added)
         return added, await self._fill_vectors(external_id, memory_ids, written_at, lacking=lacking)
 
     async def _add_new(
-        self, requests: Sequence[CreateRequest], payloads: Sequence[MemoryCreated]
-    ) -> tuple[list[AddedMemory], datetime | None]:
-        """What became of each, and when the first new one was recorded; None where all were known."""
+        self, requests: Sequence[CreateRequest], payloads: Sequence[MemoryCreated], made: MadeVectors | None
+    ) -> tuple[list[AddedMemory], datetime | None, bool]:
+        """What became of each, when the first new one was recorded, and whether all of their chunks have vectors.
+
+        The time is None where all were known.
+        """
         external_id = requests[0].external_id
         added: list[AddedMemory] = []
-        written_at: datetime | None = None
+        created: list[tuple[Event, MemoryCreated]] = []
+        leaves_work = self._vectors.leaves_work(made)
         is_due = False
         async with self._store.transaction(external_id) as db:
             known = await self._projector.begin_many(db, external_id, requests)
@@ -157,8 +188,9 @@ class MemoryManager:
                     )
                     continue
                 # The first stands for all: the work of a batch is settled at once, too.
-                event = await self._record_creation(db, request, payload, active=active, makes_work=written_at is None)
-                written_at = written_at or event.recorded_at
+                is_work = leaves_work and not created
+                event = await self._record_creation(db, request, payload, active=active, makes_work=is_work)
+                created.append((event, payload))
                 active += 1
                 is_due |= payload.consolidation_due
                 known[request.idempotency_key] = payload.memory_id
@@ -170,15 +202,36 @@ class MemoryManager:
                         redactions=payload.redactions,
                     )
                 )
+            has_vectors = await self._store_vectors(db, made, created, is_work=leaves_work)
             await self._queue_work(db, external_id, is_due=is_due)
-        return added, written_at
+        return added, created[0][0].recorded_at if created else None, has_vectors
+
+    async def _store_vectors(
+        self,
+        db: SqlExecutor,
+        made: MadeVectors | None,
+        created: Sequence[tuple[Event, MemoryCreated]],
+        *,
+        is_work: bool,
+    ) -> bool:
+        """Store the vectors that were made for new memories; whether none of their chunks lacks one.
+
+        Args:
+            is_work: Whether the first of the events was recorded as one that makes work, for all of them.
+        """
+        if made is None or not created:
+            return not created
+        first, _ = created[0]
+        is_complete = await self._vectors.store_created(db, first.external_id, made, created)
+        await self._vectors.settle(db, first, is_work=is_work, is_complete=is_complete)
+        return is_complete
 
     async def _record_creation(
         self, db: SqlExecutor, request: CreateRequest, payload: MemoryCreated, *, active: int, makes_work: bool
     ) -> Event:
         self._check_room(request.external_id, active)
         self._check_length(request.external_id, payload.chunks)
-        event = request.event(EventKind.CREATED, payload.model_dump(mode="json"), self._clock())
+        event = await _event(request, EventKind.CREATED, payload, self._clock())
         return await self._projector.record(db, event, makes_work=makes_work)
 
     async def update(self, asked: UpdateRequest) -> ActiveMemory:
@@ -198,6 +251,7 @@ class MemoryManager:
         )
 
     async def _update(self, request: UpdateRequest) -> ActiveMemory:
+        made = await self._make_for_update(request)
         async with self._store.transaction(request.external_id) as db:
             retried = await self._projector.begin(db, request)
             if retried is not None:
@@ -212,15 +266,42 @@ class MemoryManager:
             kept = {chunk.id for chunk in payload.chunks}
             dropped = [chunk_id for chunk_id in before.chunk_ids if chunk_id not in kept]
             await self._touch_repetitions(db, request.external_id, dropped)
+            is_work = _makes_work(payload) and self._vectors.leaves_work(made)
             event = await self._projector.record(
-                db,
-                request.event(EventKind.UPDATED, payload.model_dump(mode="json"), occurred_at),
-                makes_work=_makes_work(payload),
+                db, await _event(request, EventKind.UPDATED, payload, occurred_at), makes_work=is_work
             )
+            has_vectors = made is not None and await self._vectors.store_updated(
+                db, request.external_id, made, request.memory_id
+            )
+            if made is not None:
+                await self._vectors.settle(db, event, is_work=is_work, is_complete=has_vectors)
             await self._queue_work(db, request.external_id, is_due=payload.consolidation_due)
             memory = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
         outcome = _outcome(event, payload.chunks, len(before.chunk_ids), due=payload.consolidation_due)
-        return await self._finish(memory, outcome, event)
+        return await self._finish(memory, outcome, event, has_vectors=has_vectors)
+
+    async def _make_for_update(self, request: UpdateRequest) -> MadeVectors | None:
+        """The vectors of what an update brings in, as far as it can be known before the stream is locked."""
+        if not await self._vectors.is_local():
+            return None
+        try:
+            async with self._store.transaction(request.external_id, read_only=True) as db:
+                before = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
+        except MemoryNotFoundError:
+            # The write itself says so, unless it is a retry.
+            return None
+        new = before.model_copy(update=_changes(before, request.changes))
+        chunks: tuple[ChunkEntry, ...] = ()
+        if new.content != before.content:
+            chunks = await beside(lambda: _chunked(new.content, new.metadata), value=[new.content, new.metadata])
+        occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
+        return await self._vectors.make_uncached(
+            request.external_id,
+            [
+                heading_text(new.title, day_of(occurred_at)),
+                *(embedded_text(new.content[chunk.start : chunk.end]) for chunk in chunks),
+            ],
+        )
 
     async def get_all(self, external_id: str) -> list[ActiveMemory]:
         """All memories that are not archived, oldest first."""
@@ -285,19 +366,17 @@ class MemoryManager:
         self, db: SqlExecutor, memory: StoredMemory, request: UpdateRequest, *, occurred_at: datetime
     ) -> MemoryUpdated:
         """Decide which chunks stay. Under the stream's lock, so that the version it is planned for is the last."""
-        changes = request.changes
-        changed = {name: value for name, value in changes.items() if value != getattr(memory, name)}
-        if "content" in changed and "metadata" not in changes and "turns" in memory.metadata:
-            # Offsets into the text that is being replaced.
-            changed["metadata"] = {key: value for key, value in memory.metadata.items() if key != "turns"}
+        changed = _changes(memory, request.changes)
         new = memory.model_copy(update=changed)
         layout = await self._tables.chunks.get_layout(db, memory.external_id, memory.memory_id)
         # A chunk that holds from a later time than this version cannot stand for its text from then on.
         stale = {chunk.chunk_id for chunk in layout if chunk.start_date > occurred_at}
         if stale or "content" in changed or "metadata" in changed:
-            spans = await _chunk(new.content, new.metadata)
             reusable = [chunk for chunk in layout if chunk.chunk_id not in stale]
-            entries = _match(new.content, _new_entries(spans, new.metadata), reusable)
+            entries = await beside(
+                lambda: _match(new.content, _chunked(new.content, new.metadata), reusable),
+                value=[new.content, new.metadata, reusable],
+            )
         else:
             entries = tuple(
                 ChunkEntry(
@@ -314,6 +393,7 @@ class MemoryManager:
             memory_id=memory.memory_id,
             version=memory.version + 1,
             changes=changed,
+            language=None if request.language == memory.language else request.language,
             chunks=entries,
             # What was due before and failed is due again.
             consolidation_due=memory.due_version > memory.consolidated_version
@@ -396,12 +476,16 @@ class MemoryManager:
             return lacking
         return missing
 
-    async def _finish(self, memory: StoredMemory, outcome: WriteOutcome, event: Event) -> ActiveMemory:
-        """What follows a write once it is safe: its vectors, so that the next search finds it by meaning too.
+    async def _finish(
+        self, memory: StoredMemory, outcome: WriteOutcome, event: Event, *, has_vectors: bool
+    ) -> ActiveMemory:
+        """What follows a write once it is safe: the vectors that it has not stored itself.
 
         The write stands whatever becomes of them; what fails here stays due, and a worker does it.
         """
         written = self._active(memory)
+        if has_vectors:
+            return written.model_copy(update={"write": outcome})
         missing = await self._fill_vectors(
             memory.external_id, [memory.memory_id], event.recorded_at, lacking=outcome.chunks_added
         )
@@ -447,6 +531,7 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
         "content": created.content,
         "description": created.description,
         "metadata": created.metadata,
+        "language": created.language,
         "created_at": first.recorded_at,
         "archived_at": None,
         "consolidated_version": 0,
@@ -459,6 +544,7 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
             case EventKind.UPDATED:
                 updated = MemoryUpdated.model_validate(event.payload)
                 state |= {**updated.changes, "version": updated.version, **_provenance(event)}
+                state["language"] = updated.language or state["language"]
                 write = _outcome(event, updated.chunks, live, due=updated.consolidation_due)
                 live = len(updated.chunks)
             case EventKind.ARCHIVED:
@@ -495,8 +581,17 @@ def _outcome(event: Event, chunks: Sequence[ChunkEntry], before: int, *, due: bo
 
 
 def _makes_work(payload: MemoryUpdated) -> bool:
-    """Whether chunks lack vectors after this update: those that came in, and those whose indexed forms changed."""
+    """Whether this update leaves something without a vector: chunks that came in, or a heading with another title."""
     return not payload.changes.keys().isdisjoint({"title", "content"}) or any(chunk.new for chunk in payload.chunks)
+
+
+def _changes(memory: StoredMemory, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a memory becomes another value."""
+    changed = {name: value for name, value in asked.items() if value != getattr(memory, name)}
+    if "content" in changed and "metadata" not in asked and "turns" in memory.metadata:
+        # Offsets into the text that is being replaced.
+        changed["metadata"] = {key: value for key, value in memory.metadata.items() if key != "turns"}
+    return changed
 
 
 def _check_writable(memory: StoredMemory, expected_version: int | None) -> None:
@@ -509,43 +604,72 @@ def _check_writable(memory: StoredMemory, expected_version: int | None) -> None:
         )
 
 
-async def _plan_creations(requests: Sequence[CreateRequest]) -> list[MemoryCreated]:
+async def _event(
+    request: CreateRequest | UpdateRequest, kind: EventKind, payload: MemoryCreated | MemoryUpdated, now: datetime
+) -> NewEvent:
+    """The event of a write; that of a long text is put together in a thread."""
+
+    def make() -> NewEvent:
+        # Chunk by chunk: all in one call would hold the interpreter's lock for as long as it takes.
+        chunks = [chunk.model_dump(mode="json") for chunk in payload.chunks]
+        return request.event(kind, payload.model_dump(mode="json", exclude={"chunks"}) | {"chunks": chunks}, now)
+
+    asked = request.content if isinstance(request, CreateRequest) else request.changes
+    return await beside(make, value=[asked, payload.chunks])
+
+
+async def _plan_creations(requests: Sequence[CreateRequest], language: str | None) -> list[MemoryCreated]:
     """The payload of each, with its chunks: all that does not depend on what is stored."""
-    if sum(len(request.content) for request in requests) > _THREAD_FROM_CHARACTERS:
-        return await asyncio.to_thread(lambda: [_plan_creation(request) for request in requests])
-    return [_plan_creation(request) for request in requests]
+    return await beside(
+        lambda: [_plan_creation(request, language) for request in requests],
+        value=[request.content for request in requests],
+    )
 
 
-def _plan_creation(request: CreateRequest) -> MemoryCreated:
+def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreated:
+    """The payload of one.
+
+    Args:
+        language: Of texts that name none; None has it recognised from the text.
+    """
     return MemoryCreated(
         memory_id=uuid7(),
         title=request.title,
         content=request.content,
         description=request.description,
         metadata=request.metadata,
-        chunks=_new_entries(_spans(request.content, request.metadata), request.metadata),
+        language=request.language or language or recognise(request.content) or DEFAULT_LANGUAGE,
+        chunks=_chunked(request.content, request.metadata),
         consolidation_due=len(request.content) > LONG_TEXT_CHARACTERS,
         redactions=dict(request.redactions or {}),
     )
 
 
-async def _chunk(content: str, metadata: Mapping[str, Any]) -> list[TextSpan]:
-    """As `_spans`, for a long text in a thread."""
-    if len(content) > _THREAD_FROM_CHARACTERS:
-        return await asyncio.to_thread(_spans, content, metadata)
-    return _spans(content, metadata)
+def _chunked(content: str, metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
+    """The chunks of a text, with fresh ids."""
+    return _new_entries(_spans(content, metadata), metadata)
 
 
 def _spans(content: str, metadata: Mapping[str, Any]) -> list[TextSpan]:
-    """Cut `content` into spans that tile it, by the speakers that `metadata` names where it names any."""
+    """Cut `content` into spans that tile it, by the speakers that `metadata` names where it names any.
+
+    Raises:
+        InvalidInputError: There would be more than `MAX_TEXT_CHUNKS`.
+    """
     turns = [Turn(start=turn["start"], speaker=turn.get("speaker")) for turn in metadata.get("turns") or ()]
     speaker = metadata.get("speaker")
-    return chunk_text(
+    spans = chunk_text(
         content,
         speaker=speaker if isinstance(speaker, str) and speaker.strip() else None,
         turns=turns or None,
         max_tokens=MAX_CHUNK_TOKENS,
     )
+    if len(spans) > MAX_TEXT_CHUNKS:
+        raise InvalidInputError(
+            f"content would be cut into {len(spans):,} chunks; the limit is {MAX_TEXT_CHUNKS:,}. Divide it into several"
+            " memories, or join its short paragraphs and turns"
+        )
+    return spans
 
 
 def _new_entries(spans: Sequence[TextSpan], metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
@@ -574,15 +698,20 @@ def _match(content: str, entries: Sequence[ChunkEntry], layout: Sequence[StoredC
     for chunk in layout:
         old[chunk.content.strip(), chunk.speaker].append(chunk)
     for key, chunks in old.items():
-        surplus = max(0, len(chunks) - left[key])
-        for ended in [chunk for chunk in chunks if chunk.has_ended][:surplus]:
-            chunks.remove(ended)
+        surplus = len(chunks) - left[key]
+        for _ in range(len(chunks) if surplus > 0 else 0):
+            chunk = chunks.popleft()
+            if chunk.has_ended and surplus > 0:
+                surplus -= 1
+            else:
+                chunks.append(chunk)
     matched = []
     for key, entry in zip(words, entries, strict=True):
         same = old.get(key)
         if same:
             chunk = same.popleft()
-            matched.append(entry.model_copy(update={"id": chunk.chunk_id, "new": False}))
+            # Made anew: a copy of a model takes five times as long.
+            matched.append(ChunkEntry(**dict(entry) | {"id": chunk.chunk_id, "new": False}))
         else:
             matched.append(entry)
     return tuple(matched)

@@ -32,7 +32,7 @@ from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.event import Fallback, ModelUsage
 from agent_reminiscence.domain.graph import name_key
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
-from agent_reminiscence.projections.forms import without_speaker
+from agent_reminiscence.projections.indexed_text import without_speaker
 from agent_reminiscence.services.extraction import ExtractedEntity
 from agent_reminiscence.services.graph_plan import ANY_TYPE, DraftedEntity, DraftedRelationship, PlannedRelationship
 from agent_reminiscence.services.sentences import first_sentence

@@ -24,7 +24,7 @@ from agent_reminiscence.exceptions import (
     QuotaExceededError,
     VersionConflictError,
 )
-from agent_reminiscence.projections.forms import fold_text
+from agent_reminiscence.projections.indexed_text import fold_text
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.conversations import is_acknowledgement
 from agent_reminiscence.services.memory_manager import MemoryManager

@@ -31,6 +31,7 @@ from agent_reminiscence.services.replay import (
     check_receipts,
 )
 from agent_reminiscence.services.retries import repeated
+from agent_reminiscence.services.vectors.renewal import NormRenewal
 
 _logger = logging.getLogger("agent_reminiscence.transfer")
 
@@ -91,6 +92,7 @@ class TransferService:
         ledger: EventLedger,
         replayer: Replayer,
         embedding: EmbeddingService,
+        norms: NormRenewal,
         *,
         clock: Callable[[], datetime],
     ) -> None:
@@ -98,6 +100,7 @@ class TransferService:
         self._ledger = ledger
         self._replayer = replayer
         self._embedding = embedding
+        self._norms = norms
         self._clock = clock
 
     async def export(
@@ -200,6 +203,8 @@ class TransferService:
             fault = replay.faults[0]
             raise InvalidInputError(f"event {fault.position} of {path} {fault.problem}; nothing was imported")
         await self._replayer.settle(db, replay)
+        # Of texts that were there and have changed, most vectors stay; those that are missing are made afterwards.
+        await self._norms.renew(db, tenant, None)
 
 
 def _refuse_the_future(events: Sequence[Event], now: datetime, path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Keeping a database as this release wants it."""

@@ -1,0 +1,97 @@
+"""Indexes the words of a whole database anew, where another version of the analyser has read them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent_reminiscence.config.constants import SCHEDULER_ROLE
+from agent_reminiscence.database import schema
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
+from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
+from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
+from agent_reminiscence.database.repositories.scratch import ScratchRepository
+from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.database.repositories.text_index import TextIndexRepository
+from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.projections import Tables
+from agent_reminiscence.services.replay import Replay, Replayer
+from agent_reminiscence.services.vectors.renewal import NormRenewal
+
+_logger = logging.getLogger("agent_reminiscence.database")
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexed:
+    """How far a database is indexed anew."""
+
+    streams_done: int
+    streams_total: int
+
+
+async def reindex(administrator: ConnectionSettings, progress: Callable[[Reindexed], None] = lambda done: None) -> int:
+    """Index the words of every stream anew, if another analyser than this release's has read them.
+
+    Each stream is replayed in a transaction of its own, and its writers wait meanwhile. Broken off, it is simply called
+    again: the version is recorded at the end, and no process of this release opens the database before.
+
+    Args:
+        administrator: Who has made the schema.
+
+    Returns:
+        How many streams were indexed; 0 where the words are this analyser's.
+
+    Raises:
+        StoreError: A stream cannot be replayed; the message names it.
+    """
+    if not await schema.is_analyser_outdated(administrator):
+        return 0
+    await schema.allow_reindexing(administrator)
+    store = PostgresManager(administrator, pool_size=2, pool_timeout_seconds=30, statement_timeout_seconds=600)
+    await store.initialize()
+    try:
+        ledger = EventLedger()
+        async with store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
+            tenants = await ledger.list_streams(db)
+        for done, tenant in enumerate(tenants):
+            progress(Reindexed(done, len(tenants)))
+            await _reindex_stream(store, ledger, tenant)
+        progress(Reindexed(len(tenants), len(tenants)))
+    finally:
+        await store.close()
+    await schema.record_analyser(administrator)
+    _logger.info("the words of %d streams were indexed anew", len(tenants))
+    return len(tenants)
+
+
+async def _reindex_stream(store: PostgresManager, ledger: EventLedger, external_id: str) -> None:
+    scratch, queue = ScratchRepository(), WorkQueue()
+    tables = Tables(
+        active=ActiveMemoryRepository(),
+        shortterm=ShorttermMemoryRepository(),
+        longterm=LongtermMemoryRepository(),
+        chunks=MemoryChunkRepository(),
+        index=TextIndexRepository(),
+        graph=GraphChangesRepository(),
+    )
+    replayer = Replayer(ledger, tables, queue)
+    async with store.scratch_transaction(external_id) as db:
+        await scratch.create(db)
+        await ledger.lock(db, external_id)
+        replay = Replay(external_id)
+        await replayer.run(db, replay)
+        if not replay.is_complete or replay.faults:
+            raise StoreError(
+                f"the stream of {external_id!r} cannot be indexed anew: event {replay.faults[0].position}"
+                f" {replay.faults[0].problem}; the release that wrote it may mend it with verify and rebuild"
+            )
+        await scratch.swap(db, external_id)
+        # Texts have other lengths in terms now, so their layouts are others.
+        await NormRenewal(ChunkNormsRepository()).renew(db, external_id, None)
+        await replayer.settle(db, replay)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pydantic_ai import models
 from sybil import Sybil
 from sybil.evaluators.python import PythonEvaluator, pad
@@ -34,6 +35,10 @@ models.ALLOW_MODEL_REQUESTS = False
 # What a shell has started in the background ignores Ctrl-C, and so would the processes that tests start to interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How fast a machine is says nothing about the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 _PREFIX = "REMINISCENCE_"
 _PLACE = "__place__"

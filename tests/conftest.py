@@ -31,6 +31,7 @@ class TestServer:
     def __init__(self, address: ServerAddress) -> None:
         self.address = address
         self._databases = 0
+        self._templates: dict[SchemaParameters, str] = {}
 
     def administrator(self, database: str) -> ConnectionSettings:
         """The superuser on `database`."""
@@ -44,13 +45,13 @@ class TestServer:
             host=self.address.host, port=self.address.port, user=EMBEDDED_LOGIN, database=database
         )
 
-    async def create_empty_database(self) -> str:
-        """A database without our schema; returns its name."""
+    async def create_empty_database(self, template: str = "template1") -> str:
+        """A database as `template`, which has no schema of ours unless another one is named; returns its name."""
         self._databases += 1
         name = f"test_{self._databases}"
         admin = await open_connection(self.administrator("postgres"))
         try:
-            await admin.execute_script(f"CREATE DATABASE {name}")
+            await admin.execute_script(f"CREATE DATABASE {name} TEMPLATE {template}")
         finally:
             admin.close()
         return name
@@ -58,17 +59,16 @@ class TestServer:
     async def create_database(self, embedder: Embedder | None = None) -> str:
         """A database with the schema for `embedder` (`HashEmbedder` if None) and no memory; returns its name.
 
-        Each is made by `migrate`, not copied from a template: pg_textsearch keeps what was indexed since the server
-        started by the number of the index alone, and copies on one server have the same numbers.
+        The schema is made once for each embedder; the others are copies of it.
         """
         embedder = embedder or HashEmbedder(TEST_DIMENSION)
-        name = await self.create_empty_database()
-        await migrate(
-            self.administrator(name),
-            login=EMBEDDED_LOGIN,
-            parameters=SchemaParameters(TEST_PARTITIONS, embedder.dimension, embedder.model_name),
-        )
-        return name
+        parameters = SchemaParameters(TEST_PARTITIONS, embedder.dimension, embedder.model_name)
+        template = self._templates.get(parameters)
+        if template is None:
+            template = await self.create_empty_database()
+            await migrate(self.administrator(template), login=EMBEDDED_LOGIN, parameters=parameters)
+            self._templates[parameters] = template
+        return await self.create_empty_database(template)
 
     async def drop_database(self, name: str) -> None:
         """Remove a database, whoever is still connected to it."""

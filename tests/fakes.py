@@ -96,6 +96,12 @@ class GatedEmbedder(HashEmbedder):
         return await super().embed(texts)
 
 
+class DistantEmbedder(GatedEmbedder):
+    """On a server of its own, so that the vectors of a write are made after it."""
+
+    is_local = False
+
+
 class RecordingEmbedder(HashEmbedder):
     """Keeps every text that it was given.
 

@@ -1,5 +1,6 @@
 """The same tests against two deployments: the embedded server over its socket, and a server given by DSN.
 
+The second is the oldest version of PostgreSQL that is supported, from another supplier and with a locale of the system.
 `server` chooses; a module that wants both says `pytestmark = BOTH_SERVERS`, all others run on the first.
 """
 
@@ -25,6 +26,7 @@ from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.services.embedders import HashEmbedder
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer
 from tests.neo4j_server import Neo4jAddress
+from tests.oldest_postgres import oldest_programs
 from tests.proxy import TcpSwitch
 
 
@@ -75,7 +77,7 @@ class TcpServer:
     """A server on a TCP port of this machine, which asks everyone for a password.
 
     Its administrator is no superuser: a role that may create roles and databases, on a server where a superuser has
-    makes the extensions, as a managed service hands it out. The login's name and password need quoting everywhere.
+    makes the extension, as a managed service hands it out. The login's name and password need quoting everywhere.
     """
 
     ADMINISTRATOR = "database_administrator"
@@ -115,11 +117,11 @@ class TcpServer:
         )
 
     async def create_database(self) -> str:
-        """A database of the administrator's, with the extensions of the superuser's and the schema of `migrate`."""
+        """A database of the administrator's, with the extension of the superuser's and the schema of `migrate`."""
         self._databases += 1
         name = f"test_{self._databases}"
         await self._run("postgres", f"CREATE DATABASE {name} OWNER {self.ADMINISTRATOR}")
-        await self._run(name, "CREATE EXTENSION vector; CREATE EXTENSION pg_textsearch")
+        await self._run(name, "CREATE EXTENSION vector")
         embedder = HashEmbedder(TEST_DIMENSION)
         await migrate(
             self.administrator(name),
@@ -149,12 +151,13 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="session")
 def tcp_server() -> Iterator[TcpServer]:
-    """A second server for this process, reached by DSN."""
+    """A second server for this process, PostgreSQL 16, reached by DSN."""
     # Not pytest's own folder: the server runs as another user when the tests run as root.
     folder = Path(tempfile.mkdtemp(prefix="reminiscence-tcp-"))
     port = _free_port()
     postgres = EmbeddedPostgres(
         folder / "data",
+        programs=oldest_programs(),
         settings={"listen_addresses": "127.0.0.1", "port": str(port), "fsync": "off", "shared_buffers": "64MB"},
     )
 
@@ -189,14 +192,22 @@ def shared_databases() -> dict[Server, str]:
     return {}
 
 
+# Every table of memory, whatever tables there are: one that was forgotten here would make tests depend on their order.
 _FORGET = """
-TRUNCATE reminiscence.memory_stream, reminiscence.memory_event, reminiscence.active_memory,
-    reminiscence.shortterm_memory, reminiscence.embedding_cache, reminiscence.chunk_use,
-    reminiscence.entity, reminiscence.entity_name, reminiscence.relationship, reminiscence.graph_mention,
-    reminiscence_jobs.procrastinate_jobs, reminiscence_jobs.procrastinate_events,
-    reminiscence_jobs.procrastinate_periodic_defers, reminiscence_jobs.procrastinate_workers;
-DELETE FROM reminiscence.chunk_vector_1;
-DELETE FROM reminiscence.memory_chunk"""
+DO $forget$
+DECLARE
+    parent regclass;
+BEGIN
+    FOR parent IN
+        SELECT oid FROM pg_class
+        WHERE relnamespace = 'reminiscence'::regnamespace AND relkind = 'p' AND NOT relispartition
+    LOOP
+        EXECUTE format('DELETE FROM %s', parent);
+    END LOOP;
+END
+$forget$;
+TRUNCATE reminiscence_jobs.procrastinate_jobs, reminiscence_jobs.procrastinate_events,
+    reminiscence_jobs.procrastinate_periodic_defers, reminiscence_jobs.procrastinate_workers"""
 
 
 @pytest.fixture

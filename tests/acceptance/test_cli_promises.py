@@ -148,7 +148,9 @@ def test_an_archived_memory_leaves_the_list_and_its_words_stay_or_end(
 
     ended = cli.json("archive", str(tide.id), *_TENANT, "--end-chunks", "--occurred-at", "2025-05-01")
     assert ended["archived_at"] is not None
-    assert [hit["title"] for hit in cli.json("search", "high water at noon", *_TENANT)["hits"]] == ["The boat"]
+    assert [hit["title"] for hit in cli.json("search", "high water at noon, green boat", *_TENANT)["hits"]] == [
+        "The boat"
+    ]
     before = cli.json("search", "high water at noon", *_TENANT, "--as-of", "2025-04-20")["hits"]
     assert before[0]["content"] == "High water is at noon."
     assert cli.json("memories", *_TENANT) == []

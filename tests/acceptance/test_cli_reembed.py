@@ -63,7 +63,7 @@ def test_the_whole_change_on_the_command_line(cli: CommandLine, config: Callable
     ]
     assert "3 of 3 chunks" in status[1]
     found = cli.json("search", "What colour has the gate?", "--external-id", "crew")
-    assert "vector_text" in found["hits"][0]["ranks"]
+    assert "meaning" in found["hits"][0]["score_parts"]
     assert cli("reembed", "--drop-old") == "Dropped: generation 1 (hash-64, 64 dimensions).\n"
     assert cli("reembed", "--drop-old") == "There are no vectors that were replaced.\n"
     (only,) = cli.json("reembed", "--status")

@@ -12,10 +12,10 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.config.constants import WINDOW_AFTER, WINDOW_BEFORE
 from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
 from agent_reminiscence.domain.memory import WriteOutcome
 from agent_reminiscence.services.embedders import HashEmbedder
+from agent_reminiscence.text.words import analyse
 from tests.acceptance.conftest import Server, dsn
 from tests.conftest import TEST_DIMENSION
 
@@ -23,10 +23,7 @@ _TENANT = "agent-1"
 _DAY = datetime(2024, 3, 1, 12, tzinfo=UTC)
 _CHUNKS = 200
 _MIDDLE = _CHUNKS // 2
-# Of a chunk that changes: its own text, once; the look-back windows and the surrounding windows that it is in.
-_FORMS = 1 + (1 + WINDOW_BEFORE) + (1 + WINDOW_BEFORE + WINDOW_AFTER)
-
-# Every row that is inserted, deleted, or updated to other values ("=" where all but the revision stays the same).
+# Every row that is inserted, deleted, or updated ("=" where all its values stay the same).
 _COUNT_ROWS = """
 CREATE TABLE public.written_row (table_name text NOT NULL, operation text NOT NULL);
 CREATE FUNCTION public.note_row() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog
@@ -34,7 +31,7 @@ AS $function$
 BEGIN
     INSERT INTO public.written_row VALUES (TG_ARGV[0], CASE
         WHEN TG_OP <> 'UPDATE' THEN lower(TG_OP)
-        WHEN to_jsonb(OLD) - 'revision' = to_jsonb(NEW) - 'revision' THEN 'update='
+        WHEN to_jsonb(OLD) = to_jsonb(NEW) THEN 'update='
         ELSE 'update'
     END);
     RETURN NULL;
@@ -158,45 +155,41 @@ async def _update(memory: AgentMem, memory_id: UUID, changes: dict[int, str]) ->
     return made.write
 
 
-async def test_a_changed_paragraph_costs_itself_and_its_neighbours(memory: AgentMem, meter: Meter) -> None:
-    """Of 200 chunks one is new: its own text, three look-back windows, five surrounding ones, and the rows they are in.
+async def test_a_changed_paragraph_costs_itself(memory: AgentMem, meter: Meter) -> None:
+    """Of 200 chunks one is new: one text is embedded, and each of its words gets an entry.
 
-    In the middle that is 1 + 3 + 5. At an end there are fewer neighbours, and some of the forms are one text. However
-    long the memory, nothing else of it is embedded or written but its own row, with the whole text.
+    However long the memory and wherever the change, nothing else of it is embedded or written but its own row, with the
+    whole text, its layout, and the lengths of its windows.
     """
     memory_id = await _create(memory)
     changes: dict[int, str] = {}
-    costs: dict[int, Cost] = {}
     for place in (_MIDDLE, 0, _CHUNKS - 1):
         changes[place] = "corrected"
-        async with meter.counting() as costs[place]:
+        async with meter.counting() as cost:
             outcome = await _update(memory, memory_id, changes)
         assert (outcome.chunks_added, outcome.chunks_kept, outcome.chunks_ended) == (1, _CHUNKS - 1, 1)
         assert outcome.vectors_missing == 0
 
-    assert _FORMS == 1 + 3 + 5
-    texts = {place: len(cost.texts) for place, cost in costs.items()}
-    # The first chunk's look-back window is its own text, and what surrounds it is what the third looks back on. What
-    # surrounds the last is what it looks back on.
-    assert texts == {_MIDDLE: _FORMS, 0: 5, _CHUNKS - 1: 4}
-    for place, cost in costs.items():
-        assert len(set(cost.texts)) == len(cost.texts)
-        neighbours = WINDOW_BEFORE + WINDOW_AFTER if place == _MIDDLE else 2
+        corrected = _paragraph(place, "corrected")
+        assert cost.texts == [corrected]
+        postings = cost.rows.pop("posting insert", 0) + cost.rows.pop("posting update", 0)
+        assert postings == len(set(analyse(corrected, "en")))
         assert cost.rows == {
             "memory_event insert": 1,
-            # The head of the ledger; that there are vectors to make, and that they are made; the head of the graph.
-            "memory_stream update": 3,
+            # The head of the ledger and the tenant's counts; the head of the graph.
+            "memory_stream update": 2,
             # Who is named in the paragraph that ends is named once less.
             "entity update": 1,
             "graph_mention update": 1,
             "active_memory update": 1,
             "memory_chunk insert": 1,
-            # The chunk that ends, and the neighbours with their new windows.
-            "memory_chunk update": 1 + neighbours,
-            "chunk_vector_1 update": 1,
-            "chunk_vector_1 delete": neighbours,
-            "chunk_vector_1 insert": 1 + neighbours,
-            "embedding_cache insert": texts[place],
+            # The chunk that ends.
+            "memory_chunk update": 1,
+            "memory_layout update": 1,
+            "chunk_vector_1 insert": 1,
+            # With the layout, and with the new vector.
+            "chunk_norms_1 update": 2,
+            "embedding_cache insert": 1,
         }
 
 
@@ -205,8 +198,8 @@ async def test_a_consolidation_embeds_nothing_and_writes_what_it_rates_otherwise
 ) -> None:
     """No text changes, so none is embedded; rows are those whose tier, importance or confidence is another one.
 
-    The first time that is every chunk. After five updates all that survived them has gained importance, which is no
-    part of a vector's row; after five more it has all that it can get, and the one new chunk is written.
+    The first time that is every chunk. After five updates all that survived them has gained importance; after five more
+    it has all that it can get, and the one new chunk is written. Vectors, postings and layouts say nothing of it.
     """
     made = await memory.create_active_memory(_TENANT, "Harbour log", _text(), occurred_at=_DAY)
     memory_id, costs = made.id, [Cost(), Cost(), Cost()]
@@ -226,11 +219,10 @@ async def test_a_consolidation_embeds_nothing_and_writes_what_it_rates_otherwise
     assert _without_stream(first) == common | {
         "shortterm_memory insert": 1,
         "memory_chunk update": _CHUNKS,
-        "chunk_vector_1 update": _CHUNKS,
     }
     common["shortterm_memory update"] = 1
-    assert _without_stream(second) == common | {"memory_chunk update": _CHUNKS, "chunk_vector_1 update": 1}
-    assert _without_stream(third) == common | {"memory_chunk update": 1, "chunk_vector_1 update": 1}
+    assert _without_stream(second) == common | {"memory_chunk update": _CHUNKS}
+    assert _without_stream(third) == common | {"memory_chunk update": 1}
 
 
 def _without_stream(rows: dict[str, int]) -> dict[str, int]:

@@ -24,7 +24,7 @@ from agent_reminiscence.database.postgres_manager import ConnectionSettings, Sql
 from tests.acceptance.conftest import SocketServer
 from tests.acceptance.steps import EVERYTHING, all_events, head_of, lines, texts
 from tests.factories import stored_rows
-from tests.fakes import GatedEmbedder, RecordingEmbedder
+from tests.fakes import DistantEmbedder, RecordingEmbedder
 
 _SECRET = "The xylophone is hidden under the third stair."
 _KEPT = "The piano stands in the hall and nobody hides it."
@@ -643,7 +643,24 @@ _TAMPERING: dict[str, tuple[str, str]] = {
     "active memory": ("INSERT INTO active_memory SELECT (old).* FROM old_active", "id"),
     "shortterm memory": ("INSERT INTO shortterm_memory SELECT (old).* FROM old_shortterm", "id"),
     "chunk": ("INSERT INTO memory_chunk SELECT (old).* FROM old_chunk", "id"),
-    "vector": ("INSERT INTO chunk_vector_1 SELECT (old).* FROM old_vector", "id"),
+    "heading": ("INSERT INTO memory_heading SELECT (old).* FROM old_heading", "id"),
+    "layout": ("INSERT INTO memory_layout SELECT (old).* FROM old_layout", "id"),
+    "word": ("INSERT INTO posting SELECT (old).* FROM old_posting WHERE starts_with((old).term, 'xylo')", "id"),
+    "entry of a word": (
+        """
+        UPDATE posting AS p SET entries = (o.old).entries FROM old_posting AS o
+        WHERE (p.term, p.block) = ((o.old).term, (o.old).block) AND p.entries <> (o.old).entries
+        """,
+        "id",
+    ),
+    "word without entries": ("INSERT INTO posting VALUES ('agent-1', 'xylophon', 0, '')", "id"),
+    "vector": ("INSERT INTO chunk_vector_1 SELECT (old).* FROM old_vector WHERE (old).number > 0", "id"),
+    "vector of a heading": ("INSERT INTO chunk_vector_1 SELECT (old).* FROM old_vector WHERE (old).number < 0", "id"),
+    "norms": ("INSERT INTO chunk_norms_1 SELECT (old).* FROM old_norms", "id"),
+    "cell": (
+        "INSERT INTO vector_cell_1 SELECT 'agent-1', 7, (old).vector FROM old_vector LIMIT 1",
+        "id",
+    ),
     "cached vector": ("INSERT INTO embedding_cache SELECT (old).* FROM old_cache ON CONFLICT DO NOTHING", "id"),
     # With the text, wherever it stands.
     "another event": (
@@ -667,21 +684,32 @@ _TAMPERING: dict[str, tuple[str, str]] = {
     "chunk's content": ("UPDATE memory_chunk SET content = 'a xylophone'", "text"),
     "speaker": ("UPDATE memory_chunk SET speaker = 'xylophone'", "text"),
     "chunk's metadata": ("""UPDATE memory_chunk SET metadata = '{"n": {"m": "xylophone"}}'""", "text"),
-    "indexed text": ("UPDATE memory_chunk SET indexed_text = indexed_text || ' xylophone'", "text"),
-    "indexed before": ("UPDATE memory_chunk SET indexed_before = indexed_before || ' xylophone'", "text"),
-    "indexed around": ("UPDATE memory_chunk SET indexed_around = indexed_around || ' xylophone'", "text"),
+    "heading's title": ("UPDATE memory_heading SET title = 'a xylophone'", "text"),
 }
 
 
 _BACKUP = """
 CREATE TEMPORARY TABLE old_active AS SELECT t AS old FROM active_memory AS t WHERE title = 'Xylophones';
 CREATE TEMPORARY TABLE old_shortterm AS SELECT t AS old FROM shortterm_memory AS t WHERE title = 'Xylophones';
-CREATE TEMPORARY TABLE old_chunk AS SELECT t AS old FROM memory_chunk AS t WHERE indexed_text LIKE '%Xylophones%';
+CREATE TEMPORARY TABLE old_memory AS SELECT memory_id FROM active_memory WHERE title = 'Xylophones';
+CREATE TEMPORARY TABLE old_chunk AS
+    SELECT t AS old FROM memory_chunk AS t WHERE memory_id IN (SELECT memory_id FROM old_memory);
+CREATE TEMPORARY TABLE old_heading AS
+    SELECT t AS old FROM memory_heading AS t WHERE memory_id IN (SELECT memory_id FROM old_memory);
+CREATE TEMPORARY TABLE old_layout AS
+    SELECT t AS old FROM memory_layout AS t WHERE memory_id IN (SELECT memory_id FROM old_memory);
+CREATE TEMPORARY TABLE old_norms AS
+    SELECT t AS old FROM chunk_norms_1 AS t WHERE memory_id IN (SELECT memory_id FROM old_memory);
+CREATE TEMPORARY TABLE old_posting AS SELECT t AS old FROM posting AS t;
 CREATE TEMPORARY TABLE old_vector AS
-    SELECT t AS old FROM chunk_vector_1 AS t WHERE chunk_id IN (SELECT (old).chunk_id FROM old_chunk);
+    SELECT t AS old FROM chunk_vector_1 AS t
+    WHERE number IN (SELECT (old).number FROM old_chunk UNION ALL SELECT (old).number FROM old_heading);
 CREATE TEMPORARY TABLE old_cache AS SELECT t AS old FROM embedding_cache AS t;
 """
-_UNSPELLED_PLACES = ("chunk_vector_1", "embedding_cache", "receipt")
+_UNSPELLED_PLACES = (
+    *("chunk_vector_1", "chunk_norms_1", "vector_cell_1", "posting", "memory_layout"),
+    *("embedding_cache", "receipt"),
+)
 
 
 @pytest.mark.parametrize("name", _TAMPERING)
@@ -870,7 +898,7 @@ async def test_a_vector_under_way_does_not_outlive_its_text(
     config: Callable[..., Config], superuser: SqlExecutor, way: str
 ) -> None:
     """The embedder still works on a text when that is erased; its vector is dropped when it comes."""
-    embedder = GatedEmbedder()
+    embedder = DistantEmbedder()
     async with AgentMem(config(), embedder=embedder) as memory:
         kept = await memory.create_active_memory("agent-1", "Furniture", _KEPT)
         embedder.hold()
@@ -889,10 +917,11 @@ async def test_a_vector_under_way_does_not_outlive_its_text(
         assert written.id == secret.id
         assert (await memory.admin.verify_erased(receipt)).ok
         orphans = await superuser.fetch_all(
-            "SELECT chunk_id FROM chunk_vector_1 WHERE chunk_id NOT IN (SELECT chunk_id FROM memory_chunk)"
+            "SELECT number FROM chunk_vector_1 EXCEPT"
+            " (SELECT number FROM memory_chunk UNION ALL SELECT number FROM memory_heading)"
         )
         cached = await superuser.fetch_all("SELECT text_hash FROM embedding_cache")
-        assert (orphans, len(cached)) == ([], 0 if way == "tenant" else 1)
+        assert (orphans, len(cached)) == ([], 0 if way == "tenant" else 2)
         assert (await memory.admin.verify("agent-1")).ok
 
 
@@ -901,7 +930,7 @@ async def test_a_write_returns_although_its_memory_is_erased_before_it_ends(
     config: Callable[..., Config], operation: str
 ) -> None:
     """Vectors and the consolidation that it made due have nothing left to do; the write itself was made."""
-    embedder = GatedEmbedder()
+    embedder = DistantEmbedder()
     long_text = lines(f"Sentence number {number} says nothing in particular about pianos." for number in range(60))
     async with AgentMem(config(active_memory_update_threshold=1), embedder=embedder) as memory:
         note = await memory.create_active_memory("agent-1", "Note", "Short.")

@@ -14,8 +14,8 @@ import pytest
 from agent_reminiscence import AgentMem, Config, RetrievalResult
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import open_connection
-from agent_reminiscence.database.repositories.search import Weights
 from agent_reminiscence.domain.graph import Entity, Relationship
+from agent_reminiscence.services.recall.ranking import Weights
 from tests.acceptance.conftest import Server
 from tests.acceptance.steps import lines
 from tests.proxy import TcpSwitch
@@ -110,7 +110,7 @@ async def test_a_result_names_what_the_graph_reaches_and_the_chunks_behind_it(me
         frozenset(("Red Boat", "Ivo Brandt")): 0,
         frozenset(("Ivo Brandt", "Mara Lindt")): 1,
     }
-    assert {hit.content.strip() for hit in found.hits if "graph" in hit.ranks} == {_BOAT, _WORK}
+    assert {hit.content.strip() for hit in found.hits if "graph" in hit.score_parts} == {_BOAT, _WORK}
     assert found.omitted == ()
 
 
@@ -137,27 +137,27 @@ async def test_a_query_names_what_it_says_as_a_name(
     assert {name for name, hops in _names(found).items() if hops == 0} == expected
 
 
-async def test_without_a_name_there_is_no_list_and_nothing_is_left_out(memory: AgentMem, tenant: str) -> None:
+async def test_without_a_name_the_graph_adds_nothing_and_nothing_is_left_out(memory: AgentMem, tenant: str) -> None:
     """A query that names nothing is answered as if there were no graph."""
     await _remember(memory, tenant, _BOAT, _WORK)
 
     found = await memory.retrieve_memories(tenant, "what belongs to whom?")
 
     assert (found.entities, found.relationships, found.omitted) == ((), (), ())
-    assert not any("graph" in hit.ranks for hit in found.hits)
+    assert not any("graph" in hit.score_parts for hit in found.hits)
 
 
 async def test_a_weight_of_zero_leaves_the_order_alone_and_still_shows_the_graph(
     with_graph: MakeConfig, memory: AgentMem, tenant: str
 ) -> None:
-    """Who wants no seventh list keeps the entities."""
+    """Who wants the graph to move no hit keeps the entities."""
     await _remember(memory, tenant, _BOAT, _WORK)
 
     async with AgentMem(with_graph(), weights=Weights(graph=0)) as plain:
         found = await plain.retrieve_memories(tenant, _QUESTION)
 
     assert "Red Boat" in _names(found)
-    assert not any("graph" in hit.ranks for hit in found.hits)
+    assert not any("graph" in hit.score_parts for hit in found.hits)
 
 
 async def test_a_tenant_sees_nothing_of_another_ones_graph(memory: AgentMem, new_tenant: Callable[[], str]) -> None:
@@ -250,18 +250,28 @@ async def test_a_token_budget_is_for_the_text_of_hits(memory: AgentMem, tenant: 
 # A Neo4j that is away, slow or wrong --------------------------------------------------------------
 
 
-def _ranks(found: RetrievalResult) -> list[tuple[UUID, dict[str, int]]]:
-    return [(hit.chunk_id, dict(hit.ranks)) for hit in found.hits]
+def _parts(found: RetrievalResult) -> dict[tuple[int, UUID, str], float]:
+    """What each part of the score gave, by place, chunk and part."""
+    return {
+        (place, hit.chunk_id, name): part
+        for place, hit in enumerate(found.hits)
+        for name, part in hit.score_parts.items()
+    }
+
+
+def _nearly(parts: dict[tuple[int, UUID, str], float]) -> Any:
+    """`parts` but for what recency has lost between two questions."""
+    return pytest.approx(parts, abs=1e-5)
 
 
 def _omitted(found: RetrievalResult) -> list[tuple[str, int]]:
     return [(left.reason, left.count) for left in found.omitted]
 
 
-async def _ranks_without_graph(config: MakeConfig, tenant: str) -> list[tuple[UUID, dict[str, int]]]:
+async def _parts_without_graph(config: MakeConfig, tenant: str) -> dict[tuple[int, UUID, str], float]:
     """The hits of the question by words and vectors alone."""
     async with AgentMem(config(), weights=Weights(graph=0)) as plain:
-        return _ranks(await plain.retrieve_memories(tenant, _QUESTION))
+        return _parts(await plain.retrieve_memories(tenant, _QUESTION))
 
 
 async def _retrieve_with_graph(memory: AgentMem, tenant: str) -> RetrievalResult:
@@ -293,7 +303,7 @@ async def test_a_neo4j_that_is_away_is_left_out_until_it_is_back(
 
     assert (_omitted(away), away.entities, away.relationships) == ([("graph_unavailable", 1)], (), ())
     assert len(away.hits) == 2
-    assert _ranks(away) == await _ranks_without_graph(config, neo4j_tenant)
+    assert _parts(away) == _nearly(await _parts_without_graph(config, neo4j_tenant))
     assert nameless.omitted == ()
     assert "Mara Lindt" in _names(back)
 
@@ -317,8 +327,9 @@ async def test_a_neo4j_that_says_nothing_costs_two_deadlines_and_then_none(
     assert [_omitted(found) for found in late] == [[("graph_deadline", 1)]] * 2
     assert _omitted(left_alone) == [("graph_unavailable", 1)]
     assert seconds < _DEADLINE_SECONDS
-    without = await _ranks_without_graph(config, neo4j_tenant)
-    assert [_ranks(found) for found in (*late, left_alone)] == [without] * 3
+    without = await _parts_without_graph(config, neo4j_tenant)
+    for found in (*late, left_alone):
+        assert _parts(found) == _nearly(without)
     assert "Mara Lindt" in _names(back)
 
 
@@ -354,7 +365,7 @@ async def test_a_neo4j_without_what_postgres_has_just_found_is_left_out(
 
     for found in (older, emptied):
         assert (_omitted(found), found.entities) == ([("graph_unavailable", 1)], ())
-        assert _ranks(found) == await _ranks_without_graph(config, tenant)
+        assert _parts(found) == _nearly(await _parts_without_graph(config, tenant))
 
 
 @pytest.mark.parametrize("store", ["neo4j"], indirect=True)

@@ -56,8 +56,8 @@ async def _uses(db: SqlExecutor, external_id: str = "agent-1") -> list[int]:
 
 
 async def _live(memory: AgentMem, external_id: str = "agent-1", **moment: Any) -> list[str]:
-    """All that a search finds, in alphabetical order."""
-    found = await memory.retrieve_memories(external_id, "the of and", limit=EVERYTHING, **moment)
+    """All that a search finds, in alphabetical order: each passage stands below the year in which it came in."""
+    found = await memory.retrieve_memories(external_id, "2025 2026 2027", limit=EVERYTHING, **moment)
     return sorted(texts(found))
 
 
@@ -708,7 +708,7 @@ async def test_what_is_erased_during_a_review_stays_erased(
     async with AgentMem(config(max_chunks=2)) as memory:
         note = await memory.create_active_memory("agent-1", "Notes", lines([REMARK, FACT]))
         await memory.create_active_memory("agent-1", "More", "the ferry leaves early on most days")
-        await _recall(memory, "who waters the plants, and who owes whom?")
+        await _recall(memory, "who waters the plants, who owes whom, and when does the ferry leave?")
         receipt, review = await _in_turn(
             server,
             database,

@@ -119,7 +119,9 @@ async def _seen(memory: AgentMem, external_id: str) -> dict[str, Any]:
             (one.model_dump(exclude={"external_id"}) for one in around.relationships), key=lambda one: str(one["id"])
         )
         hits = await hits_of(memory, _WHO, external_id, as_of=at)
-        seen[f"hits {at}"] = {text: hit.model_dump(exclude={"score", "ranks"}) for text, hit in hits.items()}
+        seen[f"hits {at}"] = {
+            text: hit.model_dump(exclude={"score", "score_parts", "match"}) for text, hit in hits.items()
+        }
     return seen
 
 

@@ -85,10 +85,10 @@ async def test_each_of_the_four_methods_is_a_span_over_its_statements(observed: 
         await memory.retrieve_memories("agent-1", "when do we ship?")
 
     expected = {
-        CREATE: ["BEGIN", "set_local", "append_event", "create_active_memory", "COMMIT"],
-        GET: ["BEGIN", "set_local", "get_all_active_memories", "COMMIT"],
-        UPDATE: ["BEGIN", "set_local", "append_event", "update_active_memory", "COMMIT"],
-        RETRIEVE: ["BEGIN", "set_local", "search", "COMMIT"],
+        CREATE: ["BEGIN", "append_event", "create_active_memory", "COMMIT"],
+        GET: ["BEGIN", "get_all_active_memories", "COMMIT"],
+        UPDATE: ["BEGIN", "append_event", "update_active_memory", "COMMIT"],
+        RETRIEVE: ["BEGIN", "describe_stream", "read_layouts", "find_postings", "read_hits", "COMMIT"],
     }
     for name, statements in expected.items():
         operation = recording.span(name)

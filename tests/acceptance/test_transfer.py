@@ -99,7 +99,10 @@ def _change(file: Path, change: Callable[[bytes], bytes]) -> None:
 
 def _said(hits: Sequence[SearchHit]) -> list[dict[str, Any]]:
     """Hits without what the words of other tenants in the partition and the time of day touch."""
-    return sorted((hit.model_dump(exclude={"score", "ranks"}) for hit in hits), key=lambda hit: str(hit["chunk_id"]))
+    return sorted(
+        (hit.model_dump(exclude={"score", "score_parts", "match"}) for hit in hits),
+        key=lambda hit: str(hit["chunk_id"]),
+    )
 
 
 # The same memories ------------------------------------------------------------------------------------

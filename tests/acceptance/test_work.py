@@ -292,7 +292,7 @@ async def test_a_successor_starts_though_the_job_before_it_failed(
     async with AgentMem(config()) as writer, refusing(server.superuser(database), "memory_event", NO_CONSOLIDATION):
         await writer.create_active_memory("agent-1", "Harbour", LONG)
         # Without its vectors, so that the job asks the embedder first.
-        await _rows(server, database, "DELETE FROM reminiscence.chunk_vector_1 RETURNING chunk_id")
+        await _rows(server, database, "DELETE FROM reminiscence.chunk_vector_1 RETURNING number")
         await _rows(server, database, "DELETE FROM reminiscence.embedding_cache RETURNING 1 AS row")
         slow.may_go_on.clear()
         async with AgentMem(config(worker=True, worker_concurrency=1, job_retry_seconds=3600), embedder=slow):
@@ -335,6 +335,29 @@ async def test_one_memory_that_fails_keeps_no_other_of_its_tenant_from_its_conso
     assert (await memory.admin.run_due("agent-1")).consolidated == (bad.id,)
     (job,) = await memory.admin.jobs("agent-1")
     assert (job.failed_attempts, job.error) == (0, None)
+
+
+async def test_a_statement_that_takes_too_long_is_a_failure_and_no_outage(
+    config: Callable[..., Config], server: Server, database: str
+) -> None:
+    """The server lives, so that the work would take too long for ever: it is given up after its attempts."""
+    blocker = await open_connection(server.superuser(database))
+    try:
+        async with AgentMem(config(statement_timeout_seconds=0.3, job_max_attempts=2)) as memory:
+            await memory.create_active_memory("agent-1", "Harbour", LONG)
+            await blocker.execute_script("BEGIN; LOCK reminiscence.graph_mention")
+
+            first = await memory.admin.run_due("agent-1")
+            (failed,) = await memory.admin.jobs("agent-1")
+            await memory.admin.run_due("agent-1")
+            # The job of the first attempt waits beside it.
+            given_up = [job for job in await memory.admin.jobs("agent-1") if job.state == "failed"]
+    finally:
+        blocker.close()
+
+    assert first.error_type == "StoreTimeoutError"
+    assert (failed.state, failed.failed_attempts) == ("waiting", 1)
+    assert [job.failed_attempts for job in given_up] == [2]
 
 
 class _Moody(HashEmbedder):

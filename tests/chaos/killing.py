@@ -13,7 +13,7 @@ from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.database.embedded import EmbeddedPostgres
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 
 def kill_server(data_dir: Path, *, with_children: bool = True) -> bool:

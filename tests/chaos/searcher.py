@@ -48,7 +48,7 @@ async def _search(memory: AgentMem, tenants: int, result: dict[str, Any], dice: 
         result["failed"]["not found"] += 1
     elif found.omitted:
         result["failed"][found.omitted[0].reason] += 1
-    elif "vector_text" not in answer.ranks:
+    elif "meaning" not in answer.score_parts:
         result["failed"]["not found by its vector"] += 1
 
 

@@ -17,24 +17,36 @@ PROJECTED: Mapping[str, tuple[str, ...]] = {
     "active_memory": ("memory_id",),
     "shortterm_memory": ("memory_id",),
     "memory_chunk": ("chunk_id",),
-    "chunk_vector_1": ("chunk_id",),
+    "memory_heading": ("number",),
+    "posting": ("term", "block"),
+    "memory_layout": ("memory_id",),
+    "chunk_vector_1": ("number",),
+    "chunk_norms_1": ("memory_id",),
     "entity": ("entity_id",),
     "entity_name": ("entity_id", "key"),
     "relationship": ("relationship_id",),
     "graph_mention": ("item_id", "chunk_id"),
 }
 
-# The smallest change that a value of each type can have. A column of another type fails until its type is here.
+# Far from every number, position and block that a test has, and short of what the index keeps for a next event.
+_FAR = 500_000
+
+# The smallest change that a value of each type can have, but for numbers, of which the next one may be taken. A column
+# of another type fails until its type is here.
 _OTHER_VALUES = {
-    "bigint": "{0} + 1",
+    "bigint": f"{{0}} + {_FAR}",
     "boolean": "NOT {0}",
     "bytea": r"coalesce({0}, '') || '\x00'",
+    "date": "{0} + 1",
     "double precision": "coalesce({0}, 0.5) + 1e-12",
     "halfvec": "{0} + {0}",
     "integer": "coalesce({0}, 0) + 1",
     "integer[]": "array_append({0}, 1)",
     "jsonb": """{0} || '{{"!": 1}}'""",
+    "real": "{0} + 1",
+    "smallint": "{0} + 1",
     "text": "coalesce({0}, '') || '!'",
+    "text[]": "array_append({0}, '!')",
     "timestamp with time zone": "coalesce({0}, '2020-02-02') + interval '1 microsecond'",
     "timestamp with time zone[]": "array_append({0}, '2020-02-02')",
     "uuid": "gen_random_uuid()",
@@ -54,9 +66,21 @@ def row_key(table: str) -> str:
     return f"concat_ws('/', {', '.join(PROJECTED.get(table, ('position',)))})"
 
 
+def key_parts(table: str, key: str) -> list[str]:
+    """What each of the table's key columns holds, as text; only names and terms may hold a slash themselves."""
+    columns = PROJECTED[table]
+    return key.rsplit("/", len(columns) - 1) if table == "posting" else key.split("/", len(columns) - 1)
+
+
 def shown_key(table: str, key: str) -> str:
-    """How a report names the row: a name is memory text, so it says only whose it is."""
-    return key.partition("/")[0] if table == "entity_name" else key
+    """How a report names the row: names and terms are memory text, so it says only whose and where they are."""
+    match table:
+        case "entity_name":
+            return key_parts(table, key)[0]
+        case "posting":
+            return key_parts(table, key)[1]
+        case _:
+            return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +96,11 @@ class Column:
     def other_value(self) -> str:
         """An SQL expression that is never what the column holds."""
         return _OTHER_WORDS.get((self.table, self.name), _OTHER_VALUES[self.type].format(self.name))
+
+    @property
+    def unused_value(self) -> str:
+        """An SQL expression for what no other row of the table holds, of a column that is a key."""
+        return "gen_random_uuid()" if self.type == "uuid" else self.other_value
 
 
 async def columns(db: SqlExecutor, table: str) -> list[Column]:

@@ -186,7 +186,8 @@ async def _check_found(memory: AgentMem, db: SqlExecutor, tenant: str, dice: ran
         found = await memory.retrieve_memories(tenant, row["content"], limit=50)
         (hit,) = [hit for hit in found.hits if hit.content == row["content"]]
         # Not always the very first: a neighbour says nearly the same, and the windows around a chunk count too.
-        assert max(hit.ranks["bm25_text"], hit.ranks["vector_text"]) <= 5
+        assert found.hits.index(hit) < 5
+        assert {"words", "meaning"} <= hit.score_parts.keys()
 
 
 async def _check(memory: AgentMem, db: SqlExecutor, tenant: str, said: Said, dice: random.Random) -> None:

@@ -136,7 +136,10 @@ async def test_a_build_that_is_killed_and_continued_costs_no_search_and_no_vecto
             writes = await writing
             results = [await _end(first), await _end(second)]
 
-            missing = await db.fetch_all("SELECT chunk_id FROM memory_chunk EXCEPT SELECT chunk_id FROM chunk_vector_2")
+            missing = await db.fetch_all(
+                "(SELECT number FROM memory_chunk UNION ALL SELECT number FROM memory_heading)"
+                " EXCEPT SELECT number FROM chunk_vector_2"
+            )
             states = await db.fetch_all("SELECT generation, dimension, state FROM embedding_generation ORDER BY 1")
         audit = await memory.admin.verify()
 

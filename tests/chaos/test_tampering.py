@@ -6,27 +6,36 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.audit import Drift
+from agent_reminiscence.domain.index import LAYOUT_DTYPE
+from tests.chaos import doomed
 from tests.chaos.conftest import Repetitions
-from tests.chaos.tampering import PROJECTED, Column, Scene, columns, config, row_key, shown_key
+from tests.chaos.tampering import PROJECTED, Column, Scene, columns, config, key_parts, row_key, shown_key
 from tests.conftest import TestServer
 from tests.factories import fill_tenant, stored_rows, superuser
 
 _VECTORS = "chunk_vector_1"
-_NOWHERE = "00000000-0000-0000-0000-000000000000"
+_NORMS = "chunk_norms_1"
+# A key of each type that no row has.
+_NOWHERE = {"uuid": "00000000-0000-0000-0000-000000000000", "bigint": "-1", "text": "nowhere"}
+# A block of postings holds so many events: behind them nothing of one tenant has a number of the other.
+_EVENTS_APART = 64
 
 
 @pytest.fixture(scope="module")
 def filled(test_server: TestServer) -> Iterator[str]:
-    """A database with two tenants that are alike; each test leaves it as it was."""
+    """A database with two tenants that are alike but for their numbers; each test leaves it as it was."""
 
     async def fill() -> str:
         name = await test_server.create_database()
         async with AgentMem(config(test_server, name)) as memory:
             await fill_tenant(memory, "tampered")
+            for _ in range(_EVENTS_APART):
+                await memory.ledger.append("neighbour", "world.observed", {"text": "It rains."})
             await fill_tenant(memory, "neighbour")
         return name
 
@@ -58,6 +67,35 @@ def _by_key(drift: Sequence[Drift]) -> list[Drift]:
 
 def _drift(table: str, key: str, problem: Literal["missing", "unexpected", "changed"], *columns: str) -> Drift:
     return Drift(table=table, key=shown_key(table, key), problem=problem, columns=columns)
+
+
+async def _norms_of(scene: Scene, *numbers: str) -> set[str]:
+    """The memories whose norms follow from some vectors: those whose text of this moment they stand in."""
+    rows = await scene.db.fetch_all(
+        "SELECT memory_id::text AS memory_id, entries FROM memory_layout WHERE external_id = $(tenant)p",
+        {"tenant": scene.external_id},
+    )
+    layouts = {row["memory_id"]: np.frombuffer(row["entries"], LAYOUT_DTYPE) for row in rows}
+    wanted = [int(number) for number in numbers]
+    return {
+        memory_id
+        for memory_id, layout in layouts.items()
+        if np.isin(layout["number"], wanted).any() or np.isin(layout["heading"], wanted).any()
+    }
+
+
+async def _missing(scene: Scene, table: str, keys: Sequence[str]) -> tuple[list[Drift], int]:
+    """What is found where rows are gone, and how many chunks are counted as without a vector.
+
+    A vector that is missing is no error, but what was computed from it is.
+    """
+    if table != _VECTORS:
+        return [_drift(table, key, "missing") for key in keys], 0
+    is_all = len(keys) == len(await _keys(scene, table))
+    problem: Literal["unexpected", "changed"] = "unexpected" if is_all else "changed"
+    columns = () if is_all else ("norms",)
+    norms = [_drift(_NORMS, memory_id, problem, *columns) for memory_id in await _norms_of(scene, *keys)]
+    return norms, sum(int(key) > 0 for key in keys)
 
 
 @pytest.mark.parametrize("table", PROJECTED)
@@ -92,16 +130,16 @@ async def test_every_changed_column_is_reported_and_mended(
 
 async def _try(scene: Scene, table: str, key: str, column: Column, expression: str, *, by_rebuild: bool) -> None:
     """Change one column of one row, have it found, and have it mended."""
+    is_key = column.name in PROJECTED[table]
+    expected, missing = await _missing(scene, table, [key]) if is_key else ([], 0)
+    if table == _VECTORS and column.name in ("mass", "vector"):
+        expected += [_drift(_NORMS, memory_id, "changed", "norms") for memory_id in await _norms_of(scene, key)]
     changed = await scene.update(table, f"{column.name} = {expression}", key)
     assert len(changed) == 1
-    expected = [_drift(table, key, "changed", column.name)]
-    missing = 0
-    if column.name in PROJECTED[table]:
-        expected = [_drift(table, changed[0]["key"], "unexpected")]
-        if table == _VECTORS:
-            missing = 1
-        else:
-            expected.append(_drift(table, key, "missing"))
+    if is_key:
+        expected.append(_drift(table, changed[0]["key"], "unexpected"))
+    else:
+        expected.append(_drift(table, key, "changed", column.name))
 
     found = await scene.verify()
 
@@ -113,14 +151,13 @@ async def _try(scene: Scene, table: str, key: str, column: Column, expression: s
 
 async def _try_to_give_away(scene: Scene, table: str, key: str) -> None:
     """Give one row to another tenant: it is missing here and unexpected there."""
+    expected, missing = await _missing(scene, table, [key])
     await scene.update(table, "external_id = $(other)p", key, other="neighbour")
 
     found, other = await scene.verify(), await scene.verify("neighbour")
 
-    if table == _VECTORS:
-        assert (found.ok, found.drift, found.missing_vectors) == (True, (), 1)
-    else:
-        assert found.drift == (_drift(table, key, "missing"),)
+    assert (_by_key(found.drift), found.missing_vectors) == (_by_key(expected), missing)
+    assert found.ok == (not expected)
     assert other.drift == (_drift(table, key, "unexpected"),)
     assert (await scene.mend(by_rebuild=True)).ok
     assert (await scene.mend("neighbour", by_rebuild=False)).repaired
@@ -132,6 +169,7 @@ async def test_rows_that_are_gone_come_back(scene: Scene, table: str, repetition
     before = await stored_rows(scene.db, with_place=False)
     keys = await _keys(scene, table)
     for lost in [[key] for key in keys[: repetitions(reduced=1, full=100)]] + [keys]:
+        expected, missing = await _missing(scene, table, lost)
         await scene.db.execute(
             f"DELETE FROM {table} WHERE external_id = $(tenant)p AND {row_key(table)} = ANY($(keys)p)",  # noqa: S608
             {"tenant": scene.external_id, "keys": lost},
@@ -139,11 +177,8 @@ async def test_rows_that_are_gone_come_back(scene: Scene, table: str, repetition
 
         found = await scene.verify()
 
-        if table == _VECTORS:
-            assert (found.ok, found.drift, found.missing_vectors) == (True, (), len(lost))
-        else:
-            assert found.drift == tuple(_drift(table, key, "missing") for key in lost)
-            assert not found.ok
+        assert (_by_key(found.drift), found.missing_vectors) == (_by_key(expected), missing)
+        assert found.ok == (not expected)
         mended = await scene.mend(by_rebuild=True)
         assert (mended.ok, mended.missing_vectors) == (True, 0)
         assert await stored_rows(scene.db, with_place=False) == before
@@ -153,9 +188,11 @@ async def test_rows_that_are_gone_come_back(scene: Scene, table: str, repetition
 async def test_rows_that_nobody_wrote_are_taken_away(scene: Scene, table: str) -> None:
     """A copy of each row under a new key."""
     before = await stored_rows(scene.db, with_place=False)
-    key = PROJECTED[table][0]
-    names = [column.name for column in await columns(scene.db, table)]
-    copied = ", ".join("gen_random_uuid()" if name == key else name for name in names)
+    listed = await columns(scene.db, table)
+    names = [column.name for column in listed]
+    [key, *_] = [column.name for column in listed if column.name in PROJECTED[table] and column.type != "text"]
+    # No two chunks have one number.
+    copied = ", ".join(column.unused_value if column.name in (key, "number") else column.name for column in listed)
     added = await scene.db.fetch_all(
         f"INSERT INTO {table} ({', '.join(names)}) SELECT {copied} FROM {table} WHERE external_id = $(tenant)p"  # noqa: S608
         f" RETURNING {row_key(table)} AS key",
@@ -175,25 +212,36 @@ async def test_rows_that_nobody_wrote_are_taken_away(scene: Scene, table: str) -
 async def test_two_rows_that_have_changed_places_are_told_apart(scene: Scene, table: str) -> None:
     """Each says now what the other one said; every row is still there, and none is right."""
     before = await stored_rows(scene.db, with_place=False)
-    one, other, *_ = await _keys(scene, table)
-    if table == "graph_mention":
-        # There most rows say nothing but who stands where.
-        (one, *_), (other, *_) = await _keys(scene, table, "is_live"), await _keys(scene, table, "NOT is_live")
+    one, other = await _unlike(scene, table)
+    types = {column.name: column.type for column in await columns(scene.db, table)}
     names = PROJECTED[table]
-    nowhere = "/".join([_NOWHERE] * len(names))
+    nowhere = "/".join(_NOWHERE[types[name]] for name in names)
     for old, new in ((one, nowhere), (other, one), (nowhere, other)):
-        parts = {f"new_{name}": part for name, part in zip(names, new.split("/", len(names) - 1), strict=True)}
-        assignments = (f"{name} = $(new_{name})p::text{'' if name == 'key' else '::uuid'}" for name in names)
-        await scene.update(table, ", ".join(assignments), old, **parts)
+        parts = {f"new_{name}": part for name, part in zip(names, key_parts(table, new), strict=True)}
+        await scene.update(
+            table, ", ".join(f"{name} = $(new_{name})p::text::{types[name]}" for name in names), old, **parts
+        )
 
     found = await scene.verify()
 
-    assert {(drift.table, drift.key, drift.problem) for drift in found.drift} == {
-        (table, shown_key(table, one), "changed"),
-        (table, shown_key(table, other), "changed"),
-    }
+    expected = {(table, shown_key(table, key), "changed") for key in (one, other)}
+    if table == _VECTORS:
+        expected |= {(_NORMS, memory_id, "changed") for memory_id in await _norms_of(scene, one, other)}
+    assert {(drift.table, drift.key, drift.problem) for drift in found.drift} == expected
     assert (await scene.mend(by_rebuild=True)).repaired
     assert await stored_rows(scene.db, with_place=False) == before
+
+
+async def _unlike(scene: Scene, table: str) -> list[str]:
+    """The keys of two rows that say different things."""
+    # Of vectors, two of different weight: what is computed from one alone differs then, too.
+    said = "jsonb_build_object('mass', mass)" if table == _VECTORS else "to_jsonb(t) - $(names)p::text[]"
+    rows = await scene.db.fetch_all(
+        f"SELECT min({row_key(table)}) AS key FROM {table} AS t"  # noqa: S608
+        f" WHERE external_id = $(tenant)p GROUP BY {said} ORDER BY 1 LIMIT 2",
+        {"tenant": scene.external_id, "names": list(PROJECTED[table])},
+    )
+    return [row["key"] for row in rows]
 
 
 async def test_everything_that_is_projected_can_be_made_again(scene: Scene) -> None:
@@ -202,7 +250,9 @@ async def test_everything_that_is_projected_can_be_made_again(scene: Scene) -> N
     ledger = ("memory_event", "memory_stream")
     for table in before.keys() - set(ledger):
         await scene.db.execute_script(f"DELETE FROM {table}")  # noqa: S608
-    await scene.db.execute_script("UPDATE memory_stream SET live_chunks = 0")
+    await scene.db.execute_script(
+        "UPDATE memory_stream SET live_chunks = 0, text_chunks = 0, text_words = 0, languages = '{}'"
+    )
     assert (await scene.memory.retrieve_memories(scene.external_id, "spare key")).hits == ()
 
     report = await scene.memory.admin.rebuild()
@@ -214,30 +264,67 @@ async def test_everything_that_is_projected_can_be_made_again(scene: Scene) -> N
     assert after == before
 
 
-@pytest.mark.parametrize(
-    ("form", "column"),
-    [
-        ("indexed_text", "text_vector"),
-        ("indexed_before", "before_vector"),
-        ("indexed_around", "around_vector"),
-    ],
-)
-async def test_a_cached_vector_that_was_changed_is_made_again(scene: Scene, form: str, column: str) -> None:
-    """Chunk and cache disagree, and neither is believed: the embedder makes both anew from the text."""
+@pytest.mark.parametrize("table", ["memory_chunk", "memory_heading"])
+async def test_a_cached_vector_that_was_changed_is_made_again(scene: Scene, table: str) -> None:
+    """Row and cache disagree, and neither is believed: the embedder makes both again from the text."""
     before = await stored_rows(scene.db, with_place=False)
-    [key, *_] = await _keys(scene, "memory_chunk")
-    await scene.db.execute(
-        "UPDATE embedding_cache AS e SET vector = e.vector + e.vector FROM memory_chunk AS c"
-        " WHERE c.chunk_id::text = $(key)p AND e.external_id = c.external_id"
-        " AND e.text_hash = sha256(convert_to(to_jsonb(c) ->> $(form)p, 'UTF8'))",
-        {"key": key, "form": form},
+    rows = await scene.db.fetch_all(
+        "WITH changed AS ("  # noqa: S608
+        " UPDATE embedding_cache AS e SET vector = e.vector + e.vector WHERE e.external_id = $(tenant)p"
+        f" AND e.text_hash = (SELECT text_hash FROM {table} WHERE external_id = $(tenant)p ORDER BY number LIMIT 1)"
+        " RETURNING e.text_hash"
+        ") SELECT number::text AS key FROM memory_chunk JOIN changed USING (text_hash) WHERE external_id = $(tenant)p"
+        " UNION ALL"
+        " SELECT number::text FROM memory_heading JOIN changed USING (text_hash) WHERE external_id = $(tenant)p",
+        {"tenant": scene.external_id},
     )
 
     found = await scene.verify()
 
     assert not found.ok
-    assert {drift.table for drift in found.drift} == {_VECTORS}
-    [drift] = [drift for drift in found.drift if drift.key == key]
-    assert column in drift.columns
+    assert _by_key(found.drift) == _by_key([_drift(_VECTORS, row["key"], "changed", "vector") for row in rows])
+    assert rows
     assert (await scene.mend(by_rebuild=True)).repaired
     assert await stored_rows(scene.db, with_place=False) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "is_found"),
+    [
+        ("DELETE FROM vector_cell_1", True),
+        ("UPDATE vector_cell_1 SET cell = cell + 500000", True),
+        ("UPDATE vector_cell_1 SET external_id = 'neighbour'", True),
+        # A centre says where to look, and every new vector moves the mean of its cell: it follows from no event.
+        ("UPDATE vector_cell_1 SET vector = vector + vector", False),
+    ],
+)
+async def test_vectors_whose_cell_has_no_centre_are_named_and_put_into_another(
+    test_server: TestServer, database: str, change: str, is_found: bool
+) -> None:
+    """No search would look into such a cell."""
+    async with AgentMem(config(test_server, database)) as memory, superuser(test_server, database) as db:
+        scene = Scene(memory, db, "large")
+        lines = [f"Ana: Lamp {number} burns in shade {number * number}." for number in range(doomed.CELL_MIN_CHUNKS)]
+        await memory.create_active_memory("large", "Lamps", "\n".join(lines))
+        assert await doomed.sorter(memory).sort("large")
+        [one, *_] = await db.fetch_all("SELECT cell FROM chunk_vector_1 ORDER BY cell LIMIT 1")
+        members = {
+            row["number"]
+            for row in await db.fetch_all(
+                "SELECT number::text AS number FROM chunk_vector_1 WHERE cell = $(cell)p", one
+            )
+        }
+        before = await stored_rows(db, with_place=False)
+
+        await db.execute(f"{change} WHERE cell = $(cell)p", one)
+
+        found = await scene.verify()
+        expected = [_drift(_VECTORS, number, "changed", "cell") for number in members] if is_found else []
+        assert (found.ok, _by_key(found.drift)) == (not is_found, _by_key(expected))
+        assert (await scene.mend(by_rebuild=True)).ok
+        after = await scene.verify()
+        assert (after.ok, after.missing_vectors) == (True, 0)
+        rows = await stored_rows(db, with_place=False)
+        without: dict[str, list[str]] = {_VECTORS: [], "vector_cell_1": []}
+        assert rows | without == before | without
+        assert len(rows[_VECTORS]) == len(before[_VECTORS])

@@ -21,7 +21,7 @@ from tests.factories import LONG_AGO, SECRET, stored_rows, superuser
 # The stream's own row: what repeats its last event is a fault of the ledger, what follows from all events is drift.
 # Of `due_at` only whether it is set follows from the events; the moment is that of a clock, and is not compared.
 _FAULTS_OF_THE_STREAM = {"external_id", "head", "chain", "last_recorded_at"}
-_DRIFT_OF_THE_STREAM = {"live_chunks", "due_at"}
+_DRIFT_OF_THE_STREAM = {"live_chunks", "due_at", "text_chunks", "text_words", "languages"}
 # What became of work follows from no event: it is neither compared nor mended.
 _SOFT_STATE_OF_THE_STREAM = {
     *("work_at", "review_at", "failed_attempts", "failed_error", "failed_at"),

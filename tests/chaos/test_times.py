@@ -254,10 +254,10 @@ class Play:
 
 @dataclass(frozen=True)
 class Paths:
-    """The same database with each way of finding near vectors."""
+    """The same database, searched as a small tenant's, as a large one's and without vectors."""
 
-    exact: AgentMem
-    hnsw: AgentMem
+    whole: AgentMem
+    many: AgentMem
     none: AgentMem
 
     async def ask(self, play: Play, moment: Moment) -> dict[str, RetrievalResult]:
@@ -266,7 +266,7 @@ class Paths:
             name: await memory.retrieve_memories(
                 play.tenant, play.word, limit=_EVERYTHING, as_of=moment.as_of, known_at=moment.known_at
             )
-            for name, memory in (("exact", self.exact), ("hnsw", self.hnsw), ("none", self.none))
+            for name, memory in (("whole", self.whole), ("many", self.many), ("none", self.none))
         }
 
 
@@ -281,14 +281,14 @@ async def _open(server: TestServer, clock: SetClock) -> AsyncIterator[Paths]:
         shortterm_promotion_threshold=0.5,
     )
     async with AsyncExitStack() as stack:
-        exact = await stack.enter_async_context(AgentMem(config, clock=clock))
-        hnsw = await stack.enter_async_context(AgentMem(config, clock=clock))
-        # No tenant of a test is as large as those that are searched by HNSW.
-        hnsw._ready().retrieval._exact_search_max_chunks = 0
+        whole = await stack.enter_async_context(AgentMem(config, clock=clock))
+        many = await stack.enter_async_context(AgentMem(config, clock=clock))
+        # No tenant of a test is as large as those of which only some chunks are ranked.
+        many._ready().retrieval._finder._whole_max_chunks = 0
         none = await stack.enter_async_context(
             AgentMem(config, clock=clock, embedder=FaultyEmbedder(away, TEST_DIMENSION))
         )
-        yield Paths(exact, hnsw, none)
+        yield Paths(whole, many, none)
     await server.drop_database(name)
 
 
@@ -338,7 +338,7 @@ def test_every_path_answers_for_each_pair_of_times_as_the_definition_does(
 
     async def play(paths: Paths, history: list[Step]) -> None:
         clock.now = stories.START
-        told = Play(paths.exact, clock, uuid4().hex)
+        told = Play(paths.whole, clock, uuid4().hex)
         for step in history:
             await told.run(step)
         moments = told.moments()

@@ -78,7 +78,7 @@ async def test_a_healthy_installation_has_no_complaint(config: MakeConfig, memor
     assert diagnosis.is_healthy
     assert [check for check in diagnosis.checks if check.status != "ok"] == []
     assert _named(diagnosis, "memories").detail == "1 external_ids with 1 live chunks"
-    assert {"server", "preload", "login", "roles", "isolation", "schema", "embeddings", "vectors"} <= {
+    assert {"server", "login", "roles", "isolation", "schema", "embeddings", "vectors"} <= {
         check.name for check in diagnosis.checks
     }
 
@@ -172,14 +172,14 @@ async def test_a_table_without_row_level_security_is_a_problem(
 
 
 async def test_a_database_without_schema_says_what_to_run(test_server: TestServer, config: MakeConfig) -> None:
-    """The extensions are missing as well, and each has its remedy."""
+    """The extension is missing as well, and each has its remedy."""
     name = await test_server.create_empty_database()
     try:
         diagnosis = await diagnose(lambda: config(postgres_dsn=_dsn(test_server.login(name))))
     finally:
         await test_server.drop_database(name)
 
-    assert _problems(diagnosis) == ["extension vector", "extension pg_textsearch", "schema"]
+    assert _problems(diagnosis) == ["extension vector", "schema"]
     assert f"agent-reminiscence migrate --login {EMBEDDED_LOGIN}" in (_named(diagnosis, "schema").remedy or "")
 
 

@@ -21,7 +21,6 @@ from agent_reminiscence.database.repositories.entity_graph import (
     rank_alike,
 )
 from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
-from agent_reminiscence.database.repositories.search import SEARCH_SETTINGS
 from agent_reminiscence.domain.graph import name_key
 from agent_reminiscence.exceptions import InvalidInputError, StoreTimeoutError
 from tests.conftest import TestServer
@@ -55,11 +54,12 @@ INSERT INTO graph_mention
 SELECT external_id, relationship_id, md5('c' || position)::uuid, true, position FROM relationship;
 INSERT INTO graph_mention SELECT '{_TENANT}', md5('job')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff', true, 1;
 INSERT INTO memory_chunk (
-    external_id, chunk_id, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
-    metadata, indexed_text, indexed_before, indexed_around, source, importance, confidence, start_date, recorded_at
+    external_id, chunk_id, number, memory_id, memory_version, chunk_order, span_start, span_end, tier, content,
+    folded_hash, text_hash, metadata, words, text_flags, source, importance, confidence, start_date, recorded_at
 )
-SELECT DISTINCT ON (chunk_id) external_id, chunk_id, md5('m')::uuid, 1, position, 0, 1, 'shortterm', 'x', '',
-    '{{}}'::jsonb, 'x', '', '', CASE chunk_id WHEN 'ffffffff-ffff-ffff-ffff-ffffffffffff' THEN 'tool' ELSE 'user' END,
+SELECT DISTINCT ON (chunk_id) external_id, chunk_id, row_number() OVER (), md5('m')::uuid, 1, position, 0, 1,
+    'shortterm', 'x', '', '', '{{}}'::jsonb, 1, 0,
+    CASE chunk_id WHEN 'ffffffff-ffff-ffff-ffff-ffffffffffff' THEN 'tool' ELSE 'user' END,
     0.5, 0.7, now(), now()
 FROM graph_mention;
 """  # noqa: S608
@@ -257,23 +257,6 @@ async def test_names_and_members_are_looked_up_one_by_one(
     lines = [line for line in plan.splitlines() if "entity_name_p" in line]
     assert lines
     assert all("_entity_id_idx" in line for line in lines), plan
-
-
-async def test_with_the_settings_of_a_search_entities_are_found_by_their_ids(
-    test_server: TestServer, store: PostgresManager, database: str
-) -> None:
-    """Recall reads what it shows where sorting is off, and must not read all entities in order for each of them."""
-    repository = EntityGraphRepository()
-    statement = repository._sql["find_entities"].replace("{candidates}", repository._sql["candidates_by_id"])
-    params = {"ids": [_entity(1), _entity(2)], "types": None, "limit": 100, "evidence_chunks": 20}
-    async with superuser(test_server, database) as db:
-        await db.execute_script("ANALYZE")
-
-    plan = await _plan(store, statement, params, SEARCH_SETTINGS)
-
-    conditions = [line.strip() for line in plan.splitlines() if "Index Cond" in line]
-    assert conditions
-    assert not [condition for condition in conditions if "_id = " not in condition.partition("AND")[2]], plan
 
 
 async def test_the_mentions_of_what_was_merged_are_summed_up(test_server: TestServer) -> None:

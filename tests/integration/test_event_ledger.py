@@ -80,7 +80,9 @@ _ZONES = st.sampled_from([UTC, timezone(timedelta(hours=5, minutes=30)), timezon
 _MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=_ZONES)  # noqa: DTZ001 - zones are drawn
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(payload=_PAYLOADS, occurred_at=_MOMENTS)
 @example(payload={}, occurred_at=LONG_AGO)
 @example(payload={"b": 1, "a": {"z": [], "y": {}}, "aa": 2, "": None}, occurred_at=LONG_AGO)

@@ -887,7 +887,7 @@ async def test_where_a_store_follows_each_change_of_the_graph_is_work(graph: _Gr
     """The call that wrote the event does not take it for its own work, which it has done; other events make none."""
     pair, parts = await _pair(graph, 0), graph.memory._ready()
     given = parts.manager._projector
-    projector = Projector(given._ledger, given._tables, given._queue, graph_follows=True)
+    projector = Projector(given._ledger, given._tables, given._queue, given._renew_norms, graph_follows=True)
     merged = EntitiesMerged(survivor_id=pair.ana, merged_id=pair.piet, reason="asked")
     again = EntitiesMerged(survivor_id=pair.ana, merged_id=pair.piet, reason="asked")
 

@@ -21,7 +21,9 @@ from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER
 from agent_reminiscence.database.places import scanned_places
 from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor
 from agent_reminiscence.database.queries import all_query_files, load_queries
+from agent_reminiscence.database.repositories import chunk_vector, memory_chunk, search, text_index
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, bigint_array, halfvec, real_array
 from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
@@ -31,18 +33,14 @@ from agent_reminiscence.database.repositories.lifecycle import LifecycleReposito
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.scratch import PROJECTED_TABLES, ScratchRepository
-from agent_reminiscence.database.repositories.search import (
-    SEARCH_SETTINGS,
-    GraphWeights,
-    SearchRepository,
-    SearchRequest,
-)
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.database.repositories.text_index import TextIndexRepository
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.projections.forms import fold_text
+from agent_reminiscence.projections.indexed_text import fold_text
 from agent_reminiscence.services.embedders import HashEmbedder
 from agent_reminiscence.services.replay import Replay, Replayer
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
@@ -59,6 +57,7 @@ _REPLAYER = Replayer(
         shortterm=ShorttermMemoryRepository(),
         longterm=LongtermMemoryRepository(),
         chunks=MemoryChunkRepository(),
+        index=TextIndexRepository(),
         graph=GraphChangesRepository(),
     ),
     WorkQueue(),
@@ -72,9 +71,13 @@ class _World:
     database: str
     victim: Tenant
     intruder: Tenant
-    # Live chunks of the victim, one that lacks vectors, and one that is repeated by another, which has ended.
+    # Live chunks of the victim and their numbers, the number of one that lacks a vector and the hash of its text, and a
+    # chunk that is repeated by another, which has ended.
     chunk_ids: tuple[UUID, ...]
-    chunk_without_vectors: UUID
+    numbers: tuple[int, ...]
+    number_without_vector: int
+    hash_without_vector: str
+    memory_without_vector: UUID
     original_id: UUID
     duplicate_id: UUID
     # Of a text of those chunks, which the cache no longer holds.
@@ -125,7 +128,8 @@ async def _make_world(test_server: TestServer) -> _World:
             {"drafts": [victim.draft_memory_id, intruder.draft_memory_id]},
         )
         chunks = await db.fetch_all(
-            "SELECT chunk_id FROM memory_chunk WHERE external_id = 'victim' AND superseded_at IS NULL"
+            "SELECT chunk_id, number, memory_id, encode(text_hash, 'hex') AS text_hash FROM memory_chunk"
+            " WHERE external_id = 'victim' AND superseded_at IS NULL"
             " ORDER BY memory_id <> $(memory_id)p, chunk_order",
             {"memory_id": victim.memory_id},
         )
@@ -135,15 +139,13 @@ async def _make_world(test_server: TestServer) -> _World:
         )
         assert duplicate is not None
         await db.execute(
-            "DELETE FROM chunk_vector_1 WHERE external_id = 'victim' AND chunk_id = $(chunk_id)p",
-            {"chunk_id": chunk_ids[-1]},
+            "DELETE FROM chunk_vector_1 WHERE external_id = 'victim' AND number = $(number)p",
+            {"number": chunks[-1]["number"]},
         )
         uncached = await db.fetch_one(
-            "DELETE FROM embedding_cache WHERE external_id = 'victim' AND text_hash = ("
-            " SELECT sha256(convert_to(indexed_text, 'UTF8')) FROM memory_chunk"
-            " WHERE external_id = 'victim' AND chunk_id = $(chunk_id)p)"
+            "DELETE FROM embedding_cache WHERE external_id = 'victim' AND text_hash = decode($(text_hash)p, 'hex')"
             " RETURNING encode(text_hash, 'hex') AS text_hash",
-            {"chunk_id": chunk_ids[0]},
+            {"text_hash": chunks[0]["text_hash"]},
         )
         observed = await db.fetch_one(
             "SELECT position FROM memory_event WHERE external_id = 'victim' AND kind = 'world.observed'"
@@ -153,6 +155,8 @@ async def _make_world(test_server: TestServer) -> _World:
         await db.execute_script(
             "INSERT INTO chunk_use SELECT external_id, chunk_id, 3, now() FROM memory_chunk"
             " WHERE external_id = 'victim' AND superseded_at IS NULL;"
+            "INSERT INTO vector_cell_1 SELECT external_id, cell, vector FROM chunk_vector_1"
+            " WHERE external_id = 'victim' ORDER BY number LIMIT 1;"
             # Of a chunk that is gone.
             "INSERT INTO chunk_use VALUES ('victim', gen_random_uuid(), 1, now());"
             """UPDATE memory_event SET payload = payload || '{"usage": ['
@@ -165,7 +169,10 @@ async def _make_world(test_server: TestServer) -> _World:
         victim,
         intruder,
         chunk_ids,
-        chunk_without_vectors=chunk_ids[-1],
+        numbers=tuple(row["number"] for row in chunks),
+        number_without_vector=chunks[-1]["number"],
+        hash_without_vector=chunks[-1]["text_hash"],
+        memory_without_vector=UUID(chunks[-1]["memory_id"]),
         original_id=UUID(duplicate["duplicate_of"]),
         duplicate_id=UUID(duplicate["chunk_id"]),
         uncached_hash=uncached["text_hash"],
@@ -210,6 +217,7 @@ def _active_memory(w: _World) -> dict[str, Any]:
         "content": "Taken",
         "description": None,
         "metadata": "{}",
+        "language": "en",
         "source": "user",
         "actor": None,
         "conversation_id": None,
@@ -244,17 +252,18 @@ def _new_chunks(w: _World) -> dict[str, Any]:
         "start_date": LONG_AGO,
         "recorded_at": LONG_AGO,
         "chunk_ids": [uuid4()],
+        "numbers": [_NEW_NUMBER],
         "orders": [0],
         "starts": [0],
         "ends": [5],
         "contents": ["Taken"],
         "folded_hashes": ["00"],
+        "text_hashes": ["00"],
         "speakers": ["Robin"],
         "speaker_keys": ["robin"],
         "metadata": ["{}"],
-        "texts": ["Taken"],
-        "befores": ["Taken"],
-        "arounds": ["Taken"],
+        "words": [1],
+        "text_flags": [0],
         "importances": [0.5],
         "confidences": [0.5],
     }
@@ -266,11 +275,14 @@ def _new_facts(w: _World) -> dict[str, Any]:
         "source": "model",
         "recorded_at": LONG_AGO,
         "chunk_ids": [uuid4()],
+        "numbers": [_NEW_NUMBER + 1],
         "starts": [0],
         "ends": [5],
         "contents": ["Taken"],
         "folded_hashes": ["00"],
-        "texts": ["Taken"],
+        "text_hashes": ["00"],
+        "words": [1],
+        "text_flags": [0],
         "importances": [0.5],
         "confidences": [0.5],
         "start_dates": [LONG_AGO],
@@ -290,6 +302,53 @@ def _event(w: _World) -> dict[str, Any]:
 
 def _vectors(w: _World) -> dict[str, Any]:
     return _stream(w) | {"model_name": _MODEL}
+
+
+def _missing(w: _World) -> dict[str, Any]:
+    return _vectors(w) | {"after": BEFORE_ALL, "limit": 100}
+
+
+def _missing_memories(w: _World) -> dict[str, Any]:
+    return {"memory_ids": [w.memory_without_vector]}
+
+
+def _memories(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"memory_ids": [w.victim.memory_id, w.victim.told_memory_id]}
+
+
+def _query_vector(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"vector": halfvec(w.vector)}
+
+
+def _numbers(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"numbers": bigint_array(w.numbers)}
+
+
+def _new_norms(w: _World) -> dict[str, Any]:
+    # The memory has one chunk and one fact, and each has 24 bytes.
+    return _stream(w) | {
+        "memory_ids": [w.victim.told_memory_id],
+        "norms": bytes(48),
+        "firsts": [1],
+        "lengths": [48],
+    }
+
+
+def _visible(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"tiers": list(TIERS), "min_confidence": 0.0, "as_of": None, "known_at": _LATER}
+
+
+def _once_visible(w: _World) -> dict[str, Any]:
+    # What the graph knows of the victim was true once.
+    return _visible(w) | {"as_of": LONG_AGO}
+
+
+def _graph_items(w: _World) -> dict[str, Any]:
+    return _once_visible(w) | {
+        "entity_ids": [w.victim.survivor_id],
+        "relationship_ids": [w.victim.relationship_id],
+        "mentions": 10,
+    }
 
 
 def _selection(w: _World) -> dict[str, Any]:
@@ -382,6 +441,9 @@ def _graph_pair(w: _World) -> dict[str, Any]:
 # Of a text that tenants of fill_tenant have in a live chunk.
 _KNOWN_TEXT = sha256(fold_text("The spare key of the blue cabin hangs behind the old clock in the hall.").encode())
 
+# Behind every event that there is.
+_NEW_NUMBER = chunk_number(1_000, 0)
+
 _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "active_memory": {
         "create_active_memory": lambda w: _active_memory(w) | {"memory_id": uuid4()},
@@ -407,15 +469,33 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "delete_uses_of_gone_chunks": _stream,
         "find_used": lambda w: _stream(w) | {"after": None, "limit": 100},
     },
+    "chunk_norms": {
+        "list_memories": _stream,
+        "list_stale_norms": _stream,
+        "read_norms": _memories,
+        "read_layout_vectors": lambda w: _memories(w) | {"is_forced": True},
+        "put_norms": lambda w: _new_norms(w) | {"layout_hashes": ["00"]},
+        "put_new_norms": _new_norms,
+        "delete_norms": _memories,
+        "delete_orphaned_norms": _stream,
+    },
     "chunk_vector": {
-        "find_missing": lambda w: _vectors(w) | {"memory_ids": None, "after": None, "limit": 100},
-        "add_cached_vectors": lambda w: (
-            _vectors(w) | {"chunk_ids": list(w.chunk_ids), "hashes": [w.uncached_hash], "vectors": [str(w.vector)]}
+        "find_missing": _missing,
+        "fill_vectors": lambda w: (
+            _vectors(w)
+            | {"numbers": [w.number_without_vector], "text_hashes": [w.hash_without_vector], "places": [1]}
+            | {"masses": real_array([5.0]), "vectors": real_array(w.vector)}
+            | {"dimension": TEST_DIMENSION, "state": "current", "cells": [0], "knows_cells": True}
         ),
-        "fill_vectors": lambda w: _vectors(w) | {"chunk_ids": [w.chunk_without_vectors], "state": "current"},
-        "count_missing": lambda w: _stream(w) | {"memory_ids": None},
+        "find_uncached": lambda w: _vectors(w) | {"text_hashes": [w.uncached_hash, w.hash_without_vector]},
+        "count_missing": _stream,
+        "read_newest_cells": _stream,
         "count_chunks": _stream,
         "delete_cached_vectors": _vectors,
+        "find_dots": _query_vector,
+        "find_near_dots": lambda w: _query_vector(w) | {"cells": 1},
+        "find_dots_of": lambda w: _query_vector(w) | _numbers(w),
+        "read_vectors": _numbers,
     },
     "event_ledger": {
         "lock_stream": _stream,
@@ -429,15 +509,21 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "read_memory_events": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id), "position": 100},
         "find_writers": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)]},
         "read_stream": _stream,
-        "add_live_chunks": lambda w: _stream(w) | {"delta": 1},
+        "note_event": lambda w: (
+            _moment(w)
+            | {"live_chunks": 1, "text_chunks": 1, "text_words": 1, "language": "de"}
+            | {"may_change_graph": True, "is_work": True}
+        ),
+        "text_totals": _stream,
         "mark_due": _stream,
         "clear_due": _stream,
         "describe_stream": _stream,
         "has_due_memory": _stream,
-        "set_projected": lambda w: _stream(w) | {"live_chunks": 0, "is_due": False},
+        "set_projected": lambda w: (
+            _stream(w) | {"live_chunks": 0, "text_chunks": 0, "text_words": 0, "languages": ["de"], "is_due": False}
+        ),
         "import_events": _imported_event,
         "set_head": lambda w: _stream(w) | {"head": 0, "chain": b"", "last_recorded_at": LONG_AGO},
-        "note_graph_change": lambda w: _moment(w) | {"is_work": True},
         "demand_graph_comparison": _stream,
     },
     "erasure": {
@@ -454,6 +540,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "was_updated_since": _receipt,
         "find_not_empty": lambda w: _stream(w) | {"positions": [1, 2], "digests": ["00", "00"]},
         "find_left_over": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "with_cache": True},
+        "list_numbers": _stream,
+        "read_postings": lambda w: _stream(w) | {"after_term": "", "after_block": 0, "limit": 500},
         "count_vectors": _stream,
         "find_left_over_vectors": _stream,
     },
@@ -568,11 +656,6 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"chunk_ids": list(w.chunk_ids)}
             | {"contents": ["Taken"] * len(w.chunk_ids), "metadata": ["{}"] * len(w.chunk_ids)}
         ),
-        "reform_chunks": lambda w: (
-            _stream(w)
-            | {"chunk_ids": list(w.chunk_ids)}
-            | {form: ["Taken"] * len(w.chunk_ids) for form in ("texts", "befores", "arounds")}
-        ),
         "end_chunks": _ended_chunks,
         "correct_end_dates": lambda w: (
             _stream(w)
@@ -591,13 +674,37 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "scratch": {
         "compare_table": _stream,
         "compare_vectors": _vectors,
+        "read_masses": lambda w: _stream(w) | {"after": BEFORE_ALL, "limit": 100},
         "count_missing_vectors": _stream,
         "delete_differing": _stream,
         "insert_missing": _stream,
-        "discard_vectors": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
+        "discard_vectors": _numbers,
+        "discard_rows": _numbers,
         "delete_orphaned_vectors": _stream,
-        "carry_to_vectors": _stream,
         "delete_orphaned_cache": _stream,
+    },
+    "search": {
+        "describe_stream": _stream,
+        "find_postings": lambda w: _stream(w) | {"terms": ["key", "spare"]},
+        "read_layouts": lambda w: _stream(w) | {"known_at": _LATER},
+        "count_postings": lambda w: _stream(w) | {"terms": ["key", "spare"]},
+        "find_postings_in": lambda w: _stream(w) | {"terms": ["key", "spare"], "blocks": [0]},
+        "find_first_and_last_day": _stream,
+        "read_layouts_of": lambda w: (
+            _stream(w)
+            | {"known_at": _LATER, "numbers": list(w.numbers)}
+            | {"dated": 10, "first_day": LONG_AGO.date(), "last_day": LONG_AGO.date()}
+        ),
+        "find_eligible": _visible,
+        "find_eligible_of": lambda w: _visible(w) | {"numbers": list(w.numbers)},
+        "read_past": _once_visible,
+        "read_past_texts": _once_visible,
+        "read_headings": _stream,
+        "reach_chunks": lambda w: (
+            _graph_items(w) | {"entity_weights": [1.0], "relationship_weights": [1.0], "least_share": 0.1}
+        ),
+        "graph_evidence": _graph_items,
+        "read_hits": lambda w: _stream(w) | {"known_at": _LATER, "numbers": list(w.numbers)},
     },
     "shortterm_memory": {
         "put_shortterm_memory": lambda w: (
@@ -605,6 +712,16 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         ),
         "get_shortterm_memory": _memory,
         "find_promotable": lambda w: _memory(w) | {"threshold": 0.0},
+    },
+    "text_index": {
+        "add_texts": lambda w: (
+            _memory(w)
+            | {"title": "Taken", "numbers": [-_NEW_NUMBER], "days": [LONG_AGO.date()], "words": [1]}
+            | {"text_hashes": ["00"]}
+            | {"terms": ["key", "taken"], "blocks": [0, 0], "firsts": [1, 7], "lengths": [6, 6], "entries": bytes(12)}
+        ),
+        "find_heading_days": lambda w: _memory(w) | {"title": "House"},
+        "refresh_layouts": _memories,
     },
     "usage": {
         "count_chunks": _stream,
@@ -623,10 +740,27 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_unconfirmed_erasures": lambda w: _stream(w) | {"position": 1_000},
         "find_graph_erasure": _receipt,
     },
+    "vector_cell": {
+        "describe_cells": _stream,
+        "count_vectors": _stream,
+        "sample_numbers": lambda w: _stream(w) | {"step": 1},
+        "add_cells": lambda w: (
+            _stream(w)
+            | {"first": 1 << 16, "head": 1_000, "count": 1}
+            | {"dimension": TEST_DIMENSION, "vectors": real_array(w.vector)}
+        ),
+        "read_unsorted": lambda w: _stream(w) | {"first": 1, "limit": 100, "after_cell": -1, "after_number": 0},
+        "move_vectors": lambda w: _numbers(w) | {"cells": [0] * len(w.numbers)},
+        "delete_empty_cells": lambda w: _stream(w) | {"before": 1 << 16},
+        "clear_empty_cells": _stream,
+        "list_cells": _stream,
+        "recompute_cells": lambda w: _stream(w) | {"first": 0, "last": 9},
+    },
     "work_queue": {
         "read_work": _stream,
         "find_due_memories": _stream,
         "finish_work": lambda w: _stream(w) | {"review_at": None},
+        "note_work": lambda w: _stream(w) | {"recorded_at": _LATER},
         "settle_write": lambda w: _stream(w) | {"recorded_at": _LATER, "review_within_seconds": None},
         "fail_work": lambda w: _stream(w) | {"error": "StoreError", "max_attempts": 1, "counts": True},
         "allow_retry": _stream,
@@ -634,12 +768,15 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
 }
 # What is not tried above, each with a test of its own below.
 _ELSEWHERE = {
-    # Pieces that only SearchRepository puts together, into what `_SEARCHES` names.
-    "search": {
-        *("search", "visible", "newest_mentions", "fusion", "fusion_with_graph", "describe_stream", "graph_evidence"),
-        *("vector_distances_exact", "vector_distances_hnsw", "vector_distances_none"),
+    # Pieces that repositories put into others of their file.
+    "search": {"visible", "newest_mentions"},
+    "text_index": {"newest_heading"},
+    "memory_chunk": {"newest_compared", "mine"},
+    "chunk_vector": {
+        *("missing_chunks", "missing_headings", "nearest_cell"),
+        # Tried as parts of `_SCOPED`.
+        *("missing_chunks_of", "missing_headings_of"),
     },
-    # Pieces that LifecycleRepository puts into the others, and EntityGraphRepository.
     "lifecycle": {"live_chunks", "touched_at"},
     "entity_graph": {"entity_states", "canonical_type", "ranked", "relationship_states", "fits"},
     # About temporary tables alone, which only their own session sees.
@@ -653,16 +790,30 @@ _ELSEWHERE = {
         *("list_due_streams", "list_failing_streams", "list_all_work", "list_busy_streams"),
     },
 }
-_SEARCHES = (
-    *("exact", "hnsw", "none", "exact_with_graph", "hnsw_with_graph", "none_with_graph"),
-    *("describe_stream", "graph_evidence"),
-)
-# A statement that says of each thing it was asked for whether it is there.
-_ANSWERS_FOR_EACH = {("erasure", "find_not_empty")}
+# Statements that are put together in another way where they are about some memories only.
+_SCOPED: dict[tuple[str, str], _Parameters] = {
+    ("chunk_vector", "find_missing of some"): lambda w: _missing(w) | _missing_memories(w),
+    ("chunk_vector", "count_missing of some"): lambda w: _stream(w) | _missing_memories(w),
+}
+# Statements that answer for each thing they were asked about, and how they say that it is not there.
+_SAYS_NOT_THERE: dict[tuple[str, str], Callable[[list[Row]], bool]] = {
+    ("erasure", "find_not_empty"): lambda rows: all(row["is_missing"] for row in rows),
+    ("chunk_vector", "find_uncached"): lambda rows: len(rows) == 2,
+    ("chunk_norms", "read_layout_vectors"): lambda rows: (
+        not any(row["entries"] or row["has_norms"] or row["vectors"] for row in rows)
+    ),
+}
 # What makes a statement do something within its own tenant where it would not by itself.
 _PREPARATIONS = {
+    ("chunk_norms", "list_stale_norms"): "UPDATE memory_layout SET entries = entries || entries",
+    ("chunk_norms", "delete_orphaned_norms"): "DELETE FROM memory_layout",
+    ("vector_cell", "delete_empty_cells"): "UPDATE chunk_vector_1 SET cell = cell + 1",
+    ("vector_cell", "clear_empty_cells"): "UPDATE chunk_vector_1 SET cell = cell + 1",
+    # The number 0 alone says nothing.
+    ("vector_cell", "list_cells"): "UPDATE vector_cell_1 SET cell = cell + 1",
+    ("text_index", "refresh_layouts"): "UPDATE memory_layout SET chunks = chunks + 1",
     ("event_ledger", "clear_due"): "UPDATE active_memory SET due_version = 0",
-    ("event_ledger", "note_graph_change"): "UPDATE entity SET position = 1000",
+    ("event_ledger", "note_event"): "UPDATE entity SET position = 1000",
     ("graph_changes", "end_mentions"): "UPDATE graph_mention SET is_live = true",
     ("entity_graph", "find_known_types"): "UPDATE entity SET type = 'other' WHERE merged_into IS NULL",
     ("graph_changes", "promote_items"): (
@@ -677,7 +828,7 @@ SELECT external_id, 1000, gen_random_uuid(), 'memory.graph_erased', now(), now()
     payload || jsonb_build_object('erased_at', now()), salt, digest, chain
 FROM memory_event
 WHERE kind = 'memory.erased'""",
-    ("erasure", "find_left_over_vectors"): "UPDATE chunk_vector_1 SET chunk_id = gen_random_uuid()",
+    ("erasure", "find_left_over_vectors"): "UPDATE chunk_vector_1 SET number = number + (1::bigint << 50)",
     ("work_queue", "settle_write"): (
         f"UPDATE memory_stream SET due_at = NULL, failed_attempts = 0, work_at = '{_LATER.isoformat()}'"  # noqa: S608
     ),
@@ -693,7 +844,15 @@ SELECT external_id, gen_random_uuid(), version, title, summary, last_updated FRO
 
 def _statement(file: str, name: str) -> str:
     if file == "search":
-        return SearchRepository().statement(name, _GENERATION)
+        return search._of_generation(name, _GENERATION)
+    if file == "chunk_vector":
+        whole, is_scoped, _ = name.partition(" of some")
+        return chunk_vector._sql(whole, _GENERATION, "_of" if is_scoped else "")
+    if name == "refresh_layouts":
+        return text_index._REFRESH
+    if name in {"count_similar", "find_near"}:
+        condition = memory_chunk._OTHER_MEMORIES if name == "count_similar" else memory_chunk._OF_SOURCES
+        return memory_chunk._of_others(name, _GENERATION, condition)
     if file == "lifecycle":
         return LifecycleRepository()._sql[name]
     if file == "entity_graph":
@@ -720,39 +879,17 @@ async def _transaction(store: PostgresManager, external_id: str, file: str, abou
             yield db
         return
     role = ERASER_ROLE if file == "erasure" else APP_ROLE
-    settings = SEARCH_SETTINGS if file == "search" else {}
-    async with store.transaction(external_id, role=role, settings=settings) as db:
+    async with store.transaction(external_id, role=role) as db:
         yield db
 
 
 def _parameters(world: _World, file: str, name: str) -> dict[str, Any]:
-    if file != "search":
-        return _PARAMETERS[file][name](world)
-    request = SearchRequest(
-        external_id=world.victim.external_id,
-        query="spare key behind the clock",
-        vector=None if name.startswith("none") else world.vector,
-        speaker_keys=["robin"],
-        tiers=TIERS,
-        min_confidence=0.0,
-        # What the graph knows of the victim was true once.
-        as_of=LONG_AGO if "graph" in name else None,
-        known_at=_LATER,
-        now=LONG_AGO,
-        limit=10,
-    )
-    entities, relationships = [world.victim.survivor_id], [world.victim.relationship_id]
-    weights = GraphWeights(dict.fromkeys(entities, 1.0), dict.fromkeys(relationships, 1.0), certainty=1.0)
-    params = SearchRepository().params(request, weights if name.endswith("with_graph") else None)
-    if name == "graph_evidence":
-        params |= {"entity_ids": entities, "relationship_ids": relationships, "mentions": 10}
-    return params
+    return (_SCOPED.get((file, name)) or _PARAMETERS[file][name])(world)
 
 
 _EVERY_QUERY = pytest.mark.parametrize(
     ("file", "name"),
-    [(file, name) for file, queries in _PARAMETERS.items() for name in queries]
-    + [("search", name) for name in _SEARCHES],
+    [*((file, name) for file, queries in _PARAMETERS.items() for name in queries), *_SCOPED],
 )
 
 
@@ -798,9 +935,9 @@ async def test_a_query_about_another_tenant_reads_and_changes_nothing(
     except StoreError as error:
         assert _REFUSED in str(error)  # noqa: PT017 - not every statement is refused, most find nothing
 
-    if (file, name) in _ANSWERS_FOR_EACH:
+    if says_not_there := _SAYS_NOT_THERE.get((file, name)):
         assert rows
-        assert all(row["is_missing"] for row in rows)
+        assert says_not_there(rows)
     else:
         assert not _says_something(rows)
     async with superuser(test_server, world.database) as db:
@@ -891,11 +1028,13 @@ async def test_rows_of_another_tenant_cannot_be_put_in_place_from_a_scratch_tabl
 async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: PostgresManager, world: _World) -> None:
     """Its statements are made from the registry of places and not named, so they are tried here."""
     erasure = ErasureRepository()
+    # What a chunk says, and what stands in titles.
+    texts = ("summer party", "House")
 
     async with store.transaction(world.victim.external_id) as db:
-        found = await erasure.find_text(db, world.victim.external_id, "summer party")
+        found = [f for text in texts for f in await erasure.find_text(db, world.victim.external_id, text)]
     async with store.transaction(world.intruder.external_id) as db:
-        stolen = await erasure.find_text(db, world.victim.external_id, "summer party")
+        stolen = [f for text in texts for f in await erasure.find_text(db, world.victim.external_id, text)]
 
     assert {finding.place.split(".")[0] for finding in found} == scanned_places().keys()
     assert stolen == []
@@ -904,7 +1043,7 @@ async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: Postgres
 async def test_the_two_tenants_share_their_partitions(test_server: TestServer, world: _World) -> None:
     """Otherwise pruning alone would keep them apart, and the tests above would show nothing of the policies."""
     async with superuser(test_server, world.database) as db:
-        for table in ("memory_stream", "memory_event", "memory_chunk", "chunk_vector_1"):
+        for table in ("memory_stream", "memory_event", "memory_chunk", "posting", "memory_layout", "chunk_vector_1"):
             rows = await db.fetch_all(
                 f"SELECT DISTINCT tableoid::regclass::text AS partition, external_id FROM {table} ORDER BY 2"  # noqa: S608
             )
@@ -915,7 +1054,10 @@ async def test_the_two_tenants_share_their_partitions(test_server: TestServer, w
 async def test_a_transaction_without_where_sees_its_own_tenant_only(store: PostgresManager, world: _World) -> None:
     """The policies filter even where a statement forgets to name its tenant."""
     async with store.transaction(world.intruder.external_id) as db:
-        for table in ("memory_stream", "memory_event", "active_memory", "memory_chunk", "shortterm_memory_chunk"):
+        for table in (
+            *("memory_stream", "memory_event", "active_memory", "memory_chunk", "shortterm_memory_chunk"),
+            *("memory_heading", "posting", "memory_layout", "chunk_vector_1", "chunk_norms_1"),
+        ):
             rows = await db.fetch_all(f"SELECT DISTINCT external_id FROM {table}")  # noqa: S608
             assert rows == [{"external_id": world.intruder.external_id}], table
 

@@ -9,7 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from agent_reminiscence.config.constants import JOBS_SCHEMA_NAME, OWNER_ROLE, SCHEMA_NAME
-from agent_reminiscence.database.places import PLACES, VECTOR_TABLE, Holds, scanned_places
+from agent_reminiscence.database.places import (
+    CELL_TABLE,
+    NORMS_TABLE,
+    PLACES,
+    VECTOR_TABLE,
+    Holds,
+    scanned_places,
+)
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from tests.conftest import TestServer
 from tests.factories import superuser
@@ -18,6 +25,7 @@ from tests.factories import superuser
 _TYPES_WITHOUT_TEXT = {
     "bigint",
     "boolean",
+    "date",
     "double precision",
     "integer",
     "real",
@@ -61,8 +69,8 @@ def _could_hold_text(column: Row) -> bool:
 
 
 def _place(column: Row) -> tuple[str, str]:
-    """How the registry spells a column; tables of vectors stand there under one name."""
-    return re.sub(rf"^{VECTOR_TABLE}_\d+$", VECTOR_TABLE, column["table"]), column["column"]
+    """How the registry spells a column; tables of a generation of vectors stand there without its number."""
+    return re.sub(rf"^({VECTOR_TABLE}|{NORMS_TABLE}|{CELL_TABLE})_\d+$", r"\1", column["table"]), column["column"]
 
 
 async def _unnamed(db: SqlExecutor) -> set[tuple[str, str]]:
@@ -182,6 +190,9 @@ async def test_a_new_column_that_can_hold_no_text_need_not_be_named(
         ("CREATE TEMPORARY TABLE titles (title text)", set()),
         ("CREATE TABLE chunk_vector_2 (LIKE chunk_vector_1)", set()),
         ("CREATE TABLE chunk_vector_2 (LIKE chunk_vector_1, words text)", {(VECTOR_TABLE, "words")}),
+        ("SELECT create_chunk_vectors(2, 8)", set()),
+        ("CREATE TABLE chunk_norms_2 (LIKE chunk_norms_1, words text)", {(NORMS_TABLE, "words")}),
+        ("CREATE TABLE vector_cell_2 (LIKE vector_cell_1, words text)", {(CELL_TABLE, "words")}),
     ],
 )
 async def test_a_new_table_that_could_hold_text_has_to_be_named(

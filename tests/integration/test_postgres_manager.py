@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
@@ -23,6 +25,7 @@ from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
 from tests.conftest import TestServer
 from tests.factories import make_event, stored_rows, superuser
+from tests.proxy import FaultyProxy
 
 _LEDGER = EventLedger()
 _PATIENCE_SECONDS = 10.0
@@ -124,6 +127,15 @@ async def _terminate(administrator: SqlExecutor, pids: set[int]) -> None:
 
     async def gone() -> bool:
         return not pids & await _backends(administrator)
+
+    await _wait_for(gone)
+
+
+async def _wait_for_end(administrator: SqlExecutor, pid: int) -> None:
+    """Return when the server has rolled back what a connection that was given up had begun."""
+
+    async def gone() -> bool:
+        return pid not in await _backends(administrator)
 
     await _wait_for(gone)
 
@@ -584,3 +596,103 @@ async def test_a_refused_login_is_named_without_its_password(test_server: TestSe
         await open_connection(settings)
 
     assert "open sesame" not in f"{caught.value} {settings!r} {settings}"
+
+
+async def test_a_process_of_the_server_that_stands_still_is_a_timeout_while_others_answer(
+    new_store: NewStore, administrator: SqlExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's own timeout cannot end it; a job that hangs so is one that failed, and no outage."""
+    monkeypatch.setattr("agent_reminiscence.database.postgres_manager.ANSWER_GRACE_SECONDS", 0.2)
+    store = await new_store(statement_timeout_seconds=0.2)
+    stopped: list[int] = []
+
+    try:
+        with pytest.raises(StoreTimeoutError, match=r"no answer within 0\.4 s, though it takes other connections"):
+            async with store.transaction("agent-1") as db:
+                await _write(db, "agent-1")
+                stopped.append(await _pid(db))
+                os.kill(stopped[0], signal.SIGSTOP)
+                await db.fetch_all("SELECT 1 AS one")
+    finally:
+        os.kill(stopped[0], signal.SIGCONT)
+
+    await _wait_for_end(administrator, stopped[0])
+    assert (await stored_rows(administrator))["memory_event"] == []
+    await _assert_fresh(store)
+
+
+async def test_what_follows_a_timeout_in_its_transaction_is_part_of_it(new_store: NewStore) -> None:
+    """The server refuses all that comes after, and says nothing of why; so does a block that goes on regardless."""
+    store = await new_store(statement_timeout_seconds=0.05)
+
+    with pytest.raises(StoreTimeoutError, match="statement_timeout_seconds"):
+        async with store.transaction("agent-1") as db:
+            with suppress(StoreError):
+                await db.execute("SELECT pg_sleep(5)::text")
+            await db.execute("SELECT 1 AS one")
+    with pytest.raises(StoreTimeoutError, match="rolled back"):
+        async with store.transaction("agent-1") as db:
+            with suppress(StoreError):
+                await db.execute("SELECT pg_sleep(5)::text")
+    with pytest.raises(StoreError) as refused:
+        async with store.transaction("agent-1") as db:
+            with suppress(StoreError):
+                await db.execute("SELECT 1 / 0 AS none")
+            await db.execute("SELECT 1 AS one")
+
+    assert not isinstance(refused.value, StoreTimeoutError)
+
+
+@pytest.mark.parametrize("milliseconds", [1, 2, 5, 20])
+async def test_a_timeout_is_one_wherever_it_strikes(new_store: NewStore, milliseconds: int) -> None:
+    """While a statement is prepared, planned, run, or between its rows."""
+    store = await new_store()
+    limit = {"statement_timeout": f"{milliseconds}ms"}
+
+    for number in range(20):
+        with pytest.raises(StoreTimeoutError):
+            async with store.transaction("agent-1", settings=limit) as db:
+                await db.fetch_all("SELECT count(*) FROM generate_series(1, 30000000)", prepared=number % 2 == 0)
+                await db.fetch_all("SELECT pg_sleep(1)::text")
+
+
+_HOSTILE = ["a'; DROP TABLE memory_event; --", "\\'", "$$", "é\U0001f600", "x'||'y", "%s $(x)p", '"', "\\x41"]
+
+
+@pytest.mark.parametrize("external_id", _HOSTILE)
+async def test_a_tenants_name_is_a_value_whatever_stands_in_it(new_store: NewStore, external_id: str) -> None:
+    """It begins the transaction in one message with other SQL, and is never read as any."""
+    store = await new_store()
+
+    async with store.transaction(external_id) as db:
+        await _write(db, external_id)
+        tenant = await db.fetch_one("SELECT current_setting('reminiscence.external_id') AS name")
+    async with store.transaction("agent-2") as db:
+        others = await db.fetch_all("SELECT external_id FROM memory_event")
+
+    assert tenant == {"name": external_id}
+    assert others == []
+
+
+async def test_a_transaction_begins_in_one_message(test_server: TestServer, database: str) -> None:
+    """Three round trips for one statement: its beginning, the statement, its end."""
+    async with FaultyProxy(test_server.address.host, test_server.address.port) as proxy:
+        store = PostgresManager(
+            proxy.settings(test_server.login(database)),
+            pool_size=1,
+            pool_timeout_seconds=10,
+            statement_timeout_seconds=30,
+        )
+        await store.initialize()
+        try:
+            sent: list[int] = []
+            for _ in range(3):
+                proxy.cut_at(1_000, "message")
+                async with store.transaction("agent-1") as db:
+                    await db.fetch_all("SELECT $(text)p::text AS said", {"text": "yes"})
+                sent.append(1_000 - proxy._messages_left)
+        finally:
+            await store.close()
+
+    # The first time the statement is prepared, too.
+    assert sent[1:] == [3, 3]

@@ -30,6 +30,8 @@ _STRANGER = "stranger"
 _EVERYTHING = "SELECT INSERT UPDATE DELETE TRUNCATE REFERENCES TRIGGER MAINTAIN"
 _PROJECTION = {"app": "SELECT INSERT UPDATE DELETE", "eraser": "SELECT INSERT UPDATE DELETE"}
 _SETTLED = {"app": "SELECT", "scheduler": "SELECT", "eraser": "SELECT"}
+# Each generation of vectors has tables of its own.
+_OF_GENERATIONS = ("chunk_vector", "chunk_norms", "vector_cell")
 _QUEUE = {"worker": "SELECT INSERT UPDATE DELETE"}
 
 # The owner may do everything with each of these; whoever is not named may do nothing. Those of the work queue stand
@@ -38,7 +40,6 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "schema_migration": _SETTLED,
     "schema_parameter": _SETTLED,
     "embedding_generation": _SETTLED,
-    "text_index_build": {},
     "memory_stream": {
         "app": "SELECT INSERT UPDATE",
         "scheduler": (
@@ -54,8 +55,10 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "active_memory": _PROJECTION,
     "shortterm_memory": _PROJECTION,
     "memory_chunk": _PROJECTION,
-    "chunk_vector_1": _PROJECTION,
-    "chunk_vector_2": _PROJECTION,
+    "memory_heading": _PROJECTION,
+    "posting": _PROJECTION,
+    "memory_layout": _PROJECTION,
+    **{f"{table}_{generation}": _PROJECTION for table in _OF_GENERATIONS for generation in (1, 2)},
     "embedding_cache": _PROJECTION,
     "chunk_use": _PROJECTION,
     "entity": _PROJECTION,
@@ -76,15 +79,12 @@ _SEQUENCES = {
 _FUNCTIONS: dict[str, set[str]] = {
     "chunk_is_visible": {"owner", "app", "eraser"},
     "end_was_corrected": {"owner", "app", "eraser"},
-    "restore_text_indexes": {"owner", "app"},
     "enqueue_work": {"owner", "app", "eraser"},
     "list_work": {"owner", "app"},
     "create_chunk_vectors": {"owner"},
-    # Fired by whoever changes a chunk, which needs no right; nobody calls it.
-    "carry_to_vectors": {"owner"},
 }
 # These run with their owner's rights, so each says itself where it looks names up.
-_DEFINERS = {"restore_text_indexes", "enqueue_work", "list_work"}
+_DEFINERS = {"enqueue_work", "list_work"}
 _SCHEMAS = {
     SCHEMA_NAME: {"owner": "USAGE CREATE", "app": "USAGE", "scheduler": "USAGE", "eraser": "USAGE"},
     JOBS_SCHEMA_NAME: {"owner": "USAGE CREATE", "worker": "USAGE"},
@@ -95,8 +95,10 @@ _TENANT_TABLES = (
     "active_memory",
     "shortterm_memory",
     "memory_chunk",
-    "chunk_vector_1",
-    "chunk_vector_2",
+    "memory_heading",
+    "posting",
+    "memory_layout",
+    *(f"{table}_{generation}" for table in _OF_GENERATIONS for generation in (1, 2)),
     "embedding_cache",
     "chunk_use",
     "entity",
@@ -346,6 +348,12 @@ async def test_the_login_takes_roles_but_inherits_none(test_server: TestServer, 
         "SELECT * FROM memory_event_p0",
         "INSERT INTO memory_event_p0 SELECT * FROM memory_event",
         "DELETE FROM memory_chunk_p1",
+        "SELECT * FROM posting_p0",
+        "UPDATE memory_layout_p1 SET entries = ''",
+        "SELECT * FROM chunk_vector_1_p0",
+        "DELETE FROM chunk_norms_1_p0",
+        "TRUNCATE posting",
+        "SELECT create_chunk_vectors(9, 4)",
         "DELETE FROM memory_stream",
         "INSERT INTO embedding_generation SELECT * FROM embedding_generation",
         "ALTER TABLE memory_event NO FORCE ROW LEVEL SECURITY",
@@ -389,6 +397,8 @@ async def test_switching_row_security_off_gives_an_error_instead_of_rows(store: 
     [
         (SCHEDULER_ROLE, "SELECT chain FROM memory_stream"),
         (SCHEDULER_ROLE, "SELECT content FROM active_memory"),
+        (SCHEDULER_ROLE, "SELECT term FROM posting"),
+        (SCHEDULER_ROLE, "SELECT languages FROM memory_stream"),
         (SCHEDULER_ROLE, "UPDATE memory_stream SET due_at = NULL"),
         (SCHEDULER_ROLE, "SELECT external_id FROM memory_stream FOR UPDATE"),
         (WORKER_ROLE, "SELECT external_id FROM reminiscence.memory_stream"),
@@ -405,6 +415,8 @@ async def test_switching_row_security_off_gives_an_error_instead_of_rows(store: 
         (ERASER_ROLE, "SELECT args FROM reminiscence_jobs.procrastinate_jobs"),
         (ERASER_ROLE, "SELECT * FROM list_work()"),
         (ERASER_ROLE, "DELETE FROM memory_event"),
+        (ERASER_ROLE, "SELECT create_chunk_vectors(9, 4)"),
+        (ERASER_ROLE, "DELETE FROM vector_cell_1_p0"),
         (ERASER_ROLE, "UPDATE memory_event SET digest = ''"),
         (ERASER_ROLE, "UPDATE memory_event SET chain = ''"),
         (ERASER_ROLE, "UPDATE memory_event SET recorded_at = now()"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import shutil
@@ -11,31 +10,31 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError
+from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import (
     APP_ROLE,
     EMBEDDED_DATABASE,
     EMBEDDED_LOGIN,
     JOBS_SCHEMA_NAME,
     OWNER_ROLE,
-    SCHEDULER_ROLE,
     WORKER_ROLE,
 )
 from agent_reminiscence.database import jobs_schema, queries
-from agent_reminiscence.database.embedded import EmbeddedPostgres, server_binaries
+from agent_reminiscence.database.embedded import EmbeddedPostgres, find_programs, server_binaries
+from agent_reminiscence.database.places import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
 from agent_reminiscence.database.postgres_manager import (
     ConnectionSettings,
     PostgresManager,
-    Row,
     SqlExecutor,
     open_connection,
 )
-from agent_reminiscence.database.repositories.scratch import GRAPH_TABLES
 from agent_reminiscence.database.schema import (
     SchemaParameters,
     SchemaState,
@@ -49,28 +48,12 @@ from agent_reminiscence.database.schema import (
     render,
 )
 from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.services.doctor import diagnose
 from agent_reminiscence.services.embedders import HashEmbedder
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn
 from tests.factories import fill_tenant, stored_rows, superuser
 
 _PARAMETERS = SchemaParameters(2, 16, "hash-16")
-# What the first schema held, as the release of that schema wrote it.
-_FIRST_ROWS = Path(__file__).parent / "data" / "migration_0001.sql"
-# What the migrations behind it have added to each row of it.
-_ADDED: dict[str, Row] = {
-    "memory_chunk": {"corrected_at": None, "corrected_end_dates": None, "derived_from": None, "estimate": None},
-    "chunk_vector_1": {"corrected_at": None, "corrected_end_dates": None},
-    "memory_stream": {
-        "work_at": None,
-        "review_at": None,
-        "failed_attempts": 0,
-        "failed_error": None,
-        "failed_at": None,
-        "graph_head": 0,
-        "graph_position": 0,
-        "graph_store": None,
-    },
-}
 # The number of the migration that comes next.
 _NEXT = len(migrations()) + 1
 # An older release of Procrastinate, by the last migration of its tables.
@@ -211,11 +194,11 @@ async def test_the_migrations_in_order_give_the_schema(
     assert f"halfvec({dimension})" in made
 
 
-@pytest.mark.parametrize(("dimension", "storage"), [(1024, "p"), (1025, "m")])
+@pytest.mark.parametrize(("dimension", "storage"), [(1024, "p"), (1025, "e")])
 async def test_vectors_lie_in_the_row_where_three_of_them_fit(
     test_server: TestServer, new_database: NewDatabase, dimension: int, storage: str
 ) -> None:
-    """PLAIN up to 1,024 dimensions, MAIN above, in every partition; a row of such vectors can be stored."""
+    """PLAIN up to 1,024 dimensions, EXTERNAL above, in every partition; a row of such vectors can be stored."""
     name = await new_database()
     await migrate(
         test_server.administrator(name),
@@ -225,10 +208,10 @@ async def test_vectors_lie_in_the_row_where_three_of_them_fit(
 
     async with superuser(test_server, name) as db:
         rows = await db.fetch_all(
-            "SELECT DISTINCT a.attstorage::text AS storage, count(*) OVER () AS columns FROM pg_attribute AS a"
+            "SELECT c.relname::text AS table, a.attstorage::text AS storage FROM pg_attribute AS a"
             " JOIN pg_class AS c ON c.oid = a.attrelid"
-            " WHERE c.relname IN ('chunk_vector_1', 'chunk_vector_1_p0', 'chunk_vector_1_p1')"
-            " AND a.attname LIKE '%\\_vector'"
+            " WHERE c.relname ~ '^(chunk_vector|vector_cell)_1(_p[0-9]+)?$' AND c.relkind IN ('r', 'p')"
+            " AND a.attname = 'vector' ORDER BY 1"
         )
     settings: dict[str, object] = {
         "postgres_dsn": dsn(test_server.login(name)),
@@ -238,12 +221,15 @@ async def test_vectors_lie_in_the_row_where_three_of_them_fit(
     async with AgentMem(Config(**settings)) as memory:
         note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
 
-    assert rows == [{"storage": storage, "columns": 9}]
+    tables = [
+        f"{table}{partition}" for table in ("chunk_vector_1", "vector_cell_1") for partition in ("", "_p0", "_p1")
+    ]
+    assert rows == [{"table": table, "storage": storage} for table in tables]
     assert note.write is not None
     assert note.write.vectors_missing == 0
 
 
-async def test_every_generation_of_vectors_has_a_table_like_the_first_one(
+async def test_every_generation_of_vectors_has_tables_like_the_first_ones(
     test_server: TestServer, new_database: NewDatabase
 ) -> None:
     """Columns, keys, storage, indexes, policies, rights and what is not sampled: all but the name and the dimension."""
@@ -253,13 +239,55 @@ async def test_every_generation_of_vectors_has_a_table_like_the_first_one(
         await db.execute_script(f"SET ROLE {OWNER_ROLE}; SELECT create_chunk_vectors(2, 24)")
 
     dump = _dump(test_server, name).splitlines()
-    first, second = (
-        [line.replace(f"chunk_vector_{number}", "chunk_vector") for line in _about(dump, f"chunk_vector_{number}")]
-        for number in (1, 2)
-    )
+    for table in ("chunk_vector", "chunk_norms", "vector_cell"):
+        first, second = (
+            [line.replace(f"{table}_{number}", table) for line in _about(dump, f"{table}_{number}")]
+            for number in (1, 2)
+        )
+        assert [line.replace("halfvec(24)", "halfvec(16)") for line in second] == first
+        for part in ("CREATE TABLE", "PRIMARY KEY", "CREATE POLICY", "FORCE ROW LEVEL SECURITY", "SET STATISTICS 0"):
+            assert any(part in statement for statement in first), (table, part)
 
-    assert len(first) > 50
-    assert [line.replace("halfvec(24)", "halfvec(16)") for line in second] == first
+
+async def test_what_is_made_of_texts_is_sampled_in_no_table_and_no_partition(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
+    """The planner keeps samples of columns in the clear, and an erasure does not reach them."""
+    name = await new_database()
+    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+    async with superuser(test_server, name) as db:
+        rows = await db.fetch_all(
+            "SELECT c.relname::text AS table, a.attname::text AS column FROM pg_attribute AS a"
+            " JOIN pg_class AS c ON c.oid = a.attrelid"
+            " WHERE c.relnamespace = 'reminiscence'::regnamespace AND c.relkind IN ('r', 'p')"
+            " AND a.attstattarget = 0"
+        )
+
+    held = {
+        (re.sub(rf"^({VECTOR_TABLE}|{NORMS_TABLE}|{CELL_TABLE})$", r"\1_1", place.table), place.column)
+        for place in PLACES
+        if place.holds in {Holds.TEXT, Holds.DERIVED}
+    }
+    assert held >= {
+        ("posting", "term"),
+        ("posting", "entries"),
+        ("memory_layout", "entries"),
+        ("chunk_norms_1", "norms"),
+    }
+    found = {(row["table"], row["column"]) for row in rows}
+    for table, column in held:
+        assert {(table, column), (f"{table}_p0", column), (f"{table}_p1", column)} <= found, (table, column)
+
+
+async def test_the_schema_needs_no_extension_but_pgvector(test_server: TestServer, new_database: NewDatabase) -> None:
+    """A server of the user's own has to offer nothing else."""
+    name = await new_database()
+    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
+
+    async with superuser(test_server, name) as db:
+        rows = await db.fetch_all("SELECT extname::text AS name FROM pg_extension ORDER BY 1")
+
+    assert [row["name"] for row in rows] == ["plpgsql", "vector"]
 
 
 def _about(dump: list[str], table: str) -> list[str]:
@@ -376,185 +404,6 @@ async def test_a_migration_changes_a_filled_database(
     assert rows == [{"title": title, "width": TEST_DIMENSION} for title in ("DRAFT", "HOUSE", "MILL")]
 
 
-async def _first_database(server: TestServer, name: str) -> None:
-    """Make of an empty database what the release of the first schema left, with its rows."""
-    async with superuser(server, name) as db:
-        await db.execute_script(bootstrap_script(EMBEDDED_LOGIN))
-        await db.execute_script(f"SET ROLE {OWNER_ROLE}")
-        await db.execute_script(render(migrations()[0].script, _PARAMETERS))
-        await db.execute_script("RESET ROLE")
-        await db.execute_script(_FIRST_ROWS.read_text(encoding="utf-8"))
-
-
-async def _rows_by_column(db: SqlExecutor) -> dict[str, list[Row]]:
-    """Every row of the tables of memory, in an order that columns without a value do not change."""
-    rows: dict[str, list[Row]] = {}
-    for table in await stored_rows(db):
-        found = await db.fetch_all(
-            f"SELECT to_jsonb(t)::text AS row FROM {table} AS t"  # noqa: S608
-            " ORDER BY jsonb_strip_nulls(to_jsonb(t) - 'failed_attempts' - 'work_at')::text"
-        )
-        rows[table] = [json.loads(row["row"]) for row in found]
-    return rows
-
-
-def _migrated(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    """What the rows of the first schema are today where nothing was due."""
-    kept = {table: [_ADDED.get(table, {}) | row for row in found] for table, found in rows.items()}
-    return kept | {table: [] for table in ("chunk_use", *GRAPH_TABLES)}
-
-
-def _first_config(server: TestServer, name: str) -> Config:
-    settings: dict[str, object] = {
-        "postgres_dsn": dsn(server.login(name)),
-        "embedding_provider": "hash",
-        "embedding_dimension": 16,
-        "worker": False,
-    }
-    return Config(**settings)
-
-
-async def test_a_filled_database_of_the_first_schema_is_migrated_and_verifies(
-    test_server: TestServer, new_database: NewDatabase
-) -> None:
-    """Every row is still there as it was, its ledger gives the same tiers, and all of it goes on from there."""
-    name = await new_database()
-    await _first_database(test_server, name)
-    async with superuser(test_server, name) as db:
-        before = await _rows_by_column(db)
-    assert all(before.values()), "a table without rows shows nothing"
-
-    applied = await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
-
-    assert applied == migrations()[1:]
-    async with superuser(test_server, name) as db:
-        after = await _rows_by_column(db)
-        for row in after["memory_stream"]:
-            # When that was, another test looks at.
-            assert row["work_at"] is not None
-            row["work_at"] = None
-        assert after == _migrated(before)
-        assert await _jobs_version(db) == jobs_schema.current_version()
-        assert await db.fetch_all(f"SELECT id FROM {JOBS_SCHEMA_NAME}.procrastinate_jobs") == []  # noqa: S608
-    async with AgentMem(_first_config(test_server, name)) as memory:
-        [report] = (await memory.admin.verify("agent-1")).streams
-        assert (report.faults, report.drift, report.missing_vectors) == ((), (), 0)
-        assert report.events == report.head > 10
-        found = await memory.retrieve_memories("agent-1", "spare key of the blue cabin")
-        assert "spare key" in found.hits[0].content
-        note = found.hits[0].memory_id
-        await memory.update_active_memory("agent-1", note, content="The spare key is with the neighbour.")
-        assert (await memory.admin.verify("agent-1")).ok
-
-
-async def test_a_filled_database_from_before_the_graph_has_one_from_its_next_consolidation_on(
-    test_server: TestServer, new_database: NewDatabase, tmp_path: Path
-) -> None:
-    """The migration touches no row; what was consolidated before it says nothing of names, and so verifies."""
-    name = await new_database()
-    await _first_database(test_server, name)
-    with pytest.MonkeyPatch.context() as patch:
-        shutil.copytree(queries.statement_folder("sql"), tmp_path / "sql")
-        for path in (tmp_path / "sql" / "migrations").glob("*.sql"):
-            if path.name >= "0004":
-                path.unlink()
-        patch.setattr(queries, "_PACKAGE", tmp_path)
-        await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
-    async with superuser(test_server, name) as db:
-        before = await _rows_by_column(db)
-
-    applied = await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
-
-    assert applied == migrations()[3:]
-    async with superuser(test_server, name) as db:
-        assert await _rows_by_column(db) == _migrated(before)
-    async with AgentMem(_first_config(test_server, name)) as memory:
-        [note, *_] = await memory.get_active_memories("agent-1")
-        await memory.update_active_memory("agent-1", note.id, content="In Porto we met Ana Sousa and Piet Bakker.")
-        await memory.admin.consolidate("agent-1", note.id)
-        [report] = (await memory.admin.verify("agent-1")).streams
-    assert report.ok
-    assert all(report.rows[table] for table in GRAPH_TABLES)
-
-
-async def test_work_that_was_due_before_there_was_a_queue_is_due_for_its_workers(
-    test_server: TestServer, new_database: NewDatabase
-) -> None:
-    """It has no job, and is found by those who look for what is due; a stream without work is not."""
-    name = await new_database()
-    await _first_database(test_server, name)
-    async with superuser(test_server, name) as db:
-        await db.execute_script("UPDATE memory_stream SET due_at = '2026-11-21' WHERE external_id = 'agent-1'")
-        before = await _rows_by_column(db)
-        [clock] = await db.fetch_all("SELECT clock_timestamp() AS now")
-
-    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
-
-    async with superuser(test_server, name) as db:
-        after = await _rows_by_column(db)
-    work_at = [row.pop("work_at") for row in after["memory_stream"]]
-    assert [row["external_id"] for row in after["memory_stream"]] == ["agent-1", "agent-2"]
-    # All of them: vectors may be missing anywhere, and no column says so.
-    for moment in work_at:
-        assert clock["now"] < datetime.fromisoformat(moment) < clock["now"] + timedelta(minutes=5)
-    expected = _migrated(before)
-    for row in expected["memory_stream"]:
-        del row["work_at"]
-    assert after == expected
-    # As whoever looks for due work sees it.
-    store = PostgresManager(test_server.login(name), pool_size=1, pool_timeout_seconds=10, statement_timeout_seconds=30)
-    await store.initialize()
-    try:
-        async with store.transaction("", role=SCHEDULER_ROLE) as db:
-            due = await db.fetch_all("SELECT external_id FROM memory_stream WHERE work_at <= clock_timestamp()")
-    finally:
-        await store.close()
-    assert sorted(row["external_id"] for row in due) == ["agent-1", "agent-2"]
-
-
-async def test_samples_of_memory_text_go_with_the_migration(test_server: TestServer, new_database: NewDatabase) -> None:
-    """The first schema let the planner sample what memories say, and an erasure could never reach that."""
-    name = await new_database()
-    await _first_database(test_server, name)
-    sampled = (
-        "SELECT count(*) AS columns FROM pg_stats"
-        " WHERE schemaname = 'reminiscence' AND attname IN ('content', 'title', 'indexed_text')"
-    )
-    async with superuser(test_server, name) as db:
-        await db.execute_script("ANALYZE")
-        assert (await db.fetch_all(sampled))[0]["columns"] > 0, "nothing was sampled"
-
-    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
-
-    async with superuser(test_server, name) as db:
-        await db.execute_script("ANALYZE")
-        assert (await db.fetch_all(sampled))[0]["columns"] == 0
-
-
-async def test_what_the_first_schema_could_not_hold_is_added_by_a_rebuild(
-    test_server: TestServer, new_database: NewDatabase
-) -> None:
-    """It had no place for an end that was learned late. The ledger has it, so `verify` reports it and mends it."""
-    name = await new_database()
-    await _first_database(test_server, name)
-    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
-    moved = datetime(2024, 4, 10, tzinfo=UTC)
-
-    async with AgentMem(_first_config(test_server, name)) as memory:
-        [found] = (await memory.admin.verify("agent-2", repair=True)).streams
-        assert (found.faults, found.repaired) == ((), True)
-        assert {drift.table for drift in found.drift} == {"memory_chunk", "chunk_vector_1"}
-        assert {column for drift in found.drift for column in drift.columns} == {
-            "corrected_at",
-            "corrected_end_dates",
-            "revision",
-        }
-
-        assert (await memory.admin.verify()).ok
-        hits = (await memory.retrieve_memories("agent-2", "where does Ana live", as_of=moved)).hits
-    assert [hit.content for hit in hits] == ["Ana lives on a houseboat in the harbour."]
-
-
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(
     test_server: TestServer, memory: AgentMem, database: str, release: Callable[[str, str], None]
 ) -> None:
@@ -580,13 +429,13 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
 async def test_a_first_installation_that_fails_leaves_an_empty_database(
     test_server: TestServer, new_database: NewDatabase
 ) -> None:
-    """More dimensions than an index can hold: the server refuses, and nothing of the schema is there."""
+    """More dimensions than a vector can have: the server refuses, and nothing of the schema is there."""
     name = await new_database()
     empty = _dump(test_server, name)
 
-    with pytest.raises(StoreError, match="4000 dimensions"):
+    with pytest.raises(StoreError, match="cannot exceed 16000"):
         await migrate(
-            test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=SchemaParameters(1, 4001, "any")
+            test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=SchemaParameters(1, 16_001, "any")
         )
 
     assert _dump(test_server, name) == empty
@@ -771,11 +620,18 @@ async def test_the_administrator_is_no_login_for_the_application(
 
 
 async def test_who_may_not_install_learns_whom_to_ask(test_server: TestServer, new_database: NewDatabase) -> None:
-    """A plain login gets the command that prints the SQL for an administrator."""
+    """A plain login learns what it lacks, and gets the command that prints the SQL for an administrator.
+
+    Managed services differ in what their administrators may do.
+    """
     name = await new_database()
+    lacks = r"CREATEROLE and to own the database and the extension vector"
+    message = (
+        rf"'somebody' may not do this here\. It needs the attribute {lacks}.*--print-sql --login reminiscence_login"
+    )
 
     async with _login(test_server, "CREATE ROLE {name} LOGIN"):
-        with pytest.raises(ConfigurationError, match=r"may not create roles.*--print-sql --login reminiscence_login"):
+        with pytest.raises(ConfigurationError, match=message):
             await migrate(_connection(test_server, "somebody", name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
 
 
@@ -828,14 +684,14 @@ async def test_a_database_without_the_schema_is_refused(test_server: TestServer,
 # Servers that are set up otherwise ------------------------------------------------------------------------------------
 
 
-async def test_extensions_may_live_in_a_schema_of_their_own(test_server: TestServer, new_database: NewDatabase) -> None:
+async def test_the_extension_may_live_in_a_schema_of_its_own(
+    test_server: TestServer, new_database: NewDatabase
+) -> None:
     """Managed servers keep extensions out of `public`; everything works from there."""
     name = await new_database()
     async with superuser(test_server, name) as db:
         await db.execute_script(
-            "CREATE SCHEMA extensions;"
-            "CREATE EXTENSION vector SCHEMA extensions; CREATE EXTENSION pg_textsearch SCHEMA extensions;"
-            "REVOKE ALL ON SCHEMA public FROM PUBLIC"
+            "CREATE SCHEMA extensions;CREATE EXTENSION vector SCHEMA extensions;REVOKE ALL ON SCHEMA public FROM PUBLIC"
         )
 
     await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
@@ -849,7 +705,7 @@ async def test_extensions_may_live_in_a_schema_of_their_own(test_server: TestSer
         await fill_tenant(memory, "agent-1")
         found = await memory.retrieve_memories("agent-1", "spare key of the blue cabin")
     assert "spare key" in found.hits[0].content
-    assert {"bm25_text", "vector_text"} <= found.hits[0].ranks.keys()
+    assert {"words", "meaning"} <= found.hits[0].score_parts.keys()
 
 
 async def test_the_name_of_an_extensions_schema_may_need_quotes(
@@ -859,8 +715,7 @@ async def test_the_name_of_an_extensions_schema_may_need_quotes(
     name = await new_database()
     async with superuser(test_server, name) as db:
         await db.execute_script(
-            'CREATE SCHEMA "Ext-1"; GRANT USAGE ON SCHEMA "Ext-1" TO PUBLIC;'
-            'CREATE EXTENSION vector SCHEMA "Ext-1"; CREATE EXTENSION pg_textsearch SCHEMA "Ext-1"'
+            'CREATE SCHEMA "Ext-1"; GRANT USAGE ON SCHEMA "Ext-1" TO PUBLIC;CREATE EXTENSION vector SCHEMA "Ext-1"'
         )
 
     await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=_PARAMETERS)
@@ -877,29 +732,88 @@ def bare_server_dir() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def _bare_server(folder: Path, **settings: str) -> AsyncIterator[TestServer]:
-    server = EmbeddedPostgres(folder, settings={"fsync": "off", "shared_buffers": "16MB", **settings})
+async def _bare_server(folder: Path, programs: Path | None = None) -> AsyncIterator[TestServer]:
+    server = EmbeddedPostgres(folder, programs=programs, settings={"fsync": "off", "shared_buffers": "16MB"})
     try:
         yield TestServer(await server.start())
     finally:
         await server.stop()
 
 
-async def test_a_server_that_has_not_loaded_the_text_search_is_refused(bare_server_dir: Path) -> None:
-    """Installed but not preloaded is the mistake that everybody makes once; the message says where to add it."""
-    async with _bare_server(bare_server_dir, shared_preload_libraries="") as server:
-        async with superuser(server, "postgres") as db:
-            await db.execute_script(f"CREATE ROLE {EMBEDDED_LOGIN} LOGIN")
-            await db.execute_script("CREATE DATABASE bare")
-        for attempt in (_migrate(server, "bare"), check_login(server.login("bare"))):
-            with pytest.raises(ConfigurationError, match=r"not loaded.*shared_preload_libraries.*restart"):
-                await attempt
+async def test_an_old_server_is_refused(
+    test_server: TestServer, new_database: NewDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the version that is there and the one that is needed."""
+    name = await new_database()
+    monkeypatch.setattr(constants, "POSTGRES_MIN_VERSION", 990_000)
+
+    for attempt in (_migrate(test_server, name), check_login(test_server.login(name))):
+        with pytest.raises(ConfigurationError, match=r"the server is PostgreSQL \d+\.\d+; 99 or later is needed"):
+            await attempt
+
+
+@pytest.fixture
+def own_programs() -> Iterator[Path]:
+    """A copy of the server's programs, which a test may change; open to the server's user."""
+    install = server_binaries().parent
+    with tempfile.TemporaryDirectory(prefix="reminiscence-test-") as folder:
+        Path(folder).chmod(0o755)
+        copy = Path(folder) / install.parent.name / install.name
+        shutil.copytree(install, copy, ignore=shutil.ignore_patterns("include", "*.a"))
+        libraries = install.parent.with_name(f"{install.parent.name}.libs")
+        if libraries.exists():
+            shutil.copytree(libraries, Path(folder) / libraries.name)
+        yield copy / "bin"
+
+
+async def test_a_server_without_pgvector_or_with_an_old_one_is_refused(own_programs: Path) -> None:
+    """Each time the message says what to do on the server, and the doctor says the same."""
+    control = find_programs(own_programs).share / "extension" / "vector.control"
+    offered = control.read_text()
+    with tempfile.TemporaryDirectory(prefix="reminiscence-test-") as folder:
+        async with _bare_server(Path(folder) / "data", own_programs) as server:
+            async with superuser(server, "postgres") as db:
+                await db.execute_script(f"CREATE ROLE {EMBEDDED_LOGIN} LOGIN")
+            config = Config(postgres_dsn=SecretStr(dsn(server.login("postgres"))), embedding_provider="hash")
+
+            # The server reads the file whenever it is asked.
+            control.unlink()
+            for attempt in (_migrate(server, "postgres"), check_login(server.login("postgres"))):
+                with pytest.raises(ConfigurationError, match=r"no extension vector; install pgvector 0\.7\.0 or later"):
+                    await attempt
+            assert "install pgvector 0.7.0" in (await _doctor(config, "extension vector")).remedy
+
+            control.write_text(re.sub("default_version = '.*'", "default_version = '0.6.2'", offered))
+            for attempt in (_migrate(server, "postgres"), check_login(server.login("postgres"))):
+                with pytest.raises(ConfigurationError, match=r"has pgvector 0\.6\.2; 0\.7\.0 or later is needed"):
+                    await attempt
+            assert "CREATE EXTENSION vector" in (await _doctor(config, "extension vector")).remedy
+
+            control.write_text(offered)
+            async with superuser(server, "postgres") as db:
+                await db.execute_script(
+                    "CREATE EXTENSION vector; UPDATE pg_extension SET extversion = '0.6.2' WHERE extname = 'vector'"
+                )
+            with pytest.raises(ConfigurationError, match=r"has pgvector 0\.6\.2.*ALTER EXTENSION vector UPDATE"):
+                await _migrate(server, "postgres")
+            assert "ALTER EXTENSION vector UPDATE" in (await _doctor(config, "extension vector")).remedy
+
+
+async def _doctor(config: Config, name: str) -> _Finding:
+    (found,) = [check for check in (await diagnose(lambda: config)).checks if check.name == name]
+    assert found.status == "problem"
+    return _Finding(found.detail, found.remedy or "")
+
+
+class _Finding(NamedTuple):
+    detail: str
+    remedy: str
 
 
 async def test_an_administrator_who_is_no_superuser_can_install(
     bare_server_dir: Path, later_package: Callable[[str, str], None]
 ) -> None:
-    """Managed servers give CREATEROLE and their own database, with the extensions made by somebody else.
+    """Managed servers give CREATEROLE and their own database, with the extension made by somebody else.
 
     Procrastinate's script asks for PL/pgSQL, which only a superuser may make, and which is there.
     """
@@ -909,7 +823,7 @@ async def test_an_administrator_who_is_no_superuser_can_install(
             await db.execute_script("GRANT application TO manager WITH ADMIN TRUE, INHERIT FALSE, SET FALSE")
             await db.execute_script("CREATE DATABASE managed OWNER manager")
         async with superuser(server, "managed") as db:
-            await db.execute_script("CREATE EXTENSION vector; CREATE EXTENSION pg_textsearch")
+            await db.execute_script("CREATE EXTENSION vector")
             with pytest.raises(ConfigurationError, match=r"no schema.*migrate"):
                 await check_login(_connection(server, "application", "managed"))
 

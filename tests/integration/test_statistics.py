@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.database.places import PLACES, VECTOR_TABLE, Holds
+from agent_reminiscence.database.places import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.scratch import PROJECTED_TABLES, ScratchRepository
+from agent_reminiscence.services.replay import Replay
 from tests.conftest import TestServer, dsn
 from tests.factories import fill_tenant, superuser
 
@@ -46,6 +49,30 @@ async def test_no_sample_is_kept_of_what_memories_say(test_server: TestServer, d
     assert texts == []
 
 
+async def test_a_replay_leaves_no_sample_of_what_memories_say(memory: AgentMem) -> None:
+    """Its temporary tables are analysed for the planner, and of their columns only ids are."""
+    await fill_tenant(memory, "agent-1")
+    parts = memory._ready()
+
+    async with parts.stores.postgres.scratch_transaction("agent-1") as db:
+        await ScratchRepository().create(db)
+        await memory.admin._verification._replayer.run(db, Replay("agent-1"))
+        await db.execute_script(load_queries("sql", "scratch")["analyze_tables"])
+        sampled = await db.fetch_all(
+            "SELECT c.relname::text AS table, a.attname::text AS column FROM pg_attribute AS a"
+            " JOIN pg_class AS c ON c.oid = a.attrelid"
+            " WHERE c.relnamespace = pg_my_temp_schema() AND c.relname = ANY($(tables)p::text[])"
+            " AND EXISTS (SELECT FROM pg_stats AS s"
+            "  WHERE s.schemaname = c.relnamespace::regnamespace::text"
+            "  AND s.tablename = c.relname AND s.attname = a.attname)",
+            {"tables": list(PROJECTED_TABLES)},
+        )
+
+    found = {(row["table"], row["column"]) for row in sampled}
+    assert {table for table, _ in found} == set(PROJECTED_TABLES)
+    assert not found & _HELD
+
+
 def _parent(table: str) -> str:
-    """The table that a partition belongs to; tables of vectors under their common name."""
-    return re.sub(r"^chunk_vector_\d+$", VECTOR_TABLE, re.sub(r"_p\d+$", "", table))
+    """The table that a partition belongs to; tables of a generation of vectors without its number."""
+    return re.sub(rf"^({VECTOR_TABLE}|{NORMS_TABLE}|{CELL_TABLE})_\d+$", r"\1", re.sub(r"_p\d+$", "", table))

@@ -16,7 +16,7 @@ from agent_reminiscence.database.repositories.scratch import PROJECTED_TABLES
 from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, SECRET, Tenant, fill_tenant, make_event, stored_rows, superuser
-from tests.fakes import FaultyEmbedder, GatedEmbedder, away
+from tests.fakes import DistantEmbedder, FaultyEmbedder, away
 
 _LOGGER = "agent_reminiscence.verification"
 # Of every text that `fill_tenant` stores, a few words that stand nowhere else.
@@ -258,7 +258,7 @@ async def test_repair_mends_and_says_what_it_has_mended(
 
 
 async def test_a_mended_row_is_found_again(memory: AgentMem, administrator: SqlExecutor, tenant: Tenant) -> None:
-    """By its words and by its vectors, as before; ranks may move, since BM25 counts dead rows until a vacuum."""
+    """By its words and by its vectors, in the same order as before."""
     before = await memory.retrieve_memories(tenant.external_id, "spare key of the blue cabin")
     await administrator.execute(
         "DELETE FROM memory_chunk WHERE external_id = $(tenant)p", {"tenant": tenant.external_id}
@@ -269,26 +269,28 @@ async def test_a_mended_row_is_found_again(memory: AgentMem, administrator: SqlE
 
     after = await memory.retrieve_memories(tenant.external_id, "spare key of the blue cabin")
     assert "spare key" in after.hits[0].content
-    assert {hit.chunk_id for hit in after.hits} == {hit.chunk_id for hit in before.hits}
-    assert after.hits[0].ranks.keys() == before.hits[0].ranks.keys()
+    assert [hit.chunk_id for hit in after.hits] == [hit.chunk_id for hit in before.hits]
+    assert after.hits[0].score_parts == before.hits[0].score_parts
+    assert {"words", "meaning"} <= after.hits[0].score_parts.keys()
 
 
 async def test_missing_vectors_are_counted_and_are_no_error(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
-    """A chunk without vectors is found by its words; a rebuild fills them in, byte for byte."""
+    """A chunk without vector is found by its words; a rebuild fills it in, byte for byte."""
     before = await stored_rows(administrator, tenant.external_id, with_place=False)
-    await administrator.execute(
-        "DELETE FROM chunk_vector_1 WHERE external_id = $(tenant)p AND tier <> 'active'", {"tenant": tenant.external_id}
+    deleted = await administrator.fetch_all(
+        "DELETE FROM chunk_vector_1 AS v USING memory_chunk AS c"
+        " WHERE v.external_id = $(tenant)p AND c.external_id = $(tenant)p AND c.number = v.number"
+        " AND c.tier <> 'active' AND c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL RETURNING v.number",
+        {"tenant": tenant.external_id},
     )
 
     report = await _verify(memory, tenant.external_id)
 
     assert report.ok
     assert report.drift == ()
-    assert report.missing_vectors == len(before["chunk_vector_1"]) - len(
-        (await stored_rows(administrator, tenant.external_id))["chunk_vector_1"]
-    )
+    assert report.missing_vectors == len(deleted) > 0
     [rebuilt] = (await memory.admin.rebuild(tenant.external_id)).streams
     assert rebuilt.missing_vectors == 0
     assert await stored_rows(administrator, tenant.external_id, with_place=False) == before
@@ -303,7 +305,7 @@ async def test_without_an_embedder_a_rebuild_mends_and_counts_what_it_cannot_mak
     async with AgentMem(config, embedder=embedder) as memory:
         await fill_tenant(memory, external_id)
         before = await stored_rows(administrator, external_id, with_place=False)
-        for table in ("memory_chunk", "chunk_vector_1", "embedding_cache"):
+        for table in ("memory_chunk", "chunk_vector_1", "chunk_norms_1", "embedding_cache"):
             await administrator.execute(
                 f"DELETE FROM {table} WHERE external_id = $(tenant)p",  # noqa: S608
                 {"tenant": external_id},
@@ -320,7 +322,8 @@ async def test_without_an_embedder_a_rebuild_mends_and_counts_what_it_cannot_mak
         embedder.mend()
         await memory.admin.rebuild(external_id)
         after = await stored_rows(administrator, external_id, with_place=False)
-        assert after["chunk_vector_1"] == before["chunk_vector_1"]
+        for table in ("chunk_vector_1", "chunk_norms_1"):
+            assert after[table] == before[table]
 
 
 async def test_a_vector_that_is_not_what_the_cache_holds_is_made_again(
@@ -332,16 +335,19 @@ async def test_a_vector_that_is_not_what_the_cache_holds_is_made_again(
     await administrator.execute(
         "UPDATE embedding_cache SET vector = vector + vector"
         " WHERE external_id = $(tenant)p AND text_hash = ("
-        "  SELECT sha256(convert_to(indexed_around, 'UTF8')) FROM memory_chunk WHERE chunk_id = $(chunk_id)p)",
+        "  SELECT text_hash FROM memory_chunk WHERE chunk_id = $(chunk_id)p)",
         {"tenant": tenant.external_id, "chunk_id": chunk_id},
     )
 
     found = await _verify(memory, tenant.external_id)
     repaired = await _verify(memory, tenant.external_id, repair=True)
 
-    assert str(chunk_id) in {drift.key for drift in found.drift}
-    assert {drift.table for drift in found.drift} == {"chunk_vector_1"}
-    assert "around_vector" in {column for drift in found.drift for column in drift.columns}
+    row = await administrator.fetch_one(
+        "SELECT number::text AS number FROM memory_chunk WHERE chunk_id = $(chunk_id)p", {"chunk_id": chunk_id}
+    )
+    assert row is not None
+    assert row["number"] in {drift.key for drift in found.drift}
+    assert {(drift.table, drift.columns) for drift in found.drift} == {("chunk_vector_1", ("vector",))}
     assert repaired.ok
     assert (await _verify(memory, tenant.external_id)).drift == ()
     assert await stored_rows(administrator, tenant.external_id, with_place=False) == before
@@ -367,7 +373,7 @@ async def test_the_streams_own_row_is_compared_too(
 async def test_work_that_waits_is_still_waiting_after_a_rebuild(config: Config, administrator: SqlExecutor) -> None:
     """A stream whose consolidation was cut off is due, by its events and by its row; either way it stays so."""
     external_id = f"agent-{uuid4()}"
-    embedder = GatedEmbedder(TEST_DIMENSION)
+    embedder = DistantEmbedder(TEST_DIMENSION)
     async with AgentMem(config, embedder=embedder) as memory:
         note = await memory.create_active_memory(external_id, "House", "The gate squeaks. " * 3)
         for number in range(4):
@@ -444,8 +450,12 @@ async def test_no_report_and_no_log_record_holds_memory_text(
     for statement in (
         "UPDATE active_memory SET content = content || ' Lisbon'",
         "UPDATE shortterm_memory SET summary = 'Lisbon'",
-        "UPDATE memory_chunk SET content = content || ' Lisbon', indexed_text = 'Lisbon'",
-        "UPDATE chunk_vector_1 SET confidence = 0.1",
+        "UPDATE memory_chunk SET content = content || ' Lisbon'",
+        "UPDATE memory_heading SET title = title || ' Lisbon'",
+        "UPDATE posting SET term = term || ' Lisbon'",
+        "UPDATE memory_layout SET entries = entries || 'Lisbon'",
+        "UPDATE chunk_norms_1 SET layout_hash = 'Lisbon'",
+        "UPDATE chunk_vector_1 SET mass = mass + 1",
     ):
         await administrator.execute(f"{statement} WHERE external_id = $(tenant)p", {"tenant": tenant.external_id})
     reports: list[AuditReport] = [await memory.admin.verify(tenant.external_id)]
@@ -453,6 +463,10 @@ async def test_no_report_and_no_log_record_holds_memory_text(
         "active_memory",
         "shortterm_memory",
         "memory_chunk",
+        "memory_heading",
+        "posting",
+        "memory_layout",
+        "chunk_norms_1",
         "chunk_vector_1",
     }
 

@@ -19,6 +19,8 @@ _LIMIT = re.compile(r"^\| ([^|`]+|`external_id`[^|]+) \| ([\d,]+)(?: [^|]*)? \|$
 _FREE_FORMS = {
     "postgres_dsn": "a DSN",
     "data_dir": "a folder",
+    "postgres_programs": "a folder",
+    "language": "a language",
     "embedding_model": "a name",
     "embedding_query_prefix": "a text",
     "embedding_document_prefix": "a text",
@@ -82,6 +84,7 @@ def test_the_page_names_the_limits_that_are_enforced() -> None:
     assert rows == {
         "`external_id` and other ids": constants.MAX_ID_CHARACTERS,
         "title": constants.MAX_TITLE_CHARACTERS,
+        "chunks of one content": constants.MAX_TEXT_CHUNKS,
         "content": constants.MAX_CONTENT_CHARACTERS,
         "description": constants.MAX_DESCRIPTION_CHARACTERS,
         "metadata": constants.MAX_METADATA_BYTES,

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence import Event
+from agent_reminiscence import Event, InvalidInputError
+from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS
 from agent_reminiscence.domain.event import ChunkEntry, EventKind
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.services import memory_manager
 from agent_reminiscence.services.memory_manager import _match, fold
+from agent_reminiscence.services.requests import CreateRequest
 
 START = datetime(2026, 3, 5, tzinfo=UTC)
 MEMORY = UUID(int=7)
@@ -176,3 +179,55 @@ def test_each_old_passage_is_recognised_at_most_once_and_as_often_as_possible(
     for passage in set(new):
         recognised = sum((text[entry.start : entry.end], entry.speaker) == passage for entry in kept)
         assert recognised == min(old.count(passage), new.count(passage))
+
+
+@given(ended=st.lists(st.booleans(), max_size=9), wanted=st.integers(0, 9))
+def test_of_equal_passages_those_that_have_ended_go_first(ended: list[bool], wanted: int) -> None:
+    """What the text still says is found; the others keep their order."""
+    layout = [
+        make_chunk(number, "a ").model_copy(update={"has_ended": has_ended}) for number, has_ended in enumerate(ended)
+    ]
+    text, entries = _entries([("a ", None)] * wanted)
+
+    kept = [entry.id.int for entry in _match(text, entries, layout) if not entry.new]
+
+    surplus = max(0, len(ended) - wanted)
+    gone = [number for number, has_ended in enumerate(ended) if has_ended][:surplus]
+    assert kept == [number for number in range(len(ended)) if number not in gone][:wanted]
+
+
+def test_ten_thousand_equal_passages_are_matched_in_one_go() -> None:
+    """A log says the same all day; comparing each with each would take minutes."""
+    layout = [make_chunk(0, "a ")] * 10_000 + [make_chunk(1, "a ").model_copy(update={"has_ended": True})] * 10_000
+    text, entries = _entries([("a ", None)] * 10_000)
+
+    matched = _match(text, entries, layout)
+
+    assert {entry.id for entry in matched} == {UUID(int=0)}
+
+
+def _request(content: str) -> CreateRequest:
+    return CreateRequest(
+        external_id="agent-1", title="Log", content=content, description=None, metadata={}, redactions={}
+    )
+
+
+async def test_a_text_of_too_many_chunks_is_refused_with_their_number_and_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of a million characters could have three hundred thousand, each a row of several tables."""
+    monkeypatch.setattr(memory_manager, "MAX_TEXT_CHUNKS", 30)
+    paragraphs = [f"Entry {number}." for number in range(31)]
+
+    with pytest.raises(InvalidInputError, match=r"into 31 chunks; the limit is 30\. Divide it into several memories"):
+        await memory_manager._plan_creations([_request("\n\n".join(paragraphs))], None)
+    with pytest.raises(InvalidInputError, match=r"into 31 chunks"):
+        memory_manager._chunked("\n\n".join(paragraphs), {})
+    [payload] = await memory_manager._plan_creations([_request("\n\n".join(paragraphs[:30]))], None)
+
+    assert len(payload.chunks) == 30
+
+
+def test_the_limit_is_above_what_logs_and_books_have() -> None:
+    """Ten thousand lines of two words are a memory like any other."""
+    assert MAX_TEXT_CHUNKS >= 20_000

@@ -89,6 +89,7 @@ def _memory(memory_id: UUID) -> StoredMemory:
         content="The launch is in May.",
         description=None,
         metadata={},
+        language="en",
         source="user",
         actor=None,
         conversation_id=None,

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import RetrievalResult, SearchHit
-from agent_reminiscence.services.retrieval import name_candidates, summarise
+from agent_reminiscence.services.recall.question import name_candidates
+from agent_reminiscence.services.retrieval import summarise
 from agent_reminiscence.services.tokens import count_tokens
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)
@@ -29,7 +30,8 @@ def make_hit(content: str, **fields: Any) -> SearchHit:
         "span_start": 0,
         "span_end": len(content),
         "score": 1.0,
-        "ranks": {"bm25_text": 1},
+        "score_parts": {"words": 1.0},
+        "match": 1.0,
         "importance": 0.5,
         "confidence": 1.0,
         "start_date": DAY,
@@ -45,7 +47,7 @@ def make_hit(content: str, **fields: Any) -> SearchHit:
 
 def make_result(*hits: SearchHit) -> RetrievalResult:
     """A result of `hits`."""
-    return RetrievalResult(query="?", hits=hits, summary="", citations=())
+    return RetrievalResult(query="?", hits=hits, found=bool(hits), summary="", citations=())
 
 
 @pytest.mark.parametrize(

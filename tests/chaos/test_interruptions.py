@@ -1,0 +1,189 @@
+"""A call that ends in the middle, at any of its statements: it is made wholly or not at all, and can be made again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agent_reminiscence import AgentMem, StoreTimeoutError
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from tests.chaos.watching import watching
+from tests.conftest import TestServer
+from tests.factories import stored_rows, superuser
+
+_LINES = tuple(f"Ana: Line {number} is about pears and boats in Lisbon." for number in range(6))
+# Of a tenant that nothing is forgotten of, but by these calls.
+_TENANT = "interrupted"
+
+Call = Callable[[AgentMem, str, UUID], Awaitable[Any]]
+# Each of them writes one event, and once however often it is made.
+_WRITES: dict[str, Call] = {
+    "create": lambda memory, tenant, note_id: memory.create_active_memory(
+        tenant, "New", "\n".join(_LINES), idempotency_key=f"new beside {note_id}"
+    ),
+    "update": lambda memory, tenant, note_id: memory.update_active_memory(
+        tenant, note_id, title="Pears", content="\n".join((*_LINES[3:], "Lou: And plums.")),
+        idempotency_key=f"changed {note_id}",
+    ),
+    "archive": lambda memory, tenant, note_id: memory.admin.archive(tenant, note_id, end_chunks=True),
+    "erase": lambda memory, tenant, note_id: memory.admin.erase(tenant, memory_id=note_id),
+}  # fmt: skip
+_READS: dict[str, Call] = {
+    "now": lambda memory, tenant, note_id: memory.retrieve_memories(tenant, "pears and plums"),
+    "then": lambda memory, tenant, note_id: memory.retrieve_memories(
+        tenant, "pears and plums", known_at=datetime.now(UTC)
+    ),
+}
+_HOWS = ["times out", "is cancelled"]
+
+
+async def _names_of(call: Awaitable[Any]) -> list[str]:
+    """The named statements that a call sends, each once; what has no name begins, ends or configures a transaction."""
+    names: dict[str, None] = {}
+
+    async def note(db: SqlExecutor, name: str) -> None:
+        names[name] = None
+
+    with watching(note):
+        await call
+    return [name for name in names if name.islower()]
+
+
+async def _interrupted(call: Awaitable[Any], statement: str, how: str) -> BaseException | None:
+    """Make a call in which a statement never ends; returns what it raises."""
+    reached = asyncio.Event()
+
+    async def hold(db: SqlExecutor, name: str) -> None:
+        if name != statement:
+            return
+        if how == "times out":
+            # The server's own timeout, and at once, however slow this machine is.
+            await db.execute_script("SET LOCAL statement_timeout = 1")
+        reached.set()
+        await db.execute_script("SELECT pg_sleep(3600)")
+
+    with watching(hold):
+        task = asyncio.ensure_future(call)
+        waiting = asyncio.ensure_future(reached.wait())
+        await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+        if how == "is cancelled":
+            task.cancel()
+        await asyncio.wait([task])
+        waiting.cancel()
+    assert reached.is_set(), "the call has ended before it came to the statement"
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+async def _settled_rows(db: SqlExecutor, tenant: str) -> dict[str, list[str]]:
+    """All rows of a tenant, once what the server still does in the name of a call that has ended is over."""
+    await db.execute_script("BEGIN")
+    await db.execute("SELECT head FROM memory_stream WHERE external_id = $(tenant)p FOR UPDATE", {"tenant": tenant})
+    await db.execute_script("ROLLBACK")
+    return await stored_rows(db, tenant, with_place=False)
+
+
+@pytest.mark.parametrize("how", _HOWS)
+@pytest.mark.parametrize("call", _WRITES)
+async def test_a_write_that_ends_at_any_statement_is_made_wholly_or_not_at_all(
+    memory: AgentMem, test_server: TestServer, database: str, subtests: pytest.Subtests, call: str, how: str
+) -> None:
+    """Whoever is told that it failed finds every row as it was, and the same call goes through afterwards."""
+    make = _WRITES[call]
+
+    async def prepare(place: int) -> tuple[str, UUID]:
+        # A first write also makes the stream.
+        tenant = f"{_TENANT} {place}" if call == "create" else _TENANT
+        if call == "create":
+            return tenant, UUID(int=place)
+        return tenant, (await memory.create_active_memory(tenant, f"House {place}", "\n".join(_LINES))).id
+
+    names = await _names_of(make(memory, *await prepare(0)))
+    assert "append_event" in names
+    async with superuser(test_server, database) as db:
+        for place, name in enumerate(names, start=1):
+            with subtests.test(statement=name):
+                tenant, note_id = await prepare(place)
+                head = await memory.ledger.head(tenant)
+                before = await stored_rows(db, tenant, with_place=False)
+
+                error = await _interrupted(make(memory, tenant, note_id), name, how)
+
+                after = await _settled_rows(db, tenant)
+                is_written = await memory.ledger.head(tenant) == head + 1
+                if not is_written:
+                    assert after == before
+                if how == "times out":
+                    assert isinstance(error, StoreTimeoutError)
+                    assert not is_written
+                else:
+                    assert isinstance(error, asyncio.CancelledError)
+                if not is_written:
+                    await make(memory, tenant, note_id)
+                assert await memory.ledger.head(tenant) == head + 1
+    report = await memory.admin.verify()
+    assert report.ok
+    assert [stream.missing_vectors for stream in report.streams] == [0] * len(report.streams)
+
+
+@pytest.mark.parametrize("how", _HOWS)
+async def test_a_consolidation_that_ends_at_any_statement_is_made_by_the_next_run(
+    memory: AgentMem, test_server: TestServer, database: str, subtests: pytest.Subtests, how: str
+) -> None:
+    """It has several transactions; each is there wholly or not at all, and the rest is still due."""
+
+    async def prepare(place: int) -> tuple[str, UUID]:
+        # Tenants of their own: what a process knows of one it does not ask again.
+        tenant = f"{_TENANT} {place}"
+        return tenant, (await memory.create_active_memory(tenant, "House", "\n".join(_LINES))).id
+
+    names = await _names_of(memory.admin.consolidate(*await prepare(0)))
+    assert "append_event" in names
+    async with superuser(test_server, database) as db:
+        for place, name in enumerate(names, start=1):
+            with subtests.test(statement=name):
+                tenant, note_id = await prepare(place)
+                head = await memory.ledger.head(tenant)
+                before = await stored_rows(db, tenant, with_place=False)
+
+                error = await _interrupted(memory.admin.consolidate(tenant, note_id), name, how)
+
+                assert isinstance(error, StoreTimeoutError if how == "times out" else asyncio.CancelledError)
+                after = await _settled_rows(db, tenant)
+                if await memory.ledger.head(tenant) == head:
+                    assert after == before
+                    await memory.admin.consolidate(tenant, note_id)
+                kinds = [event.kind for event in await memory.ledger.read(tenant, after=head)]
+                assert kinds[0] == "memory.consolidated"
+                await memory.admin.consolidate(tenant)
+    report = await memory.admin.verify()
+    assert report.ok
+    assert [stream.missing_vectors for stream in report.streams] == [0] * len(report.streams)
+
+
+@pytest.mark.parametrize("how", _HOWS)
+@pytest.mark.parametrize("moment", _READS)
+async def test_a_search_that_ends_at_any_statement_says_so_and_the_next_one_answers(
+    memory: AgentMem, test_server: TestServer, database: str, subtests: pytest.Subtests, moment: str, how: str
+) -> None:
+    """Nothing is written by it, and its connection serves the next one or is replaced."""
+    note = await memory.create_active_memory(_TENANT, "Fruit", "\n".join(_LINES))
+    await memory.update_active_memory(_TENANT, note.id, title="Pears", content="\n".join(_LINES[1:]))
+    search = _READS[moment]
+    expected = [hit.chunk_id for hit in (await search(memory, _TENANT, note.id)).hits]
+    assert expected
+    names = await _names_of(search(memory, _TENANT, note.id))
+    assert {"find_postings", "find_dots"} <= set(names)
+    async with superuser(test_server, database) as db:
+        before = await stored_rows(db, _TENANT, with_place=False)
+        for name in names:
+            with subtests.test(statement=name):
+                error = await _interrupted(search(memory, _TENANT, note.id), name, how)
+
+                assert isinstance(error, StoreTimeoutError if how == "times out" else asyncio.CancelledError)
+                assert [hit.chunk_id for hit in (await search(memory, _TENANT, note.id)).hits] == expected
+        assert await stored_rows(db, _TENANT, with_place=False) == before

@@ -107,6 +107,10 @@ format: $(DEV) ## Format the code and apply the linter's safe fixes.
 bench-locomo: bench-data $(BENCH) ## Measure recall on real conversations. DATA=folder
 	@$(BIN)/python benchmarks/locomo.py --data "$(DATA)" $(BENCH_ARGS)
 
+.PHONY: bench-lifebench
+bench-lifebench: bench-data $(BENCH) ## Measure recall on a year of what reaches a phone. DATA=folder
+	@$(RUN) benchmarks.lifebench --data "$(DATA)" $(BENCH_ARGS)
+
 .PHONY: bench-entities
 bench-entities: bench-data $(BENCH) ## Draw names that the extractor finds, to be judged by hand; and its speed. DATA=folder
 	@$(RUN) benchmarks.entities --data "$(DATA)" $(BENCH_ARGS)
@@ -143,6 +147,10 @@ bench-ingest: $(BENCH) ## Measure imports: one by one, in batches, repeated, and
 .PHONY: bench-redaction
 bench-redaction: $(BENCH) ## Measure how fast secrets are looked for, also in texts made to be slow.
 	@$(RUN) benchmarks.redaction $(BENCH_ARGS)
+
+.PHONY: bench-loop
+bench-loop: $(BENCH) ## Measure for how long the event loop stands still while the largest inputs are written.
+	@$(RUN) benchmarks.loop $(BENCH_ARGS)
 
 # mem0 has an environment of its own: its dependencies are none of ours.
 MEM0 := build/mem0-venv

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -49,16 +48,16 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
 
 
 @contextmanager
-def changed(module: ModuleType, **constants: object) -> Iterator[None]:
-    """Run a block with other values for some of a module's constants, to measure what the usual ones bring."""
-    usual = {name: getattr(module, name) for name in constants}
+def changed(owner: object, **constants: object) -> Iterator[None]:
+    """Run a block with other values for some constants of a module or an object, to measure the usual ones."""
+    usual = {name: getattr(owner, name) for name in constants}
     try:
         for name, value in constants.items():
-            setattr(module, name, value)
+            setattr(owner, name, value)
         yield
     finally:
         for name, value in usual.items():
-            setattr(module, name, value)
+            setattr(owner, name, value)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -106,3 +105,11 @@ def server_megabytes(backend: int) -> float:
         except psutil.NoSuchProcess:
             continue
     return total / 2**20
+
+
+def processor_seconds(process: int) -> float:
+    """Processor time that a process has used, as exactly as Linux counts it."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+    except FileNotFoundError:
+        return 0.0

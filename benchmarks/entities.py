@@ -29,7 +29,7 @@ from agent_reminiscence.services.extraction import (
 )
 from agent_reminiscence.services.likeness import NamedEntity, find_alike
 from benchmarks.common import Timing, print_table
-from benchmarks.locomo import Conversation, Session, load
+from benchmarks.conversations import Conversation, Session, load_locomo
 
 CONTEXT_CHARACTERS = 60
 REPETITIONS = 5
@@ -132,7 +132,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=100, help="how many names to print")
     parser.add_argument("--seed", type=int, default=7)
     arguments = parser.parse_args()
-    conversations = [one for one in load(arguments.data) if not arguments.only or one.name in arguments.only]
+    conversations = [one for one in load_locomo(arguments.data) if not arguments.only or one.name in arguments.only]
     found = extract_all(conversations)
     print(f"{len(found)} distinct names, speakers apart\n")
     print_counts(found)

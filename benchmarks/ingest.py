@@ -23,9 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_reminiscence import AgentMem, Config, ImportedMemory
-from agent_reminiscence.config.constants import EMBEDDED_DATABASE
 from agent_reminiscence.database.embedded import EmbeddedPostgres
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
 from agent_reminiscence.services import bulk
 from agent_reminiscence.services.ingest import SourceFile, read_memories
 from benchmarks.common import Timing, changed, print_table, scratch_folder, write_json
@@ -36,12 +34,6 @@ _FIRST_DAY = datetime(2024, 1, 1, 9, tzinfo=UTC)
 _LINES_PER_CONVERSATION = 20
 _UNDER_WAY = 40
 _OTHER_WRITER_PAUSE_SECONDS = 0.2
-_VECTOR_INDEXES = """
-SELECT c.oid::regclass::text AS name
-FROM pg_class AS c
-JOIN pg_am AS m ON m.oid = c.relam
-WHERE c.relkind = 'I' AND m.amname = 'hnsw'
-"""
 
 # Writes memories of one tenant.
 Way = Callable[[AgentMem, str, Iterator[ImportedMemory]], Awaitable[None]]
@@ -87,14 +79,12 @@ async def main() -> None:
             chat = _write_chat(folder / "chat.jsonl", arguments.lines)
             speeds = [await _measure(folder, name, way, chat) for name, way in _WAYS.items()]
             waits = [await _measure_waits(folder, memories, chat) for memories in (10, 25, 50, 100)]
-            # They take the server's time, which has been measured, and nothing of the client's memory.
-            await _drop_vector_indexes(server)
             peaks = []
             for lines in (1, arguments.lines, arguments.long):
                 path = _write_chat(folder / f"{lines}.jsonl", lines).path
                 started = time.perf_counter()
                 peaks.append((lines, await asyncio.to_thread(_ingest, folder, _source(path), f"cli-{lines}")))
-                speeds.append(_speed("command line, no HNSW indexes", lines, time.perf_counter() - started))
+                speeds.append(_speed("command line", lines, time.perf_counter() - started))
                 print(*speeds[-1].row(), f"{peaks[-1][1]:.0f} MB", sep=", ", flush=True)
         finally:
             await server.stop()
@@ -107,19 +97,6 @@ async def main() -> None:
     print_table(["lines", "peak memory of `ingest`"], [[f"{lines:,}", f"{peak:.0f} MB"] for lines, peak in peaks])
     if arguments.json:
         write_json(arguments.json, {"speeds": speeds, "waits": waits, "peaks": peaks})
-
-
-async def _drop_vector_indexes(server: EmbeddedPostgres) -> None:
-    address = await server.start()
-    admin = await open_connection(
-        ConnectionSettings(host=address.host, port=address.port, user=address.superuser, database=EMBEDDED_DATABASE)
-    )
-    try:
-        for index in await admin.fetch_all(_VECTOR_INDEXES):
-            await admin.execute_script(f"DROP INDEX {index['name']}")
-    finally:
-        admin.close()
-        await server.stop()
 
 
 def _config(folder: Path) -> Config:

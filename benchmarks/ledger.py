@@ -36,14 +36,6 @@ from benchmarks.synthetic import CHUNKS_PER_MEMORY, WordModel
 _SEED = 20_240_101
 _UPDATES = 4
 _FIRST_DAY = datetime(2024, 1, 1, 9, tzinfo=UTC)
-_SEARCH_INDEXES = """
-SELECT c.relname AS name, replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ') AS definition
-FROM pg_index AS i
-JOIN pg_class AS c ON c.oid = i.indexrelid
-JOIN pg_am AS m ON m.oid = c.relam
-WHERE c.relkind = 'I' AND c.relnamespace = 'reminiscence'::regnamespace AND m.amname IN ('bm25', 'hnsw')
-ORDER BY 1
-"""
 
 
 @dataclass(slots=True)
@@ -123,15 +115,9 @@ async def _long(
     )
     admin = await open_connection(administrator)
     try:
-        await admin.execute_script("SET search_path = reminiscence, public; SET maintenance_work_mem = '512MB'")
-        indexes = await admin.fetch_all(_SEARCH_INDEXES)
-        for index in indexes:
-            await admin.execute_script(f"DROP INDEX {index['name']}")
         started = time.perf_counter()
         await memory.admin.import_(path)
-        figures.add("long: imported, without search indexes", time.perf_counter() - started, memories, "events")
-        for index in indexes:
-            await admin.execute_script(index["definition"])
+        figures.add("long: imported", time.perf_counter() - started, memories, "events")
         await admin.execute_script("VACUUM (ANALYZE)")
     finally:
         admin.close()

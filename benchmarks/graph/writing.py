@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.database.repositories.text_index import TextIndexRepository
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.event import ChunkRating, Event, EventKind, GraphChanges, MemoryConsolidated
 from agent_reminiscence.projections import Tables
@@ -44,6 +46,10 @@ async def open_store(server: Server, database: str) -> AsyncIterator[PostgresMan
         await store.close()
 
 
+async def _keep_norms(db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> None:
+    """A consolidation whose plan states no facts changes no text."""
+
+
 class GraphWriter:
     """Records consolidations whose plans are made up; everything else is as in the application.
 
@@ -62,8 +68,9 @@ class GraphWriter:
             longterm=LongtermMemoryRepository(),
             chunks=MemoryChunkRepository(),
             graph=GraphChangesRepository(),
+            index=TextIndexRepository(),
         )
-        self._projector = Projector(EventLedger(), tables, WorkQueue(), graph_follows=graph_follows)
+        self._projector = Projector(EventLedger(), tables, WorkQueue(), _keep_norms, graph_follows=graph_follows)
 
     async def write(
         self, tenant: str, world: World, *, entities: int, relationships: int, is_long: bool = True

@@ -11,9 +11,9 @@ import asyncio
 import json
 import secrets
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, cast
@@ -31,10 +31,22 @@ from agent_reminiscence.database.repositories.graph_changes import GraphChangesR
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository, NewChunk
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.database.repositories.text_index import (
+    NewHeading,
+    PostedText,
+    TextIndexRepository,
+    TextTotals,
+)
+from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
+from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, block_of, offset_of
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.projections import HANDLERS, Tables
-from benchmarks.scale.vectors import FormVectors
+from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
+from agent_reminiscence.services.embedders import WordLlamaEmbedder
+from agent_reminiscence.services.recall.question import speaker_hash
+from agent_reminiscence.services.tokens import count_tokens_batch
+from agent_reminiscence.services.vectors.norms import window_norms
 from benchmarks.synthetic import CHUNKS_PER_MEMORY, WordModel
 
 SEED = 20_240_101
@@ -45,11 +57,10 @@ _SPEAKERS = ("Anna", "Boris")
 _FIRST_DAY = datetime(2024, 1, 1, 9, tzinfo=UTC)
 # The largest tenant's conversations then reach over nineteen months.
 _BETWEEN_MEMORIES = timedelta(hours=4)
-_POSTGRES_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_VECTOR_COLUMNS = (
-    "external_id", "chunk_id", "tier", "confidence", "start_date", "recorded_at", "text_vector", "before_vector",
-    "around_vector",
-)  # fmt: skip
+_EPOCH = date(1970, 1, 1)
+_VECTOR_COLUMNS = ("external_id", "cell", "number", "mass", "vector")
+# Before a tenant's vectors are sorted, all of them are in this cell.
+_UNSORTED = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +119,10 @@ def write_batch(number: int, tenants: Sequence[Tenant], folder: Path) -> list[Co
 async def _write_batch(number: int, tenants: Sequence[Tenant], folder: Path) -> list[CopyFile]:
     words = WordModel(SEED)
     words.reseed(SEED + number)
-    vectors = FormVectors()
+    embedder = WordLlamaEmbedder()
     rows = _Rows()
-    last: Sequence[Mapping[str, Any]] = []
     for tenant in tenants:
-        last = await _fill(rows, tenant, words, vectors)
-    await vectors.check(last)
+        await _fill(rows, tenant, words, embedder)
     return rows.write(folder, number)
 
 
@@ -131,13 +140,20 @@ class _Rows:
         assert columns == tuple(row), table
         self._rows.setdefault(table, []).append("\t".join(map(_copy_text, row.values())) + "\n")
 
-    def add_vectors(self, chunk: Mapping[str, Any], vectors: npt.NDArray[np.float16]) -> None:
-        """The row of `chunk_vector_1` for a row of `memory_chunk`.
-
-        Args:
-            vectors: Shape (3, dimension).
-        """
-        self._vectors.append(_vector_row(chunk, vectors))
+    def add_vector(self, external_id: str, number: int, mass: int, vector: npt.NDArray[np.float16]) -> None:
+        """A row of `chunk_vector_1`, in COPY's binary format: as text its vector would be five times as long."""
+        fields = (
+            external_id.encode(),
+            struct.pack(">i", _UNSORTED),
+            struct.pack(">q", number),
+            struct.pack(">f", mass),
+            # pgvector's own form: the dimension, two zero bytes, then the numbers.
+            struct.pack(">HH", len(vector), 0) + vector.astype(">f2").tobytes(),
+        )
+        parts = [struct.pack(">h", len(fields))]
+        for value in fields:
+            parts += [struct.pack(">i", len(value)), value]
+        self._vectors.append(b"".join(parts))
 
     def write(self, folder: Path, number: int) -> list[CopyFile]:
         """Write a file per table."""
@@ -188,6 +204,7 @@ class _WrittenDownChunks(MemoryChunkRepository):
             {
                 "external_id": external_id,
                 "chunk_id": chunk.chunk_id,
+                "number": chunk.number,
                 "memory_id": memory_id,
                 "memory_version": memory_version,
                 "chunk_order": chunk.order,
@@ -196,12 +213,12 @@ class _WrittenDownChunks(MemoryChunkRepository):
                 "tier": "active",
                 "content": chunk.content,
                 "folded_hash": chunk.folded_hash,
+                "text_hash": chunk.text_hash,
                 "speaker": chunk.speaker,
                 "speaker_key": chunk.speaker_key,
                 "metadata": chunk.metadata,
-                "indexed_text": chunk.forms.text,
-                "indexed_before": chunk.forms.before,
-                "indexed_around": chunk.forms.around,
+                "words": chunk.words,
+                "text_flags": chunk.text_flags,
                 "source": source,
                 "importance": chunk.importance,
                 "confidence": chunk.confidence,
@@ -214,19 +231,107 @@ class _WrittenDownChunks(MemoryChunkRepository):
             self._rows.add("memory_chunk", row)
 
 
-async def _fill(rows: _Rows, tenant: Tenant, words: WordModel, vectors: FormVectors) -> Sequence[Mapping[str, Any]]:
-    """All events of one tenant, what follows from them, and the stream's own row; returns the last memory's chunks."""
+class _WrittenDownIndex(TextIndexRepository):
+    """Takes down what a handler would store; the postings of a tenant at its end.
+
+    Attributes:
+        layout: Of the memory that was laid out last.
+    """
+
+    def __init__(self, rows: _Rows, chunks: _WrittenDownChunks) -> None:
+        self._rows = rows
+        self._chunks = chunks
+        self._postings: dict[tuple[str, int], bytearray] = {}
+        self._heading: NewHeading | None = None
+        self.layout: npt.NDArray[np.void] = np.empty(0, LAYOUT_DTYPE)
+
+    async def add_texts(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        memory_id: UUID,
+        texts: Sequence[PostedText],
+        *,
+        title: str = "",
+        headings: Sequence[NewHeading] = (),
+    ) -> None:
+        """Take the terms and the one heading down."""
+        for text in texts:
+            for term, frequency in text.terms.items():
+                entry = struct.pack(">HHH", offset_of(text.number), text.words, frequency)
+                self._postings.setdefault((term, block_of(text.number)), bytearray()).extend(entry)
+        (self._heading,) = headings
+        self._rows.add(
+            "memory_heading",
+            {
+                "external_id": external_id,
+                "number": self._heading.number,
+                "memory_id": memory_id,
+                "day": self._heading.day,
+                "title": title,
+                "words": self._heading.words,
+                "text_hash": self._heading.text_hash,
+            },
+        )
+
+    async def refresh_layouts(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> TextTotals:
+        """Lay the chunks out that came in last."""
+        (memory_id,) = memory_ids
+        heading, added = self._heading, self._chunks.added
+        assert heading is not None
+        day = (heading.day - _EPOCH).days
+        self.layout = np.array(
+            [
+                (
+                    chunk["number"],
+                    heading.number,
+                    day,
+                    speaker_hash(chunk["speaker_key"]),
+                    chunk["words"],
+                    chunk["text_flags"] | (0 if place else FIRST),
+                    heading.words,
+                )
+                for place, chunk in enumerate(added)
+            ],
+            LAYOUT_DTYPE,
+        )
+        words = int(self.layout["length"].sum())
+        self._rows.add(
+            "memory_layout",
+            {
+                "external_id": external_id,
+                "memory_id": memory_id,
+                "entries": self.layout.tobytes(),
+                "chunks": len(added),
+                "words": words,
+            },
+        )
+        return TextTotals(len(added), words)
+
+    def end(self, external_id: str) -> None:
+        """Write the postings of a tenant down."""
+        for (term, block), entries in sorted(self._postings.items()):
+            self._rows.add(
+                "posting", {"external_id": external_id, "term": term, "block": block, "entries": bytes(entries)}
+            )
+        self._postings.clear()
+
+
+async def _fill(rows: _Rows, tenant: Tenant, words: WordModel, embedder: WordLlamaEmbedder) -> None:
+    """All events of one tenant, what follows from them, and the stream's own row."""
     chunks = _WrittenDownChunks(rows)
+    index = _WrittenDownIndex(rows, chunks)
     tables = Tables(
         active=_WrittenDownMemories(rows),
         shortterm=ShorttermMemoryRepository(),
         longterm=LongtermMemoryRepository(),
         chunks=chunks,
+        index=index,
         graph=GraphChangesRepository(),
     )
     # Nothing is sent anywhere.
     nowhere = cast(SqlExecutor, None)
-    link, live_chunks, moment, head = b"", 0, _FIRST_DAY, tenant.chunks // CHUNKS_PER_MEMORY
+    link, text_words, moment, head = b"", 0, _FIRST_DAY, tenant.chunks // CHUNKS_PER_MEMORY
     for position in range(1, head + 1):
         new = _conversation(tenant, position, moment, words)
         salt = secrets.token_bytes(16)
@@ -234,10 +339,11 @@ async def _fill(rows: _Rows, tenant: Tenant, words: WordModel, vectors: FormVect
         link = next_chain(link, digest, position, moment)
         event = Event(**dict(new), position=position, recorded_at=moment, salt=salt, digest=digest, chain=link)
         rows.add("memory_event", event.model_dump())
-        live_chunks += await HANDLERS[EventKind.CREATED](nowhere, tables, event)
-        for row, three in zip(chunks.added, vectors.of(chunks.added), strict=True):
-            rows.add_vectors(row, three)
+        change = await HANDLERS[EventKind.CREATED](nowhere, tables, event)
+        text_words += change.text_words
+        await _add_vectors(rows, event, chunks.added, index.layout, embedder)
         last_recorded_at, moment = moment, moment + _BETWEEN_MEMORIES
+    index.end(tenant.external_id)
     rows.add(
         "memory_stream",
         {
@@ -245,10 +351,39 @@ async def _fill(rows: _Rows, tenant: Tenant, words: WordModel, vectors: FormVect
             "head": head,
             "chain": link,
             "last_recorded_at": last_recorded_at,
-            "live_chunks": live_chunks,
+            "live_chunks": head * CHUNKS_PER_MEMORY,
+            "text_chunks": head * CHUNKS_PER_MEMORY,
+            "text_words": text_words,
+            "languages": ("en",),
         },
     )
-    return chunks.added
+
+
+async def _add_vectors(
+    rows: _Rows,
+    event: Event,
+    chunks: Sequence[Mapping[str, Any]],
+    layout: npt.NDArray[np.void],
+    embedder: WordLlamaEmbedder,
+) -> None:
+    """The vectors of a memory's heading and chunks, and the norms of its windows."""
+    heading = heading_text(event.payload["title"], event.occurred_at.date())
+    texts = [heading, *(embedded_text(chunk["content"]) for chunk in chunks)]
+    numbers = np.array([layout["heading"][0], *layout["number"]], np.int64)
+    masses = count_tokens_batch(texts)
+    vectors = np.asarray(await embedder.embed(texts), np.float16)
+    for number, mass, vector in zip(numbers.tolist(), masses, vectors, strict=True):
+        rows.add_vector(event.external_id, number, mass, vector)
+    norms = window_norms(layout, numbers, np.asarray(masses, np.float32), vectors.astype(np.float32))
+    rows.add(
+        "chunk_norms_1",
+        {
+            "external_id": event.external_id,
+            "memory_id": event.payload["memory_id"],
+            "layout_hash": sha256(layout.tobytes()),
+            "norms": norms.tobytes(),
+        },
+    )
 
 
 def _conversation(tenant: Tenant, number: int, moment: datetime, words: WordModel) -> NewEvent:
@@ -263,6 +398,7 @@ def _conversation(tenant: Tenant, number: int, moment: datetime, words: WordMode
         content="".join(lines),
         description=None,
         metadata={},
+        language="en",
         chunks=tuple(
             ChunkEntry(id=uuid7(), start=end - len(line), end=end, speaker=speaker, new=True)
             for line, end, speaker in zip(lines, ends, speakers, strict=True)
@@ -293,27 +429,3 @@ def _copy_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "{" + ",".join(map(str, value)) + "}"
     return str(value)
-
-
-def _vector_row(chunk: Mapping[str, Any], vectors: npt.NDArray[np.float16]) -> bytes:
-    """A row in COPY's binary format: as text its three vectors would be five times as long."""
-
-    def field(value: bytes) -> bytes:
-        return struct.pack(">i", len(value)) + value
-
-    def moment(value: datetime) -> bytes:
-        return struct.pack(">q", (value - _POSTGRES_EPOCH) // timedelta(microseconds=1))
-
-    return b"".join(
-        [
-            struct.pack(">h", len(_VECTOR_COLUMNS)),
-            field(chunk["external_id"].encode()),
-            field(chunk["chunk_id"].bytes),
-            field(chunk["tier"].encode()),
-            field(struct.pack(">d", chunk["confidence"])),
-            field(moment(chunk["start_date"])),
-            field(moment(chunk["recorded_at"])),
-            # pgvector's own form: the dimension, two zero bytes, then the numbers.
-            *(field(struct.pack(">HH", len(vector), 0) + vector.astype(">f2").tobytes()) for vector in vectors),
-        ]
-    )

@@ -1,4 +1,4 @@
-"""Fills a database of its own: rows by COPY, then what the embedder's cache holds, then the search indexes."""
+"""Fills a database of its own: rows by COPY, then what the embedder's cache holds, then the cells of large tenants."""
 
 from __future__ import annotations
 
@@ -14,9 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.config.constants import EMBEDDED_DATABASE
+from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGIN
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, Row, SqlExecutor, open_connection
+from agent_reminiscence.database.postgres_manager import (
+    ConnectionSettings,
+    PostgresManager,
+    SqlExecutor,
+    open_connection,
+)
+from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository
+from agent_reminiscence.services.vectors.cells import CELL_MIN_CHUNKS, CellService
 from benchmarks.scale.corpus import Tenant, in_batches, write_batch
 
 # Connections, and processes that make rows. More than the machine has cores gain nothing.
@@ -27,26 +36,15 @@ _LOAD_SETTINGS = {
     "checkpoint_timeout": "1h",
     "fsync": "off",
     "full_page_writes": "off",
-    # An HNSW graph that does not fit is built many times slower. A partition of 100,000 chunks takes some 150 MB.
-    "maintenance_work_mem": "1GB",
     "max_wal_size": "8GB",
     "shared_buffers": "2GB",
     "synchronous_commit": "off",
     "work_mem": "256MB",
 }
 _SEARCH_PATH = "SET search_path = reminiscence, public; SET jit = off"
-_SEARCH_INDEXES = """
-SELECT c.relname AS name, p.relname AS parent, m.amname AS method, pg_get_indexdef(i.indexrelid) AS definition
-FROM pg_index AS i
-JOIN pg_class AS c ON c.oid = i.indexrelid
-JOIN pg_am AS m ON m.oid = c.relam
-LEFT JOIN pg_inherits AS h ON h.inhrelid = c.oid
-LEFT JOIN pg_class AS p ON p.oid = h.inhparent
-WHERE c.relnamespace = 'reminiscence'::regnamespace AND m.amname IN ('bm25', 'hnsw')
-ORDER BY 1
-"""
 _PARTITIONS = """
-SELECT c.relname AS chunks, replace(c.relname, 'memory_chunk', 'chunk_vector_1') AS vectors
+SELECT c.relname AS chunks, replace(c.relname, 'memory_chunk', 'chunk_vector_1') AS vectors,
+    replace(c.relname, 'memory_chunk', 'memory_heading') AS headings
 FROM pg_inherits AS h
 JOIN pg_class AS c ON c.oid = h.inhrelid
 WHERE h.inhparent = 'memory_chunk'::regclass
@@ -54,13 +52,14 @@ ORDER BY c.relname
 """
 _FILL_CACHE = """
 INSERT INTO embedding_cache (external_id, model_name, text_hash, vector)
-SELECT c.external_id, g.model_name, sha256(convert_to(f.text, 'UTF8')), f.vector
-FROM {chunks} AS c
-JOIN {vectors} AS v USING (external_id, chunk_id)
+SELECT v.external_id, g.model_name, t.text_hash, v.vector
+FROM {vectors} AS v
+JOIN (
+    SELECT external_id, number, text_hash FROM {chunks}
+    UNION ALL
+    SELECT external_id, number, text_hash FROM {headings}
+) AS t USING (external_id, number)
 JOIN embedding_generation AS g ON g.state = 'current'
-CROSS JOIN LATERAL (VALUES
-    (c.indexed_text, v.text_vector), (c.indexed_before, v.before_vector), (c.indexed_around, v.around_vector)
-) AS f (text, vector)
 ON CONFLICT DO NOTHING
 """
 
@@ -127,20 +126,15 @@ async def fill(data_folder: Path, files: Path, tenants: Sequence[Tenant], phases
         async with AgentMem(Config(data_dir=data_folder, worker=False)):
             pass  # the schema is there now
         async with administration(address) as admin:
-            indexes = await admin.fetch_all(_SEARCH_INDEXES)
             partitions = await admin.fetch_all(_PARTITIONS)
-            for index in indexes:
-                if index["parent"] is None:
-                    await admin.execute_script(f"DROP INDEX {index['name']}")
             with phases.phase("rows made, embedded and copied"):
                 await _copy(admin, files, tenants)
             with phases.phase("embedding cache"):
                 await _run_all(address, [_FILL_CACHE.format(**partition) for partition in partitions])
             with phases.phase("vacuum and analyse"):
                 await admin.execute_script("VACUUM (ANALYZE)")
-            for method, name in (("bm25", "text indexes"), ("hnsw", "vector indexes")):
-                with phases.phase(name):
-                    await _build(admin, address, [index for index in indexes if index["method"] == method])
+        with phases.phase("vectors sorted into cells"):
+            await _sort(address, [tenant for tenant in tenants if tenant.chunks >= CELL_MIN_CHUNKS])
         with phases.phase("server stopped"):
             await server.stop()
     finally:
@@ -173,16 +167,15 @@ async def _copy(admin: SqlExecutor, files: Path, tenants: Sequence[Tenant]) -> N
                 group.create_task(one(number, batch))
 
 
-async def _build(admin: SqlExecutor, address: ServerAddress, indexes: Sequence[Row]) -> None:
-    """Build indexes partition by partition, several at once."""
-    for index in indexes:
-        if index["parent"] is None:
-            # For the parent alone, so it becomes valid with the last partition's.
-            await admin.execute_script(index["definition"])
-    parts = [index for index in indexes if index["parent"] is not None]
-    await _run_all(address, [index["definition"] for index in parts])
-    for index in parts:
-        await admin.execute_script(f"ALTER INDEX {index['parent']} ATTACH PARTITION {index['name']}")
+async def _sort(address: ServerAddress, tenants: Sequence[Tenant]) -> None:
+    """Sort the vectors of large tenants, as a worker would."""
+    login = ConnectionSettings(host=address.host, port=address.port, user=EMBEDDED_LOGIN, database=EMBEDDED_DATABASE)
+    store = PostgresManager(login, pool_size=1, pool_timeout_seconds=10, statement_timeout_seconds=600)
+    await store.initialize()
+    cells = CellService(store, EventLedger(), ChunkVectorRepository(), VectorCellRepository())
+    for tenant in tenants:
+        await cells.sort(tenant.external_id)
+    await store.close()
 
 
 async def _run_all(address: ServerAddress, statements: Sequence[str]) -> None:

@@ -1,60 +1,50 @@
-"""What a filled database is asked: its size, how near HNSW comes to exact search, how long readers and writers wait."""
+"""What a filled database is asked: its size, how many of the exact hits it finds, how long readers and writers wait."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import statistics
+import sys
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import cycle
 from typing import Any
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.config.constants import EXACT_SEARCH_MAX_CHUNKS, RANKING_DEPTH, TIERS
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
-from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.database.repositories.search import (
-    SEARCH_SETTINGS,
-    SearchRepository,
-    SearchRequest,
-    VectorScan,
-)
-from agent_reminiscence.services.embedders import WordLlamaEmbedder
-from agent_reminiscence.services.retrieval import name_candidates
-from benchmarks.common import Timing
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.services.recall.narrowing import WHOLE_MAX_CHUNKS
+from benchmarks.common import Timing, changed
 from benchmarks.scale.corpus import Tenant
 from benchmarks.synthetic import CHUNKS_PER_MEMORY, WordModel
 
 # What a tenant of such a size is called, and how many of about that size take turns.
 _SMALL, _MIDDLE, _TENANTS_IN_TURN = 200, 2_000, 8
-# Sizes at which HNSW is compared with exact search, the largest tenant's beside them.
-_COMPARED_SIZES = (200, 800, 2_000, 5_000, EXACT_SEARCH_MAX_CHUNKS, 20_000)
+# Sizes at which hits are compared with the exact ones, the largest tenant's beside them.
+_COMPARED_SIZES = (200, 800, 2_000, 5_000, WHOLE_MAX_CHUNKS, 20_000)
 _WRITING_TENANTS = 10
-_HITS = 10
+_HITS, _COMPARED_HITS = 10, 50
 
 _DISK = """
-SELECT coalesce(CASE m.amname WHEN 'bm25' THEN 'text indexes (BM25)' WHEN 'hnsw' THEN 'vector indexes (HNSW)' END,
-    CASE regexp_replace(coalesce(t.relname, c.relname), '_p[0-9]+$', '')
+SELECT CASE regexp_replace(coalesce(t.relname, c.relname), '_p[0-9]+$', '')
         WHEN 'memory_event' THEN 'ledger'
         WHEN 'active_memory' THEN 'memories'
         WHEN 'memory_chunk' THEN 'chunks'
+        WHEN 'posting' THEN 'postings'
+        WHEN 'memory_layout' THEN 'layouts and headings'
+        WHEN 'memory_heading' THEN 'layouts and headings'
         WHEN 'chunk_vector_1' THEN 'vectors'
+        WHEN 'chunk_norms_1' THEN 'norms and cells'
+        WHEN 'vector_cell_1' THEN 'norms and cells'
         WHEN 'embedding_cache' THEN 'embedding cache'
-        ELSE 'other' END) AS kind,
+        ELSE 'other' END AS kind,
     sum(pg_table_size(c.oid))::bigint AS bytes
 FROM pg_class AS c
-LEFT JOIN pg_am AS m ON m.oid = c.relam AND c.relkind = 'i'
 LEFT JOIN pg_index AS i ON i.indexrelid = c.oid
 LEFT JOIN pg_class AS t ON t.oid = i.indrelid
 WHERE c.relnamespace = 'reminiscence'::regnamespace AND c.relkind IN ('r', 'i')
 GROUP BY kind
 ORDER BY bytes DESC
-"""
-_VECTOR_LISTS = """
-WITH {vector_distances} SELECT list, chunk_id::text AS id FROM vector_ranking ORDER BY list, place
 """
 _NEIGHBOURS = """
 SELECT external_id FROM memory_stream
@@ -78,7 +68,7 @@ class SizeClass:
 
 
 def size_classes(tenants: Sequence[Tenant], neighbours: Collection[str]) -> list[SizeClass]:
-    """Small, middle, the largest below the switch to HNSW, and the largest; those that there are.
+    """Small, middle, the largest of whom every chunk is ranked, and the largest; those that there are.
 
     Args:
         neighbours: Who shares the partition of the largest; small ones of them are a class of their own, because a
@@ -87,13 +77,13 @@ def size_classes(tenants: Sequence[Tenant], neighbours: Collection[str]) -> list
     largest = tenants[0]
     beside = [tenant for tenant in tenants if tenant.external_id in neighbours]
     apart = [tenant for tenant in tenants if tenant.external_id not in neighbours]
-    exact = [tenant for tenant in tenants if tenant.chunks <= EXACT_SEARCH_MAX_CHUNKS]
+    exact = [tenant for tenant in tenants if tenant.chunks <= WHOLE_MAX_CHUNKS]
     named = [
         ("small", _near(apart, _SMALL)),
         ("small, beside the largest", _near(beside, _SMALL)),
         ("middle", _near(apart, _MIDDLE)),
-        ("large, exact", [exact[0]] if exact and exact[0].chunks > 2 * _MIDDLE else []),
-        ("largest, HNSW", [largest] if largest.chunks > EXACT_SEARCH_MAX_CHUNKS else []),
+        ("large, all ranked", [exact[0]] if exact and exact[0].chunks > 2 * _MIDDLE else []),
+        ("largest, by cells", [largest] if largest.chunks > WHOLE_MAX_CHUNKS else []),
     ]
     return [SizeClass(name, tuple(some)) for name, some in named if some]
 
@@ -121,72 +111,37 @@ async def disk_bytes(admin: SqlExecutor) -> dict[str, int]:
     return {row["kind"]: row["bytes"] for row in await admin.fetch_all(_DISK)}
 
 
-async def compare_scans(store: PostgresManager, tenant: Tenant, words: WordModel, repetitions: int) -> dict[str, Any]:
-    """Ask the same questions with both ways to find near vectors, whichever the package would take."""
-    embedder, search = WordLlamaEmbedder(), SearchRepository()
-    spent: dict[VectorScan, list[float]] = {"exact": [], "hnsw": []}
-    at_10, at_depth, returned, same = [], [], [], []
+async def compare_exact(memory: AgentMem, tenant: Tenant, words: WordModel, repetitions: int) -> dict[str, Any]:
+    """Ask the same questions as the package would answer them, and with every chunk ranked."""
+    parts = memory._parts
+    assert parts is not None
+    finder = parts.retrieval._finder
+    usual: list[float] = []
+    whole: list[float] = []
+    at_10: list[float] = []
+    at_50: list[float] = []
     for number in range(repetitions + 1):
-        request = await _request(tenant, words.question(), embedder)
-        hits: dict[str, set[Any]] = {}
-        lists: dict[str, list[list[str]]] = {}
-        for scan, seconds in spent.items():
-            async with store.transaction(tenant.external_id, settings=SEARCH_SETTINGS, read_only=True) as db:
-                started = time.perf_counter()
-                rows = await search.search(db, request, generation=1, scan=scan)
-                hits[scan] = {row["chunk_id"] for row in rows}
-                if number:  # the first question only warms connections and caches
-                    seconds.append(time.perf_counter() - started)
-                lists[scan] = await _vector_lists(db, search, request, scan)
-        same.append(len(hits["exact"] & hits["hnsw"]) / max(1, len(hits["exact"])))
-        for exact, hnsw in zip(lists["exact"], lists["hnsw"], strict=True):
-            at_10.append(len({*exact[:10]} & {*hnsw[:10]}) / len(exact[:10]))
-            at_depth.append(len({*exact} & {*hnsw}) / len(exact))
-            returned.append(len(hnsw) / len(exact))
+        question = words.question()
+        started = time.perf_counter()
+        found = await memory.retrieve_memories(tenant.external_id, question, limit=_COMPARED_HITS)
+        between = time.perf_counter()
+        with changed(finder, _whole_max_chunks=sys.maxsize):
+            exact = await memory.retrieve_memories(tenant.external_id, question, limit=_COMPARED_HITS)
+        if number:  # the first question only warms connections and caches
+            usual.append(between - started)
+            whole.append(time.perf_counter() - between)
+        ids, exact_ids = ([hit.chunk_id for hit in result.hits] for result in (found, exact))
+        for shares, depth in ((at_10, _HITS), (at_50, _COMPARED_HITS)):
+            shares.append(len({*ids[:depth]} & {*exact_ids[:depth]}) / max(1, len(exact_ids[:depth])))
     return {
         "tenant": tenant.external_id,
         "tenant_chunks": tenant.chunks,
-        "taken": "exact" if tenant.chunks <= EXACT_SEARCH_MAX_CHUNKS else "hnsw",
         "recall_at_10": round(statistics.fmean(at_10), 4),
         "worst_recall_at_10": round(min(at_10), 2),
-        f"recall_at_{RANKING_DEPTH}": round(statistics.fmean(at_depth), 4),
-        "list_filled": round(statistics.fmean(returned), 4),
-        "same_hits": round(statistics.fmean(same), 4),
-        "exact": Timing.of(spent["exact"]),
-        "hnsw": Timing.of(spent["hnsw"]),
+        f"recall_at_{_COMPARED_HITS}": round(statistics.fmean(at_50), 4),
+        "usual": Timing.of(usual),
+        "exact": Timing.of(whole),
     }
-
-
-async def _request(tenant: Tenant, question: str, embedder: WordLlamaEmbedder) -> SearchRequest:
-    now = datetime.now(UTC)
-    return SearchRequest(
-        external_id=tenant.external_id,
-        query=question,
-        vector=(await embedder.embed([question]))[0],
-        speaker_keys=name_candidates(question),
-        tiers=TIERS,
-        min_confidence=0.0,
-        as_of=None,
-        known_at=now,
-        now=now,
-        limit=_HITS,
-    )
-
-
-async def _vector_lists(
-    db: SqlExecutor, search: SearchRepository, request: SearchRequest, scan: VectorScan
-) -> list[list[str]]:
-    """The three vector rankings as the search statement makes them: chunk ids, best first."""
-    queries = load_queries("sql", "search")
-    statement = (
-        _VECTOR_LISTS.replace("{vector_distances}", queries[f"vector_distances_{scan}"])
-        .replace("{visible}", queries["visible"])
-        .replace("{generation}", "1")
-    )
-    names = set(re.findall(r"\$\((\w+)\)p", statement))
-    params = {name: value for name, value in search.params(request).items() if name in names}
-    rows = await db.fetch_all(statement, params, prepared=False)
-    return [[row["id"] for row in rows if row["list"] == number] for number in (4, 5, 6)]
 
 
 async def read_together(

@@ -1,0 +1,350 @@
+"""Does a search return the utterances that hold the answer? What the benchmarks on conversations share."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import bm25s  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import numpy as np
+import numpy.typing as npt
+import Stemmer  # type: ignore[import-not-found, unused-ignore]
+
+from agent_reminiscence import AgentMem
+from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.services.embedders import WordLlamaEmbedder
+from agent_reminiscence.services.tokens import count_tokens
+from benchmarks.common import Timing, print_table
+from benchmarks.conversations import UNANSWERABLE, Conversation, Question
+
+DEPTHS = (5, 10, 20)
+BUDGETS = (500, 1_000, 2_000)
+# Hits asked for when a token budget decides how many are returned; an utterance has some 35 tokens.
+BUDGET_LIMIT = 100
+FUSION_DEPTH = 50
+PLAIN_RRF_K = 60.0
+OWN_WORDS_SAMPLE = 500
+OWN_WORDS_MINIMUM = 6
+OWN_WORDS_DEPTH = 3
+PRODUCT = "agent_reminiscence"
+
+Scores = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a system returned for one question: utterance ids, best first, each once."""
+
+    ranked: tuple[str, ...]
+    within_budget: Mapping[int, tuple[str, ...]]
+    seconds: float
+
+
+class System(Protocol):
+    """Something that remembers a conversation and answers questions about it."""
+
+    name: str
+
+    async def ingest(self, conversation: Conversation) -> None:
+        """Remember a conversation; the questions that follow are about it."""
+        ...
+
+    async def ask(self, question: str) -> Answer:
+        """The utterances that answer `question`."""
+        ...
+
+
+class Product:
+    """`AgentMem`, through its four methods."""
+
+    def __init__(self, memory: AgentMem, name: str = PRODUCT) -> None:
+        self.name = name
+        self._memory = memory
+        self._external_id = ""
+
+    async def ingest(self, conversation: Conversation) -> None:
+        """Remember each session as one memory and consolidate it, unless an earlier run on the same database did."""
+        self._external_id = conversation.external_id
+        if await self._memory.get_active_memories(self._external_id):
+            return
+        for session in conversation.sessions:
+            text, turns = "", []
+            for utterance in session.utterances:
+                turns.append({"start": len(text), "speaker": utterance.speaker, "id": utterance.id})
+                text += utterance.line + "\n"
+            note = await self._memory.create_active_memory(
+                self._external_id,
+                f"Session {session.number}",
+                text,
+                metadata={"turns": turns},
+                occurred_at=session.occurred_at,
+            )
+            # Also the short ones, and before the first question: what is asked for is then in the graph.
+            await self._memory.admin.consolidate(self._external_id, note.id)
+        usage = await self._memory.admin.usage(self._external_id)
+        if usage.vectors_missing:
+            raise RuntimeError(f"{usage.vectors_missing} vectors are missing: what is found by words is not the figure")
+
+    async def ask(self, question: str) -> Answer:
+        """Ask once for the ranking, which is what is timed, and once for each token budget."""
+        started = time.perf_counter()
+        result = await self._memory.retrieve_memories(self._external_id, question, limit=max(DEPTHS))
+        seconds = time.perf_counter() - started
+        within = {}
+        for budget in BUDGETS:
+            cut = await self._memory.retrieve_memories(
+                self._external_id, question, limit=BUDGET_LIMIT, token_budget=budget
+            )
+            within[budget] = _utterance_ids(cut)
+        return Answer(_utterance_ids(result), within, seconds)
+
+    async def rank(self, conversation: Conversation, question: str, limit: int) -> tuple[str, ...]:
+        """Only the ranking."""
+        return _utterance_ids(await self._memory.retrieve_memories(conversation.external_id, question, limit=limit))
+
+
+def _utterance_ids(result: RetrievalResult) -> tuple[str, ...]:
+    """An utterance that was cut into several chunks counts once, where its first chunk stands."""
+    if "no_query_vector" in {omission.reason for omission in result.omitted}:
+        raise RuntimeError("a question has no vector: what is found by words is not the figure")
+    return tuple(dict.fromkeys(hit.metadata["id"] for hit in result.hits))
+
+
+class Baseline:
+    """Ranks the utterances of a conversation in memory, each with the date of its session before it."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._tokens: list[int] = []
+
+    async def ingest(self, conversation: Conversation) -> None:
+        """Index the utterances one by one."""
+        said = [(session, utterance) for session in conversation.sessions for utterance in session.utterances]
+        self._ids = [utterance.id for _, utterance in said]
+        self._tokens = [count_tokens(utterance.line) for _, utterance in said]
+        await self.index([f"({session.date}) {utterance.line}" for session, utterance in said])
+
+    async def ask(self, question: str) -> Answer:
+        """Sort all utterances; a budget takes what fits, best first."""
+        started = time.perf_counter()
+        order = await self.order(question)
+        seconds = time.perf_counter() - started
+        within = {}
+        for budget in BUDGETS:
+            left, kept = budget, []
+            for place in order[:BUDGET_LIMIT]:
+                if self._tokens[place] <= left:
+                    left -= self._tokens[place]
+                    kept.append(self._ids[place])
+            within[budget] = tuple(kept)
+        return Answer(tuple(self._ids[place] for place in order[: max(DEPTHS)]), within, seconds)
+
+    async def index(self, texts: list[str]) -> None:
+        """Prepare to rank `texts`."""
+        raise NotImplementedError
+
+    async def order(self, question: str) -> list[int]:
+        """Places of the texts, best first."""
+        raise NotImplementedError
+
+
+class Bm25(Baseline):
+    """BM25 with the English Snowball stemmer and stop words."""
+
+    name = "BM25"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stemmer = Stemmer.Stemmer("english")
+        self._index: Any = None
+
+    async def index(self, texts: list[str]) -> None:
+        """Count the words."""
+        self._index = bm25s.BM25(k1=1.2, b=0.75)
+        self._index.index(self._words(texts), show_progress=False)
+
+    async def order(self, question: str) -> list[int]:
+        """Only texts that share a word with the question."""
+        words = [word for word in self._words([question])[0] if word in self._index.vocab_dict]
+        return _best_first(self._index.get_scores(words), above=0.0) if words else []
+
+    def _words(self, texts: list[str]) -> list[list[str]]:
+        words: list[list[str]] = bm25s.tokenize(
+            texts, stopwords="en", stemmer=self._stemmer, return_ids=False, show_progress=False
+        )
+        return words
+
+
+class Dense(Baseline):
+    """Exact cosine similarity of the bundled embedder's vectors."""
+
+    name = "dense"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._embedder = WordLlamaEmbedder()
+        self._vectors: Scores = np.empty((0, 0), np.float32)
+
+    async def index(self, texts: list[str]) -> None:
+        """Embed the texts."""
+        self._vectors = np.asarray(await self._embedder.embed(texts), np.float32)
+
+    async def order(self, question: str) -> list[int]:
+        """All texts."""
+        return _best_first(self._vectors @ np.asarray((await self._embedder.embed([question]))[0], np.float32))
+
+
+class PlainFusion(Baseline):
+    """Reciprocal rank fusion of the two rankings, with the usual constant of 60."""
+
+    name = "plain RRF"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts = (Bm25(), Dense())
+
+    async def index(self, texts: list[str]) -> None:
+        """Index for both."""
+        for part in self._parts:
+            await part.index(texts)
+
+    async def order(self, question: str) -> list[int]:
+        """Texts in the first fifty of either ranking."""
+        scores: defaultdict[int, float] = defaultdict(float)
+        for part in self._parts:
+            for rank, place in enumerate((await part.order(question))[:FUSION_DEPTH], start=1):
+                scores[place] += 1 / (PLAIN_RRF_K + rank)
+        return sorted(scores, key=lambda place: (-scores[place], place))
+
+
+def _best_first(scores: Scores, above: float = -math.inf) -> list[int]:
+    return [int(place) for place in np.argsort(-scores, kind="stable") if scores[place] > above]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How well one question was answered; shares of its evidence, and nDCG, from 0 to 1."""
+
+    category: str
+    recall: Mapping[int, float]
+    ndcg: float
+    budget_recall: Mapping[int, float]
+    seconds: float
+
+    @classmethod
+    def of(cls, question: Question, answer: Answer) -> Row:
+        """Compare an answer with the evidence."""
+        return cls(
+            question.category,
+            {depth: _share(answer.ranked[:depth], question.evidence) for depth in DEPTHS},
+            _ndcg(answer.ranked[:10], question.evidence),
+            {budget: _share(ids, question.evidence) for budget, ids in answer.within_budget.items()},
+            answer.seconds,
+        )
+
+
+def _share(ids: Sequence[str], evidence: frozenset[str]) -> float:
+    return len(evidence.intersection(ids)) / len(evidence)
+
+
+def _ndcg(ids: Sequence[str], evidence: frozenset[str]) -> float:
+    gained = sum(1 / math.log2(place + 2) for place, found in enumerate(ids) if found in evidence)
+    return gained / sum(1 / math.log2(place + 2) for place in range(min(len(evidence), 10)))
+
+
+async def measure(system: System, conversations: Sequence[Conversation]) -> dict[str, Any]:
+    """Ingest and ask; returns shares in per cent by category, the ingest rate and the latency of a question."""
+    rows: list[Row] = []
+    ingesting = 0.0
+    for conversation in conversations:
+        started = time.perf_counter()
+        await system.ingest(conversation)
+        ingesting += time.perf_counter() - started
+        rows += [Row.of(question, await system.ask(question.text)) for question in conversation.questions]
+    utterances = sum(len(session.utterances) for one in conversations for session in one.sessions)
+    groups = {"answerable": [row for row in rows if row.category not in UNANSWERABLE]}
+    groups |= {name: [row for row in rows if row.category == name] for name in sorted({row.category for row in rows})}
+    return {
+        "system": system.name,
+        "utterances": utterances,
+        "utterances_per_second": round(utterances / ingesting, 1),
+        "query": Timing.of([row.seconds for row in rows]),
+        "categories": {name: _averages(group) for name, group in groups.items() if group},
+    }
+
+
+def _averages(rows: Sequence[Row]) -> dict[str, float]:
+    averages = {f"R@{depth}": _per_cent(row.recall[depth] for row in rows) for depth in DEPTHS}
+    averages["nDCG@10"] = _per_cent(row.ndcg for row in rows)
+    averages |= {f"{budget} tokens": _per_cent(row.budget_recall[budget] for row in rows) for budget in BUDGETS}
+    return {"questions": len(rows)} | averages
+
+
+def _per_cent(shares: Iterable[float]) -> float:
+    return round(100 * float(np.mean(list(shares))), 1)
+
+
+async def own_words(product: Product, conversations: Sequence[Conversation]) -> dict[str, Any]:
+    """How often an utterance's own words bring it back among the first three, over a seeded sample."""
+    said = [
+        (conversation, utterance)
+        for conversation in conversations
+        for session in conversation.sessions
+        for utterance in session.utterances
+        if len(utterance.words.split()) >= OWN_WORDS_MINIMUM
+    ]
+    sample = random.Random(0).sample(said, min(OWN_WORDS_SAMPLE, len(said)))
+    found = 0
+    for conversation, utterance in sample:
+        ids = await product.rank(conversation, utterance.words, OWN_WORDS_DEPTH)
+        found += utterance.id in ids[:OWN_WORDS_DEPTH]
+    return {"sample": len(sample), "top_three": round(100 * found / len(sample), 1)}
+
+
+async def recall(product: Product, conversations: Sequence[Conversation]) -> dict[str, float]:
+    """Shares of the evidence of answerable questions, in per cent."""
+    shares = defaultdict[int, list[float]](list)
+    for conversation in conversations:
+        for question in conversation.questions:
+            if question.category not in UNANSWERABLE:
+                ids = await product.rank(conversation, question.text, max(DEPTHS))
+                for depth in DEPTHS:
+                    shares[depth].append(_share(ids[:depth], question.evidence))
+    return {f"R@{depth}": _per_cent(shares[depth]) for depth in DEPTHS}
+
+
+def print_results(results: Sequence[Mapping[str, Any]]) -> None:
+    """Print the tables."""
+    shown = ["questions", *(f"R@{depth}" for depth in DEPTHS), "nDCG@10", *(f"{budget} tokens" for budget in BUDGETS)]
+    print_table(
+        ["system", "category", *shown],
+        [
+            [result["system"], category, *(averages[name] for name in shown)]
+            for result in results
+            for category, averages in result["categories"].items()
+        ],
+    )
+    print_table(
+        ["system", "utterances/s", "query p50 / p95"],
+        [[result["system"], result["utterances_per_second"], result["query"]] for result in results],
+    )
+
+
+def print_ablation(results: Sequence[Mapping[str, Any]]) -> None:
+    """Print each variant's figures and, in brackets, how far they are from those of the first one."""
+    usual = results[0]
+    measured = [name for name in usual if name != "variant"]
+    print_table(
+        ["variant", *measured],
+        [
+            [result["variant"], *(f"{result[name]} ({result[name] - usual[name]:+.1f})" for name in measured)]
+            for result in results
+        ],
+    )

@@ -112,7 +112,7 @@ def _quiet(done: Reindexed) -> None:
 
 
 def _tell_reindexed(done: Reindexed) -> None:
-    """Say now and then how far the words are indexed anew."""
+    """Report the progress of reindexing now and then."""
     if done.streams_done % 100 == 0:
         say(console(), f"Indexing words: {done.streams_done:,} of {done.streams_total:,} streams done.", style="dim")
 

@@ -132,15 +132,6 @@ def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
     return [QueryWord(tuple(found), counts[word]) for word, found in terms.items()]
 
 
-def query_terms(query: str, languages: Sequence[str]) -> dict[str, int]:
-    """The terms of `query` read in each of `languages`, and how often it has each; see `query_words`."""
-    terms: Counter[str] = Counter()
-    for word in query_words(query, languages):
-        for term in word.terms:
-            terms[term] += word.count
-    return dict(terms)
-
-
 def _grammar(readings: Mapping[str, Sequence[str]]) -> frozenset[str]:
     """The stop words of the language that has most of those in a query; of several, where they have equally many."""
     votes = {language: sum(word in stop_words(language) for word in words) for language, words in readings.items()}

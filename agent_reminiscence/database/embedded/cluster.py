@@ -33,7 +33,7 @@ from agent_reminiscence.exceptions import ConfigurationError, ReminiscenceError,
 _SUPERUSER: Final = "postgres"
 
 _POLL_SECONDS: Final = 0.02
-# How long a program that is given up may run on by itself.
+# How long a program may go on running after we have stopped waiting for it.
 _GRACE_SECONDS: Final = 1.0
 
 # A socket's path fits 107 bytes on Linux and 103 on macOS (sockaddr_un, less the closing zero).
@@ -67,7 +67,7 @@ _SETTINGS: Final = {
     "max_wal_senders": "0",
     "min_wal_size": "64MB",
     "max_wal_size": "512MB",
-    # Parallel workers share memory in /dev/shm, of which a container has 64 MB; one process answers in milliseconds.
+    # Parallel workers need shared memory, and a container's /dev/shm has 64 MB. One process answers in milliseconds.
     "max_parallel_workers_per_gather": "0",
     "max_parallel_maintenance_workers": "0",
     "fsync": "on",

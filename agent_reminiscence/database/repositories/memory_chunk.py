@@ -118,56 +118,17 @@ class MemoryChunkRepository:
         recorded_at: datetime,
     ) -> None:
         """Store chunks of the active tier."""
-        # A portion at a time: no statement takes long, and other tasks go on in between.
-        for portion in batched(chunks, _CHUNKS_PER_STATEMENT):
-            await self._add(
-                db,
-                external_id,
-                memory_id,
-                portion,
-                memory_version=memory_version,
-                source=source,
-                start_date=start_date,
-                recorded_at=recorded_at,
-            )
-
-    async def _add(
-        self,
-        db: SqlExecutor,
-        external_id: str,
-        memory_id: UUID,
-        chunks: Sequence[NewChunk],
-        *,
-        memory_version: int,
-        source: Source,
-        start_date: datetime,
-        recorded_at: datetime,
-    ) -> None:
-        params = {
+        shared = {
             "external_id": external_id,
             "memory_id": memory_id,
             "memory_version": memory_version,
             "source": source,
             "start_date": start_date,
             "recorded_at": recorded_at,
-            "chunk_ids": [c.chunk_id for c in chunks],
-            "numbers": [c.number for c in chunks],
-            "orders": [c.order for c in chunks],
-            "starts": [c.span_start for c in chunks],
-            "ends": [c.span_end for c in chunks],
-            "contents": [c.content for c in chunks],
-            # As hexadecimal text: the driver takes bytes in an array for a nested array.
-            "folded_hashes": [c.folded_hash.hex() for c in chunks],
-            "text_hashes": [c.text_hash.hex() for c in chunks],
-            "speakers": [c.speaker for c in chunks],
-            "speaker_keys": [c.speaker_key for c in chunks],
-            "metadata": [json.dumps(c.metadata, ensure_ascii=False) for c in chunks],
-            "words": [c.words for c in chunks],
-            "text_flags": [c.text_flags for c in chunks],
-            "importances": [c.importance for c in chunks],
-            "confidences": [c.confidence for c in chunks],
         }
-        await db.execute(_SQL["add_chunks"], params)
+        # A portion at a time: no statement takes long, and other tasks go on in between.
+        for portion in batched(chunks, _CHUNKS_PER_STATEMENT):
+            await db.execute(_SQL["add_chunks"], shared | _columns_of(portion))
 
     async def add_facts(
         self,
@@ -462,3 +423,25 @@ def _ended(rows: Sequence[Row], *, per_chunk: int = 1) -> EndedChunks:
     """What rows of memories and their chunks say."""
     live = per_chunk * sum(int(row["chunks"]) for row in rows)
     return EndedChunks(live, frozenset(UUID(row["memory_id"]) for row in rows))
+
+
+def _columns_of(chunks: Sequence[NewChunk]) -> dict[str, object]:
+    """What differs between chunks, an array a column."""
+    return {
+        "chunk_ids": [c.chunk_id for c in chunks],
+        "numbers": [c.number for c in chunks],
+        "orders": [c.order for c in chunks],
+        "starts": [c.span_start for c in chunks],
+        "ends": [c.span_end for c in chunks],
+        "contents": [c.content for c in chunks],
+        # As hexadecimal text: the driver takes bytes in an array for a nested array.
+        "folded_hashes": [c.folded_hash.hex() for c in chunks],
+        "text_hashes": [c.text_hash.hex() for c in chunks],
+        "speakers": [c.speaker for c in chunks],
+        "speaker_keys": [c.speaker_key for c in chunks],
+        "metadata": [json.dumps(c.metadata, ensure_ascii=False) for c in chunks],
+        "words": [c.words for c in chunks],
+        "text_flags": [c.text_flags for c in chunks],
+        "importances": [c.importance for c in chunks],
+        "confidences": [c.confidence for c in chunks],
+    }

@@ -29,7 +29,7 @@ _logger = logging.getLogger("agent_reminiscence.database")
 
 @dataclass(frozen=True, slots=True)
 class Reindexed:
-    """How far a database is indexed anew."""
+    """How far the reindexing of a database has come."""
 
     streams_done: int
     streams_total: int

@@ -17,6 +17,8 @@ from agent_reminiscence.domain.index import FIRST, NORMS_DTYPE, WINDOWS
 _REACH: Final = max(max(window) for window in WINDOWS)
 # Sums are computed for so many chunks at a time: 4,096 vectors of 256 dimensions take 8 MB.
 _BLOCK_ENTRIES: Final = 4_096
+# Callers compute the norms of more chunks in a thread, so that other tasks go on meanwhile.
+INLINE_CHUNKS: Final = 256
 
 
 def window_norms(

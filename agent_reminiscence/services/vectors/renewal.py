@@ -13,13 +13,11 @@ import numpy as np
 from agent_reminiscence.database.generations import list_generations
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository, LaidOutVectors
-from agent_reminiscence.services.vectors.norms import window_norms
+from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norms
 
 # Texts are read so many at a time, or until they have so many chunks: no statement takes long.
 _BATCH_MEMORIES: Final = 32
 _BATCH_CHUNKS: Final = 4_096
-# A text of more chunks is computed in a thread, so that other tasks go on meanwhile.
-_INLINE_CHUNKS: Final = 256
 
 
 class NormRenewal:
@@ -70,7 +68,7 @@ class NormRenewal:
     ) -> None:
         texts = await self._norms.read_layouts(db, external_id, generation, memory_ids, is_forced=is_forced)
         stale = [text for text in texts if not text.is_current and text.entries]
-        if sum(len(text.layout) for text in stale) > _INLINE_CHUNKS:
+        if sum(len(text.layout) for text in stale) > INLINE_CHUNKS:
             computed = await asyncio.to_thread(compute_norms, stale)
         else:
             computed = compute_norms(stale)

@@ -31,12 +31,10 @@ from agent_reminiscence.projections.texts import day_of
 from agent_reminiscence.services.embedding import EmbeddingService, Vectors, count_masses, read_batch
 from agent_reminiscence.services.generations import NoEmbedderError
 from agent_reminiscence.services.vectors.cells import wants_sorting
-from agent_reminiscence.services.vectors.norms import window_norms
+from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norms
 
 # One statement stores so many vectors: no statement takes long.
 _BATCH_VECTORS: Final = 1_000
-# The norms of more chunks are computed in a thread, so that other tasks go on meanwhile.
-_INLINE_CHUNKS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +166,7 @@ class WriteVectors:
             sorts = wants_sorting(filled.text_chunks, filled.cells)
         if not stored:
             return False
-        if sum(len(one.chunks) for one in created) > _INLINE_CHUNKS:
+        if sum(len(one.chunks) for one in created) > INLINE_CHUNKS:
             norms = await asyncio.to_thread(_norms_of, created, stored, made.vectors)
         else:
             norms = _norms_of(created, stored, made.vectors)

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -21,7 +23,6 @@ from agent_reminiscence.text.words import (
     MAX_WORD_CHARACTERS,
     QueryWord,
     analyse,
-    query_terms,
     query_words,
 )
 
@@ -38,6 +39,15 @@ WORDS_OF_ALL_KINDS = st.text(
     ),
     max_size=60,
 )
+
+
+def query_terms(query: str, languages: Sequence[str]) -> dict[str, int]:
+    """The terms of `query` read in each of `languages`, and how often it has each; see `query_words`."""
+    terms: Counter[str] = Counter()
+    for word in query_words(query, languages):
+        for term in word.terms:
+            terms[term] += word.count
+    return dict(terms)
 
 
 @pytest.mark.parametrize(

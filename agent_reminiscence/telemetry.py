@@ -76,7 +76,7 @@ class Telemetry:
             self._instruments.job_delay.record(max(0.0, delay_seconds), {f"{_PREFIX}task": task})
         return ObservedJob(self._tracer, self._instruments.job_duration, task, external_id=external_id, attempt=attempt)
 
-    def statement(self, name: str, database: str, *, system: str = "postgresql") -> Observed:
+    def statement(self, name: str, database: str, *, system: str = "postgresql", statements: int = 1) -> Observed:
         """Observe a statement, by its name: neither its text nor its parameters are looked at.
 
         It gets a span only within another one. Alone it would be a trace of its own, and a worker that looks for work
@@ -84,13 +84,21 @@ class Telemetry:
 
         Args:
             system: The kind of database, as the semantic conventions call it.
+            statements: How many are sent together, of which this is the last; they share a span.
         """
+        measured: dict[str, Attribute] = {
+            "db.system.name": system,
+            "db.namespace": database,
+            "db.operation.name": name,
+        }
+        if statements > 1:
+            measured["db.operation.batch.size"] = statements
         is_within = trace.get_current_span().get_span_context().is_valid
         return Observed(
             self._tracer if is_within else _NO_TRACER,
             self._instruments.statement_duration,
             name,
-            {"db.system.name": system, "db.namespace": database, "db.operation.name": name},
+            measured,
             kind=SpanKind.CLIENT,
         )
 

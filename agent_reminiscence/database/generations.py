@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 
 from agent_reminiscence.config.constants import OWNER_ROLE, SCHEMA_NAME
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, Deferred, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.schema import SEARCH_PATH_SCRIPT
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.exceptions import ConfigurationError, ReembeddingError, StoreError, StoreTimeoutError
@@ -48,10 +48,18 @@ _HISTORY = f"SELECT {_COLUMNS} FROM embedding_generation ORDER BY generation"  #
 
 async def current_generation(db: SqlExecutor) -> Generation:
     """The generation that searches use, as the transaction sees it."""
-    row = await db.fetch_one(_CURRENT)
-    if row is None:
-        raise ConfigurationError("the schema does not say which vectors are current; it was not made by `migrate`")
-    return Generation.model_validate(row)
+    return await (await ask_for_current(db)).result()
+
+
+async def ask_for_current(db: SqlExecutor) -> Deferred[Generation]:
+    """As `current_generation`, but not at once."""
+
+    def read(rows: list[Row]) -> Generation:
+        if not rows:
+            raise ConfigurationError("the schema does not say which vectors are current; it was not made by `migrate`")
+        return Generation.model_validate(rows[0])
+
+    return await db.ask(_CURRENT, None, read)
 
 
 async def list_generations(db: SqlExecutor) -> list[Generation]:
@@ -60,6 +68,15 @@ async def list_generations(db: SqlExecutor) -> list[Generation]:
     None of them is dropped before the transaction ends.
     """
     return [Generation.model_validate(row) for row in await db.fetch_all(_LIST)]
+
+
+async def ask_for_tables(db: SqlExecutor, generation: int) -> Deferred[bool]:
+    """Whether a generation has its tables; if it has, it keeps them until the transaction ends."""
+
+    def is_listed(rows: list[Row]) -> bool:
+        return any(row["number"] == generation for row in rows)
+
+    return await db.ask(_LIST, None, is_listed)
 
 
 async def all_generations(db: SqlExecutor) -> list[Generation]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import psqlpy
@@ -38,6 +39,13 @@ from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.database")
 
+# Statements over so many rows are planned each time: by then that takes less than a plan that does not know how many.
+_MOST_ROWS_PLANNED_ONCE = 2_000
+# A plan made while a table was empty may read all of it later. Plans are made anew when a connection is so old,
+# then at twice that age, and so on.
+_FIRST_REPLANNING_SECONDS = 10.0
+# So many statements are sent together at most: each is to have its time within the limit for an answer.
+_MOST_DEFERRED = 16
 # How long a server that has not answered on one connection is given to take another one.
 _ALIVE_SECONDS = 2.0
 
@@ -154,6 +162,35 @@ async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | N
     return SqlExecutor(connection, settings.database, telemetry, is_alive=is_alive)
 
 
+class Deferred[T]:
+    """A statement that is sent together with a later one, and what its rows mean."""
+
+    def __init__(
+        self, executor: SqlExecutor, statement: str, params: Params | None, read: Callable[[list[Row]], T]
+    ) -> None:
+        self.statement = statement
+        self.params = params
+        self._executor = executor
+        self._read = read
+        self._rows: list[Row] | None = None
+
+    def answer(self, rows: list[Row]) -> None:
+        """Keep what the statement gave."""
+        self._rows = rows
+
+    async def result(self) -> T:
+        """What its rows mean; it is sent now if it was not yet.
+
+        Raises:
+            StoreError: As `SqlExecutor.fetch_all`, for this statement or for one that was sent with it.
+        """
+        if self._rows is None:
+            await self._executor.flush()
+        if self._rows is None:
+            raise StoreError("the statement was not sent, because one before it failed")
+        return self._read(self._rows)
+
+
 class SqlExecutor:
     """Statements on one connection. Parameters are named, `$(name)p` in the statement."""
 
@@ -177,6 +214,12 @@ class SqlExecutor:
         self.has_failed = False
         # What was too slow is told by the first failure alone: the server refuses all that follows it for that reason.
         self.has_timed_out = False
+        self._is_within_transaction = False
+        self._deferred: list[Deferred[Any]] = []
+        # What the server has prepared on this connection. The driver sends anything else after what stands behind it.
+        self._prepared: set[str] = set()
+        self._opened_at = time.monotonic()
+        self._replanned_at_age = _FIRST_REPLANNING_SECONDS
 
     async def begin(self, mode: str, settings: Mapping[str, str]) -> None:
         """Begin a transaction that has `settings` until it ends, in one round trip.
@@ -186,9 +229,15 @@ class SqlExecutor:
             settings: Names of our own, and any values: they are sent as digits, so that none can be read as SQL.
         """
         self.has_failed = self.has_timed_out = False
+        self._is_within_transaction = True
+        self._deferred.clear()
         calls = ", ".join(f"set_config('{name}', {_as_digits(value)}, true)" for name, value in settings.items())
+        replan = ""
+        if time.monotonic() - self._opened_at >= self._replanned_at_age:
+            replan = " DISCARD PLANS;"
+            self._replanned_at_age = 2 * (time.monotonic() - self._opened_at)
         # A statement with parameters would be a message, and a round trip, of its own.
-        await self._answer(statement_name(mode), self._connection.execute_batch(f"{mode}; SELECT {calls}"))
+        await self._answer(statement_name(mode), self._connection.execute_batch(f"{mode};{replan} SELECT {calls}"))
 
     async def fetch_all(self, statement: str, params: Params | None = None, *, prepared: bool = True) -> list[Row]:
         """Run `statement` and return its rows.
@@ -201,15 +250,17 @@ class SqlExecutor:
             StoreUnavailableError: The connection was lost.
             StoreError: The server refused it.
         """
+        if self._deferred:
+            if prepared:
+                return await (await self.ask(statement, params, list)).result()
+            await self.flush()
         # The driver refuses an empty mapping.
         result = await self._answer(
             statement_name(statement), self._connection.execute(statement, params or None, prepared)
         )
-        try:
-            return result.result()
-        except (DriverError, ValueError) as error:
-            # No statement has failed. PostgreSQL knows times, such as infinity, that Python has no value for.
-            raise StoreError(f"PostgreSQL gave a value that cannot be read ({type(error).__name__})") from error
+        if prepared:
+            self._prepared.add(statement)
+        return _rows_of(result)
 
     async def fetch_one(self, statement: str, params: Params | None = None) -> Row | None:
         """Run `statement` and return its first row, or None where it gives none."""
@@ -220,12 +271,55 @@ class SqlExecutor:
         """Run `statement` for its effect."""
         await self.fetch_all(statement, params)
 
+    async def defer(self, statement: str, params: Params | None = None) -> None:
+        """Have `statement` run for its effect before the next one that is waited for, in the same round trip.
+
+        They run in the order of the calls. If the server refuses one, whoever waits is told, at the latest the end of
+        the transaction. Outside a transaction it runs at once.
+        """
+        await self.ask(statement, params, list)
+
+    async def ask[T](self, statement: str, params: Params | None, read: Callable[[list[Row]], T]) -> Deferred[T]:
+        """The same of a statement whose rows are wanted, but not at once.
+
+        Args:
+            read: What the rows mean.
+        """
+        deferred = Deferred(self, statement, params, read)
+        self._deferred.append(deferred)
+        if not self._is_within_transaction or len(self._deferred) == _MOST_DEFERRED:
+            await self.flush()
+        return deferred
+
+    async def flush(self) -> None:
+        """Send what was deferred and wait for it."""
+        sent, self._deferred = self._deferred, []
+        if len(sent) < 2 or any(one.statement not in self._prepared for one in sent):
+            for one in sent:
+                one.answer(await self.fetch_all(one.statement, one.params))
+            return
+        # The driver takes named parameters here, too; only its type hints forget them.
+        questions = [(one.statement, cast("list[Any] | None", one.params or [])) for one in sent]
+        results = await self._answer(
+            statement_name(sent[-1].statement),
+            self._connection.transaction().pipeline(questions, True),
+            statements=len(sent),
+        )
+        for one, result in zip(sent, results, strict=True):
+            one.answer(_rows_of(result))
+
+    def forget_deferred(self) -> None:
+        """Never send what was deferred: its transaction is rolled back."""
+        self._deferred.clear()
+
     async def execute_script(self, script: str) -> None:
         """Run statements without parameters, separated by semicolons, in one round trip."""
+        await self.flush()
         await self._answer(statement_name(script), self._connection.execute_batch(script))
 
     async def set_local(self, settings: Mapping[str, str]) -> None:
         """Set server settings until the transaction ends, in one round trip."""
+        await self.flush()
         calls = ", ".join(f"set_config(${2 * i + 1}, ${2 * i + 2}, true)" for i in range(len(settings)))
         parts = [part for pair in settings.items() for part in pair]
         await self._answer("set_local", self._connection.execute(f"SELECT {calls}", parts))
@@ -235,11 +329,15 @@ class SqlExecutor:
         self.is_broken = True
         self._connection.close()
 
-    async def _answer[T](self, name: str, question: Awaitable[T]) -> T:
-        """What the driver answers, or what its error means; observed as `name`."""
+    async def _answer[T](self, name: str, question: Awaitable[T], *, statements: int = 1) -> T:
+        """What the driver answers, or what its error means; observed as `name`.
+
+        Args:
+            statements: How many are sent together, of which `name` is the last.
+        """
         if self._telemetry is None:
             return await self._answer_unobserved(question)
-        with self._telemetry.statement(name, self._database):
+        with self._telemetry.statement(name, self._database, statements=statements):
             return await self._answer_unobserved(question)
 
     async def _answer_unobserved[T](self, question: Awaitable[T]) -> T:
@@ -276,6 +374,17 @@ class SqlExecutor:
                 f"PostgreSQL ended a statement: {reason}; statement_timeout_seconds sets the limit"
             )
         return StoreError(f"PostgreSQL refused a statement: {reason}")
+
+
+def planned_once(rows: int) -> Mapping[str, str]:
+    """Settings for a transaction of many statements that find their rows by key: each is planned once a connection.
+
+    To plan them each time takes longer than to run them. No settings where they are about very many rows.
+
+    Args:
+        rows: About how many rows the largest statement is.
+    """
+    return {"plan_cache_mode": "force_generic_plan"} if rows <= _MOST_ROWS_PLANNED_ONCE else {}
 
 
 class PostgresManager:
@@ -473,6 +582,7 @@ class PostgresManager:
         try:
             try:
                 yield
+                await connection.flush()
             except Exception:
                 # A plain failure: roll back and keep the connection. A cancellation is no Exception and skips this,
                 # because the statement it interrupted may still be running.
@@ -490,8 +600,10 @@ class PostgresManager:
             self._release(connection, reusable=finished and reusable)
 
     async def _finish(self, connection: SqlExecutor, command: str, *, read_only: bool = False) -> None:
-        if command == "ROLLBACK" and connection.is_broken:
-            return
+        if command == "ROLLBACK":
+            connection.forget_deferred()
+            if connection.is_broken:
+                return
         try:
             await connection.execute_script(command)
         except StoreError as error:
@@ -551,6 +663,14 @@ class PostgresManager:
         else:
             connection.close()
         self._free.release()
+
+
+def _rows_of(result: psqlpy.QueryResult) -> list[Row]:
+    try:
+        return result.result()
+    except (DriverError, ValueError) as error:
+        # No statement has failed. PostgreSQL knows times, such as infinity, that Python has no value for.
+        raise StoreError(f"PostgreSQL gave a value that cannot be read ({type(error).__name__})") from error
 
 
 def _as_digits(value: str) -> str:

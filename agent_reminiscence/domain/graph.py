@@ -145,8 +145,10 @@ def name_key(name: str) -> str:
     A long one is cut and ends in a hash of the whole, so that different names have different keys and an index can hold
     each. '' where nothing is left.
     """
-    decomposed = _ACCENT.sub("", unicodedata.normalize("NFKD", name.replace("’", "'")))
-    words = unicodedata.normalize("NFC", decomposed).split()
+    if not name.isascii():
+        decomposed = _ACCENT.sub("", unicodedata.normalize("NFKD", name.replace("’", "'")))
+        name = unicodedata.normalize("NFC", decomposed)
+    words = name.split()
     while len(words) > 1 and _is_title(words[0]):
         words.pop(0)
     key = without_possessive(" ".join(words).casefold()).strip()

@@ -10,6 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from agent_reminiscence.domain.canonical import sha256
+
 WINDOWS: Final = ((0, 0), (2, 0), (2, 2), (6, 6))
 """Chunks before and after: the chunk alone, with the two before it, with two on each side, with six on each side."""
 
@@ -54,6 +56,9 @@ HEADING: Final = 0x8000
 MAX_COUNT: Final = 0xFFFF
 """Lengths and frequencies in postings stop here."""
 
+MAX_HEADING_LENGTH: Final = 0x7FFF
+"""The number of terms of a heading stops here in a layout: SQL writes it, too, and has no unsigned numbers."""
+
 _INDEX_BITS: Final = 20
 MAX_INDEX: Final = (1 << _INDEX_BITS) - 1
 """The largest index of a chunk in its event."""
@@ -62,6 +67,11 @@ MAX_INDEX: Final = (1 << _INDEX_BITS) - 1
 _BLOCK_POSITION_BITS: Final = 6
 _BLOCK_INDEX_BITS: Final = 9
 _INDEX_BLOCK_BITS: Final = _INDEX_BITS - _BLOCK_INDEX_BITS
+
+
+def speaker_hash(speaker_key: str) -> int:
+    """A speaker as layouts have it: the first four bytes of the SHA-256 of the folded name."""
+    return int.from_bytes(sha256(speaker_key.encode())[:4], "big")
 
 
 def chunk_number(position: int, index: int) -> int:

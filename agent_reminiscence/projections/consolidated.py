@@ -20,7 +20,7 @@ FACT_SOURCE: Source = "model"
 async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Move the plan's chunks to shortterm, end repetitions, store summary and facts, and add to the graph."""
     payload = MemoryConsolidated.model_validate(event.payload)
-    await tables.active.mark_consolidated(db, event.external_id, payload.memory_id, version=payload.version)
+    marked = await tables.active.mark_consolidated(db, event.external_id, payload.memory_id, version=payload.version)
     await tables.shortterm.put(
         db,
         ShorttermMemory(
@@ -49,6 +49,7 @@ async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> C
         position=event.position,
         recorded_at=event.recorded_at,
     )
+    await marked.result()
     if not payload.facts and not ended:
         return Change()
     return await lay_out(db, tables, event, [payload.memory_id], live_chunks=len(payload.facts) - ended)

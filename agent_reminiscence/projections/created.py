@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
+
+import numpy as np
 
 from agent_reminiscence.config.constants import SOURCE_TRUST
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewChunk
-from agent_reminiscence.database.repositories.text_index import PostedText
+from agent_reminiscence.database.repositories.text_index import NewHeading, PostedText, TextTotals
 from agent_reminiscence.domain.canonical import beside, sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryCreated
-from agent_reminiscence.domain.index import chunk_number
+from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, MAX_HEADING_LENGTH, chunk_number, speaker_hash
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.projections.indexed_text import (
     IndexedText,
@@ -20,10 +23,11 @@ from agent_reminiscence.projections.indexed_text import (
     without_speaker,
 )
 from agent_reminiscence.projections.tables import Change, Tables
-from agent_reminiscence.projections.texts import add_texts, day_of, lay_out
+from agent_reminiscence.projections.texts import add_texts, day_of
 
 # What a chunk is worth until a consolidation rates it.
 _UNRATED_IMPORTANCE = 0.5
+_EPOCH = date(1970, 1, 1)
 
 
 async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change:
@@ -43,7 +47,7 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
         start_date=event.occurred_at,
         recorded_at=event.recorded_at,
     )
-    await add_texts(
+    headings = await add_texts(
         db,
         tables,
         event,
@@ -53,7 +57,26 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
         days=[day_of(event.occurred_at)],
         chunks=[posted for _, posted in indexed],
     )
-    return await lay_out(db, tables, event, [payload.memory_id], live_chunks=len(indexed), language=payload.language)
+    totals = TextTotals(len(indexed), sum(chunk.words for chunk, _ in indexed))
+    if indexed:
+        entries = _layout(event, headings[0], [chunk for chunk, _ in indexed])
+        await tables.index.add_layout(db, event.external_id, payload.memory_id, entries, totals)
+    return Change(len(indexed), totals.chunks, totals.words, payload.language)
+
+
+def _layout(event: Event, heading: NewHeading, chunks: Sequence[NewChunk]) -> bytes:
+    """The layout of a new memory: nothing of it has to be looked up."""
+    speakers = {key: speaker_hash(key) for key in {chunk.speaker_key for chunk in chunks} if key is not None}
+    layout = np.zeros(len(chunks), dtype=LAYOUT_DTYPE)
+    layout["number"] = [chunk.number for chunk in chunks]
+    layout["heading"] = heading.number
+    layout["day"] = (day_of(event.occurred_at) - _EPOCH).days
+    layout["speaker"] = [0 if chunk.speaker_key is None else speakers[chunk.speaker_key] for chunk in chunks]
+    layout["length"] = [chunk.words for chunk in chunks]
+    layout["flags"] = [chunk.text_flags for chunk in chunks]
+    layout["flags"][0] |= FIRST
+    layout["heading_length"] = min(heading.words, MAX_HEADING_LENGTH)
+    return layout.tobytes()
 
 
 def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:

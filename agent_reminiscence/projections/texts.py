@@ -29,11 +29,14 @@ async def add_texts(
     language: str,
     days: Iterable[date],
     chunks: Sequence[PostedText],
-) -> None:
+) -> list[NewHeading]:
     """Index what an event has brought in, and the headings above it that are not there yet.
 
     Args:
         days: Those of the text's chunks; each has a heading of its own.
+
+    Returns:
+        The headings, in order of their days.
     """
     missing = sorted(set(days))
     headings, posted = [], []
@@ -43,6 +46,7 @@ async def add_texts(
         headings.append(NewHeading(number, day, indexed.words, indexed.text_hash))
         posted.append(indexed.posted(number))
     await tables.index.add_texts(db, event.external_id, memory_id, [*posted, *chunks], title=title, headings=headings)
+    return headings
 
 
 async def lay_out(

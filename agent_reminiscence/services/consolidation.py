@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
@@ -16,14 +16,14 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import SOURCES, Source, is_trusted_less, least_trusted
-from agent_reminiscence.database.generations import current_generation
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.generations import ask_for_current, current_generation
+from agent_reminiscence.database.postgres_manager import Deferred, PostgresManager, SqlExecutor, planned_once
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, KnownEntityName, KnownPeriod
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.lifecycle import LifecycleRepository
 from agent_reminiscence.database.repositories.memory_chunk import Twin
-from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.canonical import beside, sha256
 from agent_reminiscence.domain.event import (
     ChunkRating,
     Duplicate,
@@ -167,9 +167,10 @@ class ConsolidationService:
             async with self._draft(external_id, memory_id) as draft:
                 events = None
                 try:
-                    async with self._store.transaction(external_id, read_only=is_dry_run) as db:
+                    settings = planned_once(len(draft.chunks))
+                    async with self._store.transaction(external_id, settings=settings, read_only=is_dry_run) as db:
                         if is_dry_run:
-                            events, promoted = await self._preview(db, draft), 0
+                            events, promoted = await self._plan(db, draft), 0
                         else:
                             events, promoted = await self._apply(db, draft)
                 except (CommitUnknownError, asyncio.CancelledError):
@@ -198,7 +199,8 @@ class ConsolidationService:
         if db is not None:
             yield db
         else:
-            async with self._store.transaction(external_id, read_only=True) as own:
+            settings = planned_once(constants.RECURRENCE_BATCH_CHUNKS)
+            async with self._store.transaction(external_id, settings=settings, read_only=True) as own:
                 yield own
 
     @asynccontextmanager
@@ -208,52 +210,59 @@ class ConsolidationService:
         Args:
             db: A transaction in which the stream is locked, where that is so.
         """
-        async with self._reading(external_id, db) as reader:
-            memory = await self._tables.active.get_by_id(reader, external_id, memory_id)
-            layout = await self._tables.chunks.get_layout(reader, external_id, memory_id)
+        # A model takes its time, and so does a long text: no transaction is open meanwhile. Most memories are read and
+        # compared in one.
+        async with AsyncExitStack() as open_transaction:
+            reader: SqlExecutor | None = await open_transaction.enter_async_context(self._reading(external_id, db))
+            assert reader is not None
+            asked_memory = await self._tables.active.ask_by_id(reader, external_id, memory_id)
+            asked_layout = await self._tables.chunks.ask_layout(reader, external_id, memory_id)
+            asked_generation = await ask_for_current(reader)
+            asked_change = await self._graph.ask_for_last_change(reader, external_id)
+            memory = await asked_memory.result()
             # What has ended for good stays in its text and has no further part in anything.
-            chunks = [chunk for chunk in layout if not chunk.has_ended]
+            chunks = [chunk for chunk in await asked_layout.result() if not chunk.has_ended]
+            generation = (await asked_generation.result()).number
+            compared_at = await asked_change.result()
             if len(chunks) <= constants.RECURRENCE_BATCH_CHUNKS:
-                # Most memories: all that is to be read is read at once.
-                recurrences, generation = await self._find_recurrences(external_id, memory, chunks, reader)
-                known = await self._known_names(external_id, graph_plan.keys_to_look_up(chunks), reader)
-                compared_at = await self._graph.last_entity_change(reader, external_id)
-                is_read = True
+                recurring = await self._ask_how_many_similar(reader, memory, chunks, generation)
+                texts = [chunk.content for chunk in chunks]
+                looked_up = await beside(lambda: graph_plan.keys_to_look_up(chunks), value=texts)
+                known = await self._known_names(external_id, looked_up, reader)
+                recurrences = await recurring.result()
+                if self._memorizing.has_model:
+                    await open_transaction.aclose()
+                    reader = db
+                named = await beside(lambda: graph_plan.draft_entities(chunks, known), value=texts)
             else:
-                is_read = False
-        if not is_read:
-            recurrences, generation = await self._find_recurrences(external_id, memory, chunks, db)
-            known = await self._known_names(
-                external_id, await asyncio.to_thread(graph_plan.keys_to_look_up, chunks), db
-            )
-            async with self._reading(external_id, db) as reader:
-                compared_at = await self._graph.last_entity_change(reader, external_id)
-        named = await asyncio.to_thread(graph_plan.draft_entities, chunks, known)
-        async with self._memorizing.reading(memory, chunks, named, known, is_busy=db is not None) as reading:
-            sure = {row.key for row in known} | {name_key(chunk.speaker) for chunk in chunks if chunk.speaker}
-            by_rules = graph_plan.left_to_rules(named, reading.entities, reading.importances, sure)
-            entities, became = graph_plan.combine([*reading.entities, *by_rules])
-            looked_up = {row.key for row in known}
-            known += await self._known_names(
-                external_id, [entity.key for entity in entities if entity.key not in looked_up], db
-            )
-            entities = await self._compare_names(external_id, entities, known, db)
-            yield _Draft(memory, chunks, recurrences, generation, entities, compared_at, reading, became)
+                await open_transaction.aclose()
+                reader = db
+                recurrences, generation = await self._find_recurrences(external_id, memory, chunks, db)
+                looked_up = await asyncio.to_thread(graph_plan.keys_to_look_up, chunks)
+                known = await self._known_names(external_id, looked_up, db)
+                named = await asyncio.to_thread(graph_plan.draft_entities, chunks, known)
+            async with self._memorizing.reading(memory, chunks, named, known, is_busy=db is not None) as reading:
+                sure = {row.key for row in known} | {name_key(chunk.speaker) for chunk in chunks if chunk.speaker}
+                by_rules = graph_plan.left_to_rules(named, reading.entities, reading.importances, sure)
+                entities, became = graph_plan.combine([*reading.entities, *by_rules])
+                others = {entity.key for entity in entities}.difference(looked_up)
+                known += await self._known_names(external_id, sorted(others), reader)
+                entities = await self._compare_names(external_id, entities, known, reader)
+                await open_transaction.aclose()
+                yield _Draft(memory, chunks, recurrences, generation, entities, compared_at, reading, became)
 
     async def _find_recurrences(
         self, external_id: str, memory: StoredMemory, chunks: Sequence[StoredChunk], db: SqlExecutor | None
     ) -> tuple[dict[UUID, int], int]:
-        """How often what each chunk says was said elsewhere, and the generation of vectors that says so."""
+        """How often what each chunk of a long text says was said elsewhere, and whose vectors say so."""
         recurrences: dict[UUID, int] = {}
         generation = 0
         for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
             async with self._reading(external_id, db) as reader:
                 # Each time: others may become current while a long memory is compared.
                 generation = (await current_generation(reader)).number
-                recurrences |= await self._count_similar(reader, memory, batch, generation)
-        if not chunks:
-            async with self._reading(external_id, db) as reader:
-                generation = (await current_generation(reader)).number
+                recurring = await self._ask_how_many_similar(reader, memory, batch, generation)
+                recurrences |= await recurring.result()
         return recurrences, generation
 
     async def _known_names(
@@ -286,11 +295,11 @@ class ConsolidationService:
             )
         return await asyncio.to_thread(graph_plan.find_likely, drafted, unknown, [*known, *others])
 
-    async def _count_similar(
+    async def _ask_how_many_similar(
         self, db: SqlExecutor, memory: StoredMemory, chunks: Sequence[StoredChunk], generation: int
-    ) -> dict[UUID, int]:
+    ) -> Deferred[dict[UUID, int]]:
         """How often what some chunks say was said elsewhere; few at a time, for the statement timeout's sake."""
-        return await self._tables.chunks.count_similar(
+        return await self._tables.chunks.ask_how_many_similar(
             db,
             memory.external_id,
             memory.memory_id,
@@ -300,15 +309,6 @@ class ConsolidationService:
             limit=constants.RECURRENCE_NEIGHBOURS,
             compared=constants.RECURRENCE_COMPARED_CHUNKS,
         )
-
-    async def _preview(self, db: SqlExecutor, draft: _Draft) -> _Events | None:
-        """What would be recorded; None where the plan would be dropped or this version was consolidated before."""
-        return await self._plan(db, draft) if await self._is_current(db, draft.memory) else None
-
-    async def _is_current(self, db: SqlExecutor, memory: StoredMemory) -> bool:
-        """Whether nobody has changed the memory or consolidated it since it was read."""
-        current = await self._tables.active.get_by_id(db, memory.external_id, memory.memory_id)
-        return current.version == memory.version and current.consolidated_version < memory.version
 
     async def _apply(self, db: SqlExecutor, draft: _Draft) -> tuple[_Events | None, int]:
         """Append the plan unless the memory has moved on, and what it makes ready for longterm.
@@ -320,9 +320,8 @@ class ConsolidationService:
         memory = draft.memory
         external_id, memory_id = memory.external_id, memory.memory_id
         await self._projector.begin(db, WriteRequest(external_id=external_id))
-        events = None
-        if await self._is_current(db, memory):
-            events = await self._plan(db, draft)
+        events = await self._plan(db, draft)
+        if events is not None:
             await self._record(db, draft, events)
             await self._ledger.clear_due(db, external_id)
         # What this memory repeats has gained importance in its own memory.
@@ -332,17 +331,27 @@ class ConsolidationService:
             promoted += await self._promotion.promote(db, external_id, candidate)
         return events, promoted
 
-    async def _plan(self, db: SqlExecutor, draft: _Draft) -> _Events:
-        """All that is to be recorded, as the stream is now.
+    async def _plan(self, db: SqlExecutor, draft: _Draft) -> _Events | None:
+        """All that is to be recorded, as the stream is now; None where the memory has changed or was consolidated.
 
         Looked up under the lock: a chunk that has ended meanwhile must not stand in for another, and no name may get
         two entities.
         """
         memory, reading = draft.memory, draft.reading
+        external_id, memory_id = memory.external_id, memory.memory_id
+        moment = self._clock()
+        asked_current = await self._tables.active.ask_whether_to_consolidate(
+            db, external_id, memory_id, version=memory.version
+        )
+        asked_twins = await self._tables.chunks.ask_for_twins(db, external_id, memory_id, moment=moment)
+        asked_change = await self._graph.ask_for_last_change(db, external_id)
+        known = await self._known_names(external_id, [entity.key for entity in draft.entities], db)
+        if not await asked_current.result():
+            return None
         if not await self._is_there(db, draft):
             raise _GoneMeanwhileError
-        moment = self._clock()
-        twins = await self._tables.chunks.find_twins(db, memory.external_id, memory.memory_id, moment=moment)
+        twins = await asked_twins.result()
+        has_changed = await asked_change.result() > draft.compared_at
         # In a thread: each word of a long text is looked at.
         plan = await asyncio.to_thread(
             plan_consolidation,
@@ -353,7 +362,7 @@ class ConsolidationService:
             generation=draft.generation,
             estimates=reading.importances,
         )
-        graph, merges = await self._plan_graph(db, draft, plan.chunks)
+        graph, merges = await self._plan_graph(db, draft, plan.chunks, known, has_changed=has_changed)
         plan = plan.model_copy(
             update={
                 "graph": graph,
@@ -489,15 +498,23 @@ class ConsolidationService:
         return ended
 
     async def _plan_graph(
-        self, db: SqlExecutor, draft: _Draft, ratings: Sequence[ChunkRating]
+        self,
+        db: SqlExecutor,
+        draft: _Draft,
+        ratings: Sequence[ChunkRating],
+        known: Sequence[KnownEntityName],
+        *,
+        has_changed: bool,
     ) -> tuple[GraphChanges, Sequence[EntitiesMerged]]:
-        """What to record of the drafted names, as the graph is now."""
+        """What to record of the drafted names, as the graph is now.
+
+        Args:
+            known: What is known of these names.
+            has_changed: Whether an entity has changed since they were compared with others.
+        """
         external_id = draft.memory.external_id
-        known: list[KnownEntityName] = []
-        for keys in batched((entity.key for entity in draft.entities), constants.NAME_LOOKUP_KEYS):
-            known += await self._graph.known_names(db, external_id, keys)
         drafted = draft.entities
-        if await self._graph.last_entity_change(db, external_id) > draft.compared_at:
+        if has_changed:
             # Another memory was faster: one of its names may be what one of these most likely means.
             drafted = await self._compare_names(external_id, drafted, known, db)
         planned = graph_plan.resolve_entities(drafted, known)

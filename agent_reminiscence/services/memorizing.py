@@ -82,6 +82,11 @@ class MemorizingService:
         self._model = model
         self._clock = clock
 
+    @property
+    def has_model(self) -> bool:
+        """Whether a model is asked at all."""
+        return self._model is not None
+
     @asynccontextmanager
     async def reading(
         self,

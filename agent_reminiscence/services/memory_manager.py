@@ -18,7 +18,7 @@ from agent_reminiscence.config.constants import (
     Source,
     least_trusted,
 )
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor, planned_once
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
@@ -111,10 +111,13 @@ class MemoryManager:
     async def _create(self, request: CreateRequest) -> ActiveMemory:
         (payload,) = await _plan_creations([request], self._language)
         made = await self._vectors.make_for([payload], [request.occurred_at or self._clock()])
-        async with self._store.transaction(request.external_id) as db:
+        settings = planned_once(len(payload.chunks))
+        async with self._store.transaction(request.external_id, settings=settings) as db:
+            has_tables = await self._vectors.look_for_tables(db, made)
             retried = await self._projector.begin(db, request)
             if retried is not None:
                 return await self._first_result(db, retried)
+            made = await self._vectors.keep_storable(made, has_tables)
             active = await self._count_active(db, request.external_id)
             is_work = self._vectors.leaves_work(made)
             event = await self._record_creation(db, request, payload, active=active, makes_work=is_work)
@@ -166,10 +169,13 @@ class MemoryManager:
         external_id = requests[0].external_id
         added: list[AddedMemory] = []
         created: list[tuple[Event, MemoryCreated]] = []
-        leaves_work = self._vectors.leaves_work(made)
         is_due = False
-        async with self._store.transaction(external_id) as db:
+        settings = planned_once(sum(len(payload.chunks) for payload in payloads))
+        async with self._store.transaction(external_id, settings=settings) as db:
+            has_tables = await self._vectors.look_for_tables(db, made)
             known = await self._projector.begin_many(db, external_id, requests)
+            made = await self._vectors.keep_storable(made, has_tables)
+            leaves_work = self._vectors.leaves_work(made)
             active = await self._count_active(db, external_id)
             for request, payload in zip(requests, payloads, strict=True):
                 assert request.idempotency_key is not None, "without a key it cannot be known"
@@ -253,9 +259,11 @@ class MemoryManager:
     async def _update(self, request: UpdateRequest) -> ActiveMemory:
         made = await self._make_for_update(request)
         async with self._store.transaction(request.external_id) as db:
+            has_tables = await self._vectors.look_for_tables(db, made)
             retried = await self._projector.begin(db, request)
             if retried is not None:
                 return await self._first_result(db, retried)
+            made = await self._vectors.keep_storable(made, has_tables)
             before = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
             _check_writable(before, request.expected_version)
             # Said without a time it holds from now on, but never from before what it replaces: clocks differ.

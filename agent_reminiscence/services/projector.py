@@ -95,6 +95,6 @@ class Projector:
                 may_change_graph=event.kind != EventKind.CREATED,
                 is_work=self._graph_follows,
             )
-            if has_changed and self._graph_follows:
+            if self._graph_follows and await has_changed.result():
                 await self._queue.enqueue(db)
         return event

@@ -125,6 +125,8 @@ class Replayer:
         try:
             if handler := HANDLERS.get(event.kind):
                 change = await handler(db, self._tables, event)
+                # What the server has to say of this event is said here.
+                await db.flush()
                 replay.live_chunks += change.live_chunks
                 if change.language is not None:
                     replay.languages.add(change.language)

@@ -39,12 +39,11 @@ from agent_reminiscence.database.repositories.text_index import (
 )
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
-from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, block_of, offset_of
+from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, block_of, offset_of, speaker_hash
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.projections import HANDLERS, Tables
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
 from agent_reminiscence.services.embedders import WordLlamaEmbedder
-from agent_reminiscence.services.recall.question import speaker_hash
 from agent_reminiscence.services.tokens import count_tokens_batch
 from agent_reminiscence.services.vectors.norms import window_norms
 from benchmarks.synthetic import CHUNKS_PER_MEMORY, WordModel

@@ -19,6 +19,11 @@ SELECT day
 FROM memory_heading
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND title = $(title)p;
 
+-- name: add_layout
+-- Of a memory that has none yet; what it holds is what refresh_layouts would make.
+INSERT INTO memory_layout (external_id, memory_id, entries, chunks, words)
+VALUES ($(external_id)p, $(memory_id)p, $(entries)p::bytea, $(chunks)p, $(words)p);
+
 -- name: newest_heading
 -- Numbers are negative, so the smallest is the newest.
 SELECT h.number, h.words

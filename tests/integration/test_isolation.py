@@ -721,6 +721,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"terms": ["key", "taken"], "blocks": [0, 0], "firsts": [1, 7], "lengths": [6, 6], "entries": bytes(12)}
         ),
         "find_heading_days": lambda w: _memory(w) | {"title": "House"},
+        "add_layout": lambda w: _stream(w) | {"memory_id": uuid4(), "entries": bytes(32), "chunks": 1, "words": 1},
         "refresh_layouts": _memories,
     },
     "usage": {

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.exceptions import MemoryNotFoundError, VersionConflictError
@@ -21,7 +21,7 @@ class ActiveMemoryRepository:
 
     async def create(self, db: SqlExecutor, memory: StoredMemory) -> None:
         """Store a new memory."""
-        await db.execute(_SQL["create_active_memory"], _params(memory))
+        await db.defer(_SQL["create_active_memory"], _params(memory))
 
     async def get_by_id(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> StoredMemory:
         """The memory, archived or not.
@@ -29,10 +29,17 @@ class ActiveMemoryRepository:
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
         """
-        row = await db.fetch_one(_SQL["get_active_memory"], {"external_id": external_id, "memory_id": memory_id})
-        if row is None:
-            raise MemoryNotFoundError(external_id, memory_id)
-        return _memory(row)
+        return await (await self.ask_by_id(db, external_id, memory_id)).result()
+
+    async def ask_by_id(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> Deferred[StoredMemory]:
+        """As `get_by_id`, but not at once."""
+
+        def read(rows: list[Row]) -> StoredMemory:
+            if not rows:
+                raise MemoryNotFoundError(external_id, memory_id)
+            return _memory(rows[0])
+
+        return await db.ask(_SQL["get_active_memory"], {"external_id": external_id, "memory_id": memory_id}, read)
 
     async def get_all(self, db: SqlExecutor, external_id: str) -> list[StoredMemory]:
         """All memories that are not archived, oldest first."""
@@ -47,8 +54,17 @@ class ActiveMemoryRepository:
 
     async def is_to_consolidate(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int) -> bool:
         """Whether a memory is still of this version, and the version not consolidated."""
-        row = await db.fetch_one(_SQL["get_versions"], {"external_id": external_id, "memory_id": memory_id})
-        return row is not None and row["version"] == version and row["consolidated_version"] < version
+        return await (await self.ask_whether_to_consolidate(db, external_id, memory_id, version=version)).result()
+
+    async def ask_whether_to_consolidate(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int
+    ) -> Deferred[bool]:
+        """As `is_to_consolidate`, but not at once."""
+        return await db.ask(
+            _SQL["get_versions"],
+            {"external_id": external_id, "memory_id": memory_id},
+            lambda rows: any(row["version"] == version and row["consolidated_version"] < version for row in rows),
+        )
 
     async def are_there(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> bool:
         """Whether all of these memories are there, archived or not."""
@@ -86,15 +102,21 @@ class ActiveMemoryRepository:
         if not await db.fetch_all(_SQL["archive_active_memory"], params):
             raise MemoryNotFoundError(external_id, memory_id)
 
-    async def mark_consolidated(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int) -> None:
+    async def mark_consolidated(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int
+    ) -> Deferred[None]:
         """Note that `version` is the one that was consolidated last.
 
-        Raises:
-            MemoryNotFoundError: `external_id` has no such memory.
+        Returns:
+            Nothing; asked for, it raises MemoryNotFoundError where `external_id` has no such memory.
         """
+
+        def check(rows: list[Row]) -> None:
+            if not rows:
+                raise MemoryNotFoundError(external_id, memory_id)
+
         params = {"external_id": external_id, "memory_id": memory_id, "version": version}
-        if not await db.fetch_all(_SQL["mark_consolidated"], params):
-            raise MemoryNotFoundError(external_id, memory_id)
+        return await db.ask(_SQL["mark_consolidated"], params, check)
 
 
 def _params(memory: StoredMemory) -> dict[str, Any]:

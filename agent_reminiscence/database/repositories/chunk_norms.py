@@ -106,16 +106,16 @@ class ChunkNormsRepository:
             "norms": b"".join(norms.values()),
         }
         if layouts is None:
-            await db.execute(_sql("put_new_norms", generation), params)
+            await db.defer(_sql("put_new_norms", generation), params)
             return
         hashes = [sha256(layouts[memory_id]).hex() for memory_id in norms]
-        await db.execute(_sql("put_norms", generation), params | {"layout_hashes": hashes})
+        await db.defer(_sql("put_norms", generation), params | {"layout_hashes": hashes})
 
     async def delete(self, db: SqlExecutor, external_id: str, generation: int, memory_ids: Sequence[UUID]) -> None:
         """Delete the norms of some memories."""
         if memory_ids:
             params = {"external_id": external_id, "memory_ids": list(memory_ids)}
-            await db.execute(_sql("delete_norms", generation), params)
+            await db.defer(_sql("delete_norms", generation), params)
 
     async def delete_orphaned(self, db: SqlExecutor, external_id: str, generation: int) -> None:
         """Delete the norms of memories that have no layout any more."""

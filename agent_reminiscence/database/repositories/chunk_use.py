@@ -54,23 +54,23 @@ class ChunkUseRepository:
             "uses": [count for count, _ in uses.values()],
             "last_used_at": [moment for _, moment in uses.values()],
         }
-        await db.execute(_SQL["add_uses"], params)
+        await db.defer(_SQL["add_uses"], params)
 
     async def reset(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> None:
         """Begin to count anew for chunks about which was decided, in a transaction in which the stream is locked."""
         if chunk_ids:
-            await db.execute(_SQL["reset_uses"], {"external_id": external_id, "chunk_ids": list(chunk_ids)})
+            await db.defer(_SQL["reset_uses"], {"external_id": external_id, "chunk_ids": list(chunk_ids)})
 
     async def touch_repetitions(
         self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, moment: datetime
     ) -> None:
         """Note that what repeats some chunks, which are about to end, comes back into use."""
         params = {"external_id": external_id, "chunk_ids": list(chunk_ids), "moment": moment}
-        await db.execute(_SQL["touch_repetitions"], params)
+        await db.defer(_SQL["touch_repetitions"], params)
 
     async def forget_gone(self, db: SqlExecutor, external_id: str) -> None:
         """Delete what is known of the use of chunks that are gone, as after an erasure."""
-        await db.execute(_SQL["delete_uses_of_gone_chunks"], {"external_id": external_id})
+        await db.defer(_SQL["delete_uses_of_gone_chunks"], {"external_id": external_id})
 
     async def find_used(self, db: SqlExecutor, external_id: str, *, after: UUID | None, limit: int) -> list[UsedChunk]:
         """Live shortterm chunks that were used, at most `limit` behind `after`, in order of their ids."""

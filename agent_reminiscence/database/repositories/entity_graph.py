@@ -26,7 +26,7 @@ from agent_reminiscence.config.constants import (
     SOURCES,
     Source,
 )
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.graph import (
     Entity,
@@ -486,8 +486,14 @@ class EntityGraphRepository:
 
     async def known_names(self, db: SqlExecutor, external_id: str, keys: Sequence[str]) -> list[KnownEntityName]:
         """Names by their keys; in order of the key, those of the most mentioned entities first, then by id."""
+        return await (await self.ask_for_names(db, external_id, keys)).result()
+
+    async def ask_for_names(
+        self, db: SqlExecutor, external_id: str, keys: Sequence[str]
+    ) -> Deferred[list[KnownEntityName]]:
+        """As `known_names`, but not at once."""
         params = {"external_id": external_id, "keys": list(dict.fromkeys(keys))}
-        return [_known_name(row) for row in await db.fetch_all(self._sql["known_names"], params)]
+        return await db.ask(self._sql["known_names"], params, lambda rows: [_known_name(row) for row in rows])
 
     async def list_names(
         self, db: SqlExecutor, external_id: str, *, beginnings: Iterable[str], limit: int
@@ -500,10 +506,13 @@ class EntityGraphRepository:
         params = {"external_id": external_id, "beginnings": sorted(set(beginnings)), "limit": limit}
         return [_known_name(row) for row in await db.fetch_all(self._sql["list_names"], params)]
 
-    async def last_entity_change(self, db: SqlExecutor, external_id: str) -> int:
+    async def ask_for_last_change(self, db: SqlExecutor, external_id: str) -> Deferred[int]:
         """Position of the last event that changed an entity; 0 without any."""
-        row = await db.fetch_one(self._sql["last_entity_change"], {"external_id": external_id})
-        return 0 if row is None else int(row["position"])
+        return await db.ask(
+            self._sql["last_entity_change"],
+            {"external_id": external_id},
+            lambda rows: int(rows[0]["position"]) if rows else 0,
+        )
 
     async def find_between(
         self, db: SqlExecutor, external_id: str, pairs: Sequence[tuple[UUID, UUID]], type_: str

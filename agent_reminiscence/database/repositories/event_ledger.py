@@ -13,7 +13,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from agent_reminiscence.config.constants import Source
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, sha256
 from agent_reminiscence.domain.event import Event, NewEvent
@@ -169,7 +169,7 @@ class EventLedger:
         texts: TextTotals,
         may_change_graph: bool,
         is_work: bool,
-    ) -> bool:
+    ) -> Deferred[bool]:
         """Note in the stream's own row what the event just applied has changed.
 
         Args:
@@ -192,8 +192,7 @@ class EventLedger:
             "may_change_graph": may_change_graph,
             "is_work": is_work,
         }
-        row = await db.fetch_one(_SQL["note_event"], params)
-        return row is not None and bool(row["has_changed"])
+        return await db.ask(_SQL["note_event"], params, lambda rows: bool(rows) and bool(rows[0]["has_changed"]))
 
     async def describe(self, db: SqlExecutor, external_id: str) -> StreamState | None:
         """The stream's own row; None for an unknown stream."""
@@ -270,11 +269,11 @@ class EventLedger:
 
     async def mark_due(self, db: SqlExecutor, external_id: str) -> None:
         """Note that the stream has work waiting, from now on unless it had before."""
-        await db.execute(_SQL["mark_due"], {"external_id": external_id})
+        await db.defer(_SQL["mark_due"], {"external_id": external_id})
 
     async def clear_due(self, db: SqlExecutor, external_id: str) -> None:
         """Note that no work is waiting, unless a memory of the stream is still due."""
-        await db.execute(_SQL["clear_due"], {"external_id": external_id})
+        await db.defer(_SQL["clear_due"], {"external_id": external_id})
 
 
 def event_digest(event: NewEvent, salt: bytes) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.event import EntityEntry, GraphChanges, RelationshipEntry
 from agent_reminiscence.domain.graph import name_key
@@ -46,14 +46,15 @@ class GraphChangesRepository:
             chunk_ids: The plan's chunks, to whose places its entries refer; they are stored already.
         """
         scope: dict[str, object] = {"external_id": external_id, "memory_id": memory_id, "position": position}
+        roots: Deferred[list[Row]] | None = None
         if changes.entities:
             params = _entity_params(changes.entities, chunk_ids)
-            roots = await db.fetch_all(_SQL["record_entities"], params | scope)
-            await self._touch(db, external_id, roots, position)
+            roots = await db.ask(_SQL["record_entities"], params | scope, list)
         if changes.relationships:
             params = _relationship_params(changes.relationships, chunk_ids)
-            scope |= {"recorded_at": recorded_at}
-            await db.execute(_SQL["record_relationships"], params | scope)
+            await db.defer(_SQL["record_relationships"], params | scope | {"recorded_at": recorded_at})
+        if roots is not None:
+            await self._touch(db, external_id, await roots.result(), position)
 
     async def end_mentions(
         self,
@@ -125,7 +126,7 @@ class GraphChangesRepository:
             "recorded_at": recorded_at,
             "position": position,
         }
-        await db.execute(_SQL["merge_entities"], params)
+        await db.defer(_SQL["merge_entities"], params)
 
     async def unmerge(
         self, db: SqlExecutor, external_id: str, entity_id: UUID, *, recorded_at: datetime, position: int
@@ -137,7 +138,7 @@ class GraphChangesRepository:
             "recorded_at": recorded_at,
             "position": position,
         }
-        await db.execute(_SQL["unmerge_entity"], params)
+        await db.defer(_SQL["unmerge_entity"], params)
 
     async def end_relationship(
         self,
@@ -157,14 +158,14 @@ class GraphChangesRepository:
             "recorded_at": recorded_at,
             "position": position,
         }
-        await db.execute(_SQL["end_relationship"], params)
+        await db.defer(_SQL["end_relationship"], params)
 
     async def _touch(self, db: SqlExecutor, external_id: str, roots: Sequence[Row], position: int) -> None:
         """Note that entities which speak for others have changed with them."""
         if roots:
             entity_ids = [UUID(str(row["canonical_id"])) for row in roots]
             params = {"external_id": external_id, "entity_ids": entity_ids, "position": position}
-            await db.execute(_SQL["touch_roots"], params)
+            await db.defer(_SQL["touch_roots"], params)
 
 
 def _entity_params(entities: Sequence[EntityEntry], chunk_ids: Sequence[UUID]) -> dict[str, object]:

@@ -26,4 +26,4 @@ class LongtermMemoryRepository:
             "start_dates": [p.start_date for p in promotions],
             "end_dates": [p.end_date for p in promotions],
         }
-        await db.execute(_SQL["promote_chunks"], params)
+        await db.defer(_SQL["promote_chunks"], params)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.config.constants import Source, Tier
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.domain.event import ChunkRating, Duplicate
 from agent_reminiscence.domain.memory import StoredChunk
@@ -127,8 +127,9 @@ class MemoryChunkRepository:
             "recorded_at": recorded_at,
         }
         # A portion at a time: no statement takes long, and other tasks go on in between.
+        send = db.defer if len(chunks) <= _CHUNKS_PER_STATEMENT else db.execute
         for portion in batched(chunks, _CHUNKS_PER_STATEMENT):
-            await db.execute(_SQL["add_chunks"], shared | _columns_of(portion))
+            await send(_SQL["add_chunks"], shared | _columns_of(portion))
 
     async def add_facts(
         self,
@@ -166,7 +167,7 @@ class MemoryChunkRepository:
             # As text: an array of arrays would have to be of one length.
             "derived_from": ["{" + ",".join(map(str, f.derived_from)) + "}" for f in facts],
         }
-        await db.execute(_SQL["add_facts"], params)
+        await db.defer(_SQL["add_facts"], params)
 
     async def end_facts(
         self,
@@ -208,8 +209,11 @@ class MemoryChunkRepository:
 
     async def get_layout(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[StoredChunk]:
         """The chunks that tile the memory's text, in text order."""
-        rows = await db.fetch_all(_SQL["layout_chunks"], {"external_id": external_id, "memory_id": memory_id})
-        return [StoredChunk.model_validate(row | {"metadata": json.loads(row["metadata"])}) for row in rows]
+        return await (await self.ask_layout(db, external_id, memory_id)).result()
+
+    async def ask_layout(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> Deferred[list[StoredChunk]]:
+        """As `get_layout`, but not at once."""
+        return await db.ask(_SQL["layout_chunks"], {"external_id": external_id, "memory_id": memory_id}, _stored_chunks)
 
     async def retouch(
         self, db: SqlExecutor, external_id: str, touched: Mapping[UUID, tuple[str, dict[str, Any]]]
@@ -226,7 +230,7 @@ class MemoryChunkRepository:
                 "contents": [content for content, _ in touched.values()],
                 "metadata": [json.dumps(metadata, ensure_ascii=False) for _, metadata in touched.values()],
             }
-            await db.execute(_SQL["retouch_chunks"], params)
+            await db.defer(_SQL["retouch_chunks"], params)
 
     async def end(
         self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, recorded_at: datetime, ended_at: datetime
@@ -269,7 +273,7 @@ class MemoryChunkRepository:
             "recorded_at": recorded_at,
             "ended_at": ended_at,
         }
-        await db.execute(_SQL["correct_end_dates"], params)
+        await db.defer(_SQL["correct_end_dates"], params)
 
     async def count_live(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> int:
         """How many of the memory's chunks a search sees now, or would see if what they repeat were to end."""
@@ -312,9 +316,9 @@ class MemoryChunkRepository:
             "confidences": [r.confidence for r in ratings],
             "estimates": [r.estimate for r in ratings],
         }
-        await db.execute(_SQL["rate_chunks"], params)
+        await db.defer(_SQL["rate_chunks"], params)
 
-    async def count_similar(
+    async def ask_how_many_similar(
         self,
         db: SqlExecutor,
         external_id: str,
@@ -325,7 +329,7 @@ class MemoryChunkRepository:
         similarity: float,
         limit: int,
         compared: int,
-    ) -> dict[UUID, int]:
+    ) -> Deferred[dict[UUID, int]]:
         """How often what some chunks of a memory say was said elsewhere.
 
         Counted are live consolidated chunks of other memories with at least `similarity` (cosine), at most `limit` for
@@ -343,8 +347,11 @@ class MemoryChunkRepository:
             "limit": limit,
             "compared": compared,
         }
-        rows = await db.fetch_all(_of_others("count_similar", generation, _OTHER_MEMORIES), params)
-        return {UUID(row["chunk_id"]): row["near"] + row["duplicates"] for row in rows}
+        return await db.ask(
+            _of_others("count_similar", generation, _OTHER_MEMORIES),
+            params,
+            lambda rows: {UUID(row["chunk_id"]): row["near"] + row["duplicates"] for row in rows},
+        )
 
     async def find_near(
         self,
@@ -383,7 +390,9 @@ class MemoryChunkRepository:
             NearChunk(**row | {"chunk_id": UUID(row["chunk_id"]), "memory_id": UUID(row["memory_id"])}) for row in rows
         ]
 
-    async def find_twins(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, moment: datetime) -> list[Twin]:
+    async def ask_for_twins(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, moment: datetime
+    ) -> Deferred[list[Twin]]:
         """For each active chunk of a memory, the oldest consolidated chunk elsewhere with the same text and speaker.
 
         One that is trusted less is no twin: it must not stand in for what is trusted more. Neither is one that holds
@@ -393,17 +402,24 @@ class MemoryChunkRepository:
             moment: From when on the twin would stand for the chunk.
         """
         params = {"external_id": external_id, "memory_id": memory_id, "moment": moment}
-        rows = await db.fetch_all(_SQL["find_twins"], params)
-        return [
-            Twin(
-                chunk_id=UUID(row["chunk_id"]),
-                twin_id=UUID(row["twin_id"]),
-                memory_id=UUID(row["memory_id"]),
-                importance=row["importance"],
-                confidence=row["confidence"],
-            )
-            for row in rows
-        ]
+        return await db.ask(_SQL["find_twins"], params, _twins)
+
+
+def _stored_chunks(rows: Sequence[Row]) -> list[StoredChunk]:
+    return [StoredChunk.model_validate(row | {"metadata": json.loads(row["metadata"])}) for row in rows]
+
+
+def _twins(rows: Sequence[Row]) -> list[Twin]:
+    return [
+        Twin(
+            chunk_id=UUID(row["chunk_id"]),
+            twin_id=UUID(row["twin_id"]),
+            memory_id=UUID(row["memory_id"]),
+            importance=row["importance"],
+            confidence=row["confidence"],
+        )
+        for row in rows
+    ]
 
 
 # Which of the stored chunks some are compared with.

@@ -38,7 +38,7 @@ class ShorttermMemoryRepository:
 
     async def put(self, db: SqlExecutor, memory: ShorttermMemory) -> None:
         """Store `memory` in place of an earlier consolidation of the same active memory."""
-        await db.execute(_SQL["put_shortterm_memory"], memory.model_dump())
+        await db.defer(_SQL["put_shortterm_memory"], memory.model_dump())
 
     async def find(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> ShorttermMemory | None:
         """The consolidation of an active memory, if there was one."""

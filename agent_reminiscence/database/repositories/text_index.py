@@ -75,14 +75,32 @@ class TextIndexRepository:
             title: Of the headings.
         """
         # A portion at a time: no statement takes long, and other tasks go on in between.
+        send = db.defer if len(texts) <= _TEXTS_PER_STATEMENT else db.execute
         for portion in batched(texts, _TEXTS_PER_STATEMENT):
-            await db.execute(_QUERIES["add_texts"], _params(external_id, memory_id, portion, title, headings))
+            await send(_QUERIES["add_texts"], _params(external_id, memory_id, portion, title, headings))
             headings = ()
 
     async def find_heading_days(self, db: SqlExecutor, external_id: str, memory_id: UUID, title: str) -> set[date]:
         """The days for which the memory has a heading with this title."""
         params = {"external_id": external_id, "memory_id": memory_id, "title": title}
         return {row["day"] for row in await db.fetch_all(_QUERIES["find_heading_days"], params)}
+
+    async def add_layout(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, entries: bytes, totals: TextTotals
+    ) -> None:
+        """Store the layout of a new memory.
+
+        Args:
+            entries: Of its chunks in order, `LAYOUT_DTYPE`.
+        """
+        params = {
+            "external_id": external_id,
+            "memory_id": memory_id,
+            "entries": entries,
+            "chunks": totals.chunks,
+            "words": totals.words,
+        }
+        await db.defer(_QUERIES["add_layout"], params)
 
     async def refresh_layouts(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> TextTotals:
         """Make the layouts of some memories what their rows say now; returns by how much the tenant's counts change."""

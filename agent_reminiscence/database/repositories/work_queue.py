@@ -75,11 +75,11 @@ class WorkQueue:
 
     async def finish(self, db: SqlExecutor, external_id: str, *, review_at: datetime | None) -> None:
         """Note that nothing is due, and when to look at the stream next; earlier failures are forgotten."""
-        await db.execute(_SQL["finish_work"], {"external_id": external_id, "review_at": review_at})
+        await db.defer(_SQL["finish_work"], {"external_id": external_id, "review_at": review_at})
 
     async def note_work(self, db: SqlExecutor, external_id: str, recorded_at: datetime) -> None:
         """Note that the write recorded at this time leaves work, where it was not known when it was recorded."""
-        await db.execute(_SQL["note_work"], {"external_id": external_id, "recorded_at": recorded_at})
+        await db.defer(_SQL["note_work"], {"external_id": external_id, "recorded_at": recorded_at})
 
     async def settle_write(
         self, db: SqlExecutor, external_id: str, recorded_at: datetime, *, review_within_seconds: float | None
@@ -94,7 +94,7 @@ class WorkQueue:
             "recorded_at": recorded_at,
             "review_within_seconds": review_within_seconds,
         }
-        await db.execute(_SQL["settle_write"], params)
+        await db.defer(_SQL["settle_write"], params)
 
     async def fail(
         self, db: SqlExecutor, external_id: str, *, error: str, max_attempts: int, counts: bool = True

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.database.repositories.search import Heading, PastChunk
-from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, LAYOUT_DTYPE
-from agent_reminiscence.services.recall.question import speaker_hash
+from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, LAYOUT_DTYPE, speaker_hash
 
 _EPOCH = date(1970, 1, 1)
 # Behind all passages of a text.

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.graph import without_possessive
+from agent_reminiscence.domain.index import speaker_hash
 from agent_reminiscence.projections.indexed_text import WORD, fold_name
 from agent_reminiscence.services.recall.ranking import DAYS_AFTER_PERIOD
 from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms
@@ -82,11 +82,6 @@ def read_question(query: str, languages: Sequence[str], *, first_day: int, last_
         period=None if period is None else (day_number(period[0]), day_number(period[1])),
         period_terms=() if period is None else tuple(period_terms(period)),
     )
-
-
-def speaker_hash(speaker_key: str) -> int:
-    """A speaker as layouts have it: the first four bytes of the SHA-256 of the folded name."""
-    return int.from_bytes(sha256(speaker_key.encode())[:4], "big")
 
 
 def name_candidates(query: str) -> list[str]:

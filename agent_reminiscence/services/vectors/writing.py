@@ -17,8 +17,8 @@ from uuid import UUID
 import numpy as np
 
 from agent_reminiscence.config.constants import BACKFILL_CHUNKS
-from agent_reminiscence.database.generations import list_generations
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.generations import ask_for_tables
+from agent_reminiscence.database.postgres_manager import Deferred, PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, ChunkVectorRepository, EmbeddedText
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
@@ -145,6 +145,18 @@ class WriteVectors:
         elif not is_complete and not is_work:
             await self._queue.note_work(db, event.external_id, event.recorded_at)
 
+    async def look_for_tables(self, db: SqlExecutor, made: MadeVectors | None) -> Deferred[bool] | None:
+        """Ask, at the beginning of a transaction, whether the generation that vectors were made for is still there.
+
+        Another process may have changed the model meanwhile. A statement about tables that are gone would take the
+        write with it.
+        """
+        return None if made is None else await ask_for_tables(db, made.generation.number)
+
+    async def keep_storable(self, made: MadeVectors | None, has_tables: Deferred[bool] | None) -> MadeVectors | None:
+        """`made`, or None where its generation is gone: then others follow the write."""
+        return made if has_tables is not None and await has_tables.result() else None
+
     async def store_created(
         self, db: SqlExecutor, external_id: str, made: MadeVectors, events: Sequence[tuple[Event, MemoryCreated]]
     ) -> bool:
@@ -153,8 +165,6 @@ class WriteVectors:
         Returns:
             Whether everything got its vector.
         """
-        if not await self._has_tables(db, made.generation):
-            return False
         created = [_texts_of(event, payload, made) for event, payload in events]
         texts = [text for one in created for text in (one.heading, *one.chunks)]
         stored: set[int] = set()
@@ -181,8 +191,6 @@ class WriteVectors:
         Returns:
             Whether everything got its vector.
         """
-        if not await self._has_tables(db, made.generation):
-            return False
         last, is_complete = BEFORE_ALL, True
         while True:
             rows = await self._vectors.find_missing(
@@ -198,14 +206,6 @@ class WriteVectors:
             if len(rows) < BACKFILL_CHUNKS:
                 return is_complete
             last = rows[-1].number
-
-    async def _has_tables(self, db: SqlExecutor, generation: Generation) -> bool:
-        """Whether the vectors were made for a generation that is still there; none is dropped before the write ends.
-
-        Another process may have changed the model meanwhile. A statement about tables that are gone would take the
-        write with it.
-        """
-        return any(one.number == generation.number for one in await list_generations(db))
 
 
 def _texts_of(event: Event, payload: MemoryCreated, made: MadeVectors) -> _Created:

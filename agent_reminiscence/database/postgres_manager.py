@@ -26,7 +26,7 @@ from agent_reminiscence.config.constants import (
     SCHEMA_NAME,
     TCP_SILENCE_SECONDS,
 )
-from agent_reminiscence.database.queries import statement_name
+from agent_reminiscence.database.queries import statement_name, with_places
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
     ConfigurationError,
@@ -201,10 +201,10 @@ class SqlExecutor:
             StoreUnavailableError: The connection was lost.
             StoreError: The server refused it.
         """
-        # The driver refuses an empty mapping.
-        result = await self._answer(
-            statement_name(statement), self._connection.execute(statement, params or None, prepared)
-        )
+        text, names = with_places(statement)
+        values = [params[name] for name in names] if params else None
+        # The driver refuses an empty list.
+        result = await self._answer(statement_name(statement), self._connection.execute(text, values or None, prepared))
         try:
             return result.result()
         except (DriverError, ValueError) as error:

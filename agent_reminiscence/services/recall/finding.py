@@ -94,15 +94,27 @@ class Finder:
             question: None goes by words.
             graph: What the question's names reach; None is nothing.
         """
+        if stream.days is None:
+            return FoundRows([], is_found=False)
+        first, last = map(day_number, stream.days)
+        asked = read_question(request.query, stream.languages, first_day=first, last_day=last)
         if request.as_of is None and stream.text_chunks > self._whole_max_chunks:
-            return await self._find_among_many(db, request, stream, question, graph)
-        # Also where other vectors have become current meanwhile: these are kept true until nobody asks for them.
-        texts = await self._texts.read(db, request, stream.generation)
+            return await self._find_among_many(db, request, stream, asked, question, graph)
+        if request.as_of is None:
+            terms = asked.looked_up
+            texts, found = await self._texts.read_now(db, request, terms)
+        else:
+            terms, found = [], {}
+            texts = await self._texts.read_past(db, request)
         if not len(texts.entries):
             return FoundRows([], is_found=False)
         days = texts.entries["day"]
-        asked = read_question(request.query, stream.languages, first_day=int(days.min()), last_day=int(days.max()))
-        found = await self._search.find_terms(db, request.external_id, asked.looked_up)
+        if (days.min(), days.max()) != (first, last):
+            # A period without a year is looked for among the texts of the moment.
+            asked = read_question(request.query, stream.languages, first_day=int(days.min()), last_day=int(days.max()))
+        found |= await self._search.find_terms(
+            db, request.external_id, [term for term in asked.looked_up if term not in terms]
+        )
         words = _words(asked, found, {})
         vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
         ranked = rank(
@@ -121,20 +133,16 @@ class Finder:
         db: SqlExecutor,
         request: SearchRequest,
         stream: SearchedStream,
+        asked: Asked,
         question: QuestionVector | None,
         graph: GraphWeights | None,
     ) -> FoundRows:
         """The same of a large tenant: what could be among the best is looked for first, and then ranked."""
         tenant, generation = request.external_id, stream.generation
-        days = await self._search.find_days(db, tenant)
-        if days is None:
-            return FoundRows([], is_found=False)
-        first, last = (day_number(day) for day in days)
-        asked = read_question(request.query, stream.languages, first_day=first, last_day=last)
-        counts = await self._search.count_terms(db, tenant, asked.looked_up)
+        counts, few = await self._search.find_rare_terms(db, tenant, asked.looked_up, most=narrowing.MAX_ENTRIES)
         rare = narrowing.choose_rare({term: counts[term] for term in asked.terms if term in counts})
-        dates = [term for term in asked.period_terms if counts.get(term, 0) <= narrowing.MAX_ENTRIES]
-        found = await self._search.find_terms(db, tenant, [*rare, *dates])
+        # The rarest of the words is read in any case.
+        found = few | await self._search.find_terms(db, tenant, [term for term in rare if term not in few])
         words = _words(asked, found, counts)
         vector, cosine_match = await self._weigh(question, stream, words, stream.text_chunks)
         near = None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository, Dots
 from agent_reminiscence.database.repositories.history import HistoryRepository
-from agent_reminiscence.database.repositories.search import SearchRepository, SearchRequest
+from agent_reminiscence.database.repositories.search import FoundTerm, SearchRepository, SearchRequest
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
 from agent_reminiscence.services.recall.past import lay_out_past
 from agent_reminiscence.services.recall.ranking import Vectors
@@ -26,7 +26,7 @@ class Texts:
 
     Attributes:
         entries: Shape (n,), `LAYOUT_DTYPE`.
-        norms: Shape (n,), `NORMS_DTYPE`; None where they are to be computed from the vectors.
+        norms: Shape (n,), `NORMS_DTYPE`; None where they were not read with the texts.
         eligible: Shape (n,): which entries may be hits, where that is known already.
     """
 
@@ -43,16 +43,16 @@ class TextReader:
         self._history = history
         self._vectors = vectors
 
-    async def read(self, db: SqlExecutor, request: SearchRequest, generation: int) -> Texts:
-        """The texts of the moment that the request asks about."""
-        if request.as_of is not None:
-            return await self._read_past(db, request)
-        found = await self._search.read_layouts(db, request, generation)
+    async def read_now(
+        self, db: SqlExecutor, request: SearchRequest, terms: Sequence[str]
+    ) -> tuple[Texts, dict[str, FoundTerm]]:
+        """All texts of this moment, and where some terms occur in them."""
+        found, postings = await self._search.read_texts(db, request, terms)
         if not len(found.ended):
-            return Texts(found.entries, found.norms, None)
+            return Texts(found.entries, None, None), postings
         # What has ended in the world is still laid out, because nothing was written when it ended.
         lasts = ~np.isin(found.entries["number"], found.ended)
-        return Texts(found.entries, found.norms, lasts if not request.is_filtered else None)
+        return Texts(found.entries, None, lasts if not request.is_filtered else None), postings
 
     async def read_around(
         self,
@@ -79,7 +79,8 @@ class TextReader:
         """The vectors in the cells nearest to a question's."""
         return await self._vectors.find_dots(db, external_id, generation, vector, cells=SEARCHED_CELLS)
 
-    async def _read_past(self, db: SqlExecutor, request: SearchRequest) -> Texts:
+    async def read_past(self, db: SqlExecutor, request: SearchRequest) -> Texts:
+        """The texts of the moment that the request asks about."""
         assert request.as_of is not None
         chunks = await self._search.read_past(db, request)
         memory_ids = {chunk.memory_id for chunk in chunks}
@@ -110,15 +111,17 @@ class TextReader:
         Args:
             known: Of a large tenant, the dot products that are known already; None reads those of all its vectors.
         """
-        norms = texts.norms
-        if norms is None:
+        norms, stored = texts.norms, known
+        if request.as_of is not None:
             norms = await self._compute_norms(db, request, texts, generation)
+            stored = await self._vectors.find_dots(db, request.external_id, generation, vector)
+        elif stored is None:
+            stored, norms = await self._vectors.find_dots_and_norms(db, request.external_id, generation, vector)
+        assert norms is not None
         entries = texts.entries
         headings, first = np.unique(entries["heading"].astype(np.int64), return_index=True)
         wanted = np.concatenate((entries["number"].astype(np.int64), headings))
-        if known is None:
-            stored = await self._vectors.find_dots(db, request.external_id, generation, vector)
-        else:
+        if known is not None:
             missing = np.setdiff1d(wanted, known.numbers)
             more = await self._vectors.find_dots_of(db, request.external_id, generation, vector, missing)
             stored = Dots(np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots)))

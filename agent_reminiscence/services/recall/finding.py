@@ -160,11 +160,11 @@ class Finder:
         texts, may_be_hit = await self._texts.read_around(db, request, generation, chosen, asked.days)
         if not len(texts.entries):
             return FoundRows([], is_found=False)
-        # What is too frequent to be read whole is read for these.
-        frequent = [term for term in asked.terms if term in counts and term not in found]
-        numbers = np.unique(np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64))
-        found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
-        words = _words(asked, found, counts)
+        if frequent := [term for term in asked.terms if term in counts and term not in found]:
+            # What is too frequent to be read whole is read for these.
+            numbers = np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64)
+            found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
+            words = _words(asked, found, counts)
         if request.is_filtered:
             may_be_hit &= np.isin(
                 texts.entries["number"],

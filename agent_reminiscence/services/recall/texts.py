@@ -111,34 +111,18 @@ class TextReader:
         Args:
             known: Of a large tenant, the dot products that are known already; None reads those of all its vectors.
         """
-        norms, stored = texts.norms, known
-        if request.as_of is not None:
-            norms = await self._compute_norms(db, request, texts, generation)
-            stored = await self._vectors.find_dots(db, request.external_id, generation, vector)
-        elif stored is None:
-            stored, norms = await self._vectors.find_dots_and_norms(db, request.external_id, generation, vector)
-        assert norms is not None
-        entries = texts.entries
-        headings, first = np.unique(entries["heading"].astype(np.int64), return_index=True)
-        wanted = np.concatenate((entries["number"].astype(np.int64), headings))
+        tenant = request.external_id
         if known is not None:
-            missing = np.setdiff1d(wanted, known.numbers)
-            more = await self._vectors.find_dots_of(db, request.external_id, generation, vector, missing)
-            stored = Dots(np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots)))
-        dots = np.zeros(len(wanted), dtype=np.float32)
-        if len(stored.numbers):
-            order = np.argsort(stored.numbers, kind="stable")
-            at = np.minimum(np.searchsorted(stored.numbers, wanted, sorter=order), len(order) - 1)
-            is_there = stored.numbers[order[at]] == wanted
-            dots[is_there] = stored.dots[order[at]][is_there]
-        return Vectors(
-            numbers=wanted,
-            dots=dots,
-            mass=np.concatenate((norms["mass"], norms["heading_mass"][first])).astype(np.float32),
-            norms=np.concatenate((norms["norms"], np.zeros((len(headings), norms["norms"].shape[1])))).astype(
-                np.float32
-            ),
-        )
+            assert texts.norms is not None
+            missing = _without(np.concatenate((texts.entries["number"], _headings(texts))), known.numbers)
+            more = await self._vectors.find_dots_of(db, tenant, generation, vector, missing)
+            numbers, dots = np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots))
+            return Vectors(numbers, dots, texts.norms)
+        if request.as_of is not None:
+            found = await self._vectors.find_dots(db, tenant, generation, vector)
+            return Vectors(found.numbers, found.dots, await self._compute_norms(db, request, texts, generation))
+        found, norms = await self._vectors.find_dots_and_norms(db, tenant, generation, vector)
+        return Vectors(found.numbers, found.dots, norms)
 
     async def _compute_norms(
         self, db: SqlExecutor, request: SearchRequest, texts: Texts, generation: int
@@ -148,3 +132,22 @@ class TextReader:
         wanted = np.unique(np.concatenate((entries["number"], entries["heading"])).astype(np.int64))
         stored = await self._vectors.read(db, request.external_id, generation, wanted)
         return window_norms(entries, stored.numbers, stored.masses, stored.vectors)
+
+
+def _headings(texts: Texts) -> NDArray[np.int64]:
+    """The numbers of the headings, the first of each run of equal ones."""
+    headings: NDArray[np.int64] = texts.entries["heading"].astype(np.int64)
+    begins = headings != 0
+    begins[1:] &= headings[1:] != headings[:-1]
+    begun: NDArray[np.int64] = headings[begins]
+    return begun
+
+
+def _without(numbers: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of `numbers` that are not known."""
+    if not len(known):
+        return numbers
+    ascending = np.sort(known)
+    at = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    left: NDArray[np.int64] = numbers[ascending[at] != numbers]
+    return left

@@ -178,17 +178,38 @@ class SqlExecutor:
         # What was too slow is told by the first failure alone: the server refuses all that follows it for that reason.
         self.has_timed_out = False
 
-    async def begin(self, mode: str, settings: Mapping[str, str]) -> None:
+    async def begin(self, mode: str, settings: Mapping[str, str], first: tuple[str, Params] | None = None) -> list[Row]:
         """Begin a transaction that has `settings` until it ends, in one round trip.
 
         Args:
             mode: `BEGIN`, with what belongs to it.
             settings: Names of our own, and any values: they are sent as digits, so that none can be read as SQL.
+            first: A statement and its parameters, to be sent in the same round trip.
+
+        Returns:
+            The rows of `first`.
         """
         self.has_failed = self.has_timed_out = False
         calls = ", ".join(f"set_config('{name}', {_as_digits(value)}, true)" for name, value in settings.items())
         # A statement with parameters would be a message, and a round trip, of its own.
-        await self._answer(statement_name(mode), self._connection.execute_batch(f"{mode}; SELECT {calls}"))
+        beginning = self._answer(statement_name(mode), self._connection.execute_batch(f"{mode}; SELECT {calls}"))
+        if first is None:
+            await beginning
+            return []
+        # An eager task has sent its message when the next line runs, and the server takes messages in their order. Were
+        # it otherwise, `first` would be refused: without the role that the transaction sets nothing may be read.
+        begun = asyncio.Task(beginning, loop=asyncio.get_running_loop(), eager_start=True)
+        try:
+            rows = await self.fetch_all(*first)
+        except StoreError:
+            # What is wrong with the beginning is told rather than what follows from it.
+            await begun
+            raise
+        except BaseException:
+            begun.cancel()
+            raise
+        await begun
+        return rows
 
     async def fetch_all(self, statement: str, params: Params | None = None, *, prepared: bool = True) -> list[Row]:
         """Run `statement` and return its rows.
@@ -276,6 +297,12 @@ class SqlExecutor:
                 f"PostgreSQL ended a statement: {reason}; statement_timeout_seconds sets the limit"
             )
         return StoreError(f"PostgreSQL refused a statement: {reason}")
+
+
+# Planning a statement for each tenant anew takes a millisecond and more, several times what running it takes. A plan that
+# is kept must not be one for tables that were small when it was made: what a search reads it looks up by keys.
+_PLANNED_ONCE = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class PostgresManager:
@@ -419,11 +446,25 @@ class PostgresManager:
             CommitUnknownError: It was lost during COMMIT; not where the block only reads.
         """
         local = self._local(external_id, role) | dict(settings or {})
-        connection = await self._acquire(
-            local, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
-        )
+        connection, _ = await self._acquire(local, _READ_ONLY if read_only else "BEGIN")
         async with self._ended(connection, read_only=read_only):
             yield connection
+
+    @asynccontextmanager
+    async def reading(
+        self, external_id: str, statement: str, params: Params
+    ) -> AsyncIterator[tuple[SqlExecutor, list[Row]]]:
+        """A `transaction` that only reads, and the rows of its first statement, which is sent with its beginning.
+
+        For searches: each statement is planned once on a connection, whichever tenant asks.
+
+        Raises:
+            StoreError: As `transaction`; also where the statement is refused.
+        """
+        local = self._local(external_id, APP_ROLE) | _PLANNED_ONCE
+        connection, rows = await self._acquire(local, _READ_ONLY, first=(statement, params))
+        async with self._ended(connection, read_only=True):
+            yield connection, rows
 
     @asynccontextmanager
     async def scratch_transaction(
@@ -447,7 +488,7 @@ class PostgresManager:
             "statement_timeout": "0",
         }
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ" if snapshot else "BEGIN"
-        connection = await self._acquire(local, begin, fresh=True)
+        connection, _ = await self._acquire(local, begin, fresh=True)
         connection.answer_timeout_seconds = None
         async with self._ended(connection, reusable=False):
             yield connection
@@ -506,7 +547,14 @@ class PostgresManager:
                 ) from error
             raise
 
-    async def _acquire(self, local: Mapping[str, str], begin: str, *, fresh: bool = False) -> SqlExecutor:
+    async def _acquire(
+        self,
+        local: Mapping[str, str],
+        begin: str,
+        *,
+        fresh: bool = False,
+        first: tuple[str, Params] | None = None,
+    ) -> tuple[SqlExecutor, list[Row]]:
         if not self._is_open:
             raise StoreError("the store is closed")
         try:
@@ -518,13 +566,18 @@ class PostgresManager:
                 f" all {self._pool_size} are in use (postgres_pool_size, pool_timeout_seconds)"
             ) from error
         try:
-            return await self._begin(local, begin, fresh=fresh)
+            return await self._begin(local, begin, fresh=fresh, first=first)
         except BaseException:
             self._free.release()
             raise
 
-    async def _begin(self, local: Mapping[str, str], begin: str, *, fresh: bool) -> SqlExecutor:
-        """A connection with a transaction begun. One that died while idle is replaced: nothing ran on it yet."""
+    async def _begin(
+        self, local: Mapping[str, str], begin: str, *, fresh: bool, first: tuple[str, Params] | None
+    ) -> tuple[SqlExecutor, list[Row]]:
+        """A connection with a transaction begun, and the rows of `first`.
+
+        One that died while idle is replaced: nothing ran on it yet that is worth keeping.
+        """
         while True:
             if fresh and self._idle:
                 # It takes the place of an idle one: no more are open than the pool may have.
@@ -534,9 +587,9 @@ class PostgresManager:
             begun = False
             connection.answer_timeout_seconds = self._answer_timeout_seconds
             try:
-                await connection.begin(begin, local)
+                rows = await connection.begin(begin, local, first)
                 begun = True
-                return connection
+                return connection, rows
             except StoreError:
                 if not (reused and connection.is_broken):
                     raise

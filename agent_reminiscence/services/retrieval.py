@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
-from agent_reminiscence.database.repositories.search import (
-    SearchRepository,
-    SearchRequest,
-)
+from agent_reminiscence.database.postgres_manager import PostgresManager, Row
+from agent_reminiscence.database.repositories.search import OpenedStream, SearchRequest
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.retrieval import (
     Citation,
@@ -30,7 +26,7 @@ from agent_reminiscence.projections.indexed_text import WORD
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.generations import NoEmbedderError
 from agent_reminiscence.services.graph_recall import GraphRecall
-from agent_reminiscence.services.recall.finding import Finder, FoundRows, QuestionVector
+from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opening, QuestionVector
 from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.sentences import first_sentence
@@ -78,6 +74,9 @@ class _Found:
     omitted: tuple[Omission, ...] = ()
 
 
+_NOTHING = _Found(FoundRows([], is_found=False))
+
+
 class _OtherVectorsError(Exception):
     """The vectors that are current are of another model than the question's."""
 
@@ -88,7 +87,6 @@ class RetrievalService:
     def __init__(
         self,
         store: PostgresManager,
-        search: SearchRepository,
         finder: Finder,
         graph: GraphRecall,
         embedding: EmbeddingService,
@@ -98,7 +96,6 @@ class RetrievalService:
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
-        self._search = search
         self._finder = finder
         self._graph = graph
         self._embedding = embedding
@@ -175,26 +172,45 @@ class RetrievalService:
         self, search: SearchRequest, question: QuestionVector | None, generation: Generation | None
     ) -> _Found:
         """The hits; where the query names something that the graph knows, with what it reaches there."""
-        async with self._transaction(search) as db:
-            stream = await self._search.describe(db, search.external_id)
-            if stream is None:
-                return _Found(FoundRows([], is_found=False))
-            if generation is not None and stream.generation != generation.number:
-                raise _OtherVectorsError
+        opening = self._finder.opening(search, reads_beside_graph=False)
+        async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
+            opened = self._opened(opening, rows, generation)
+            if opened is None:
+                return _NOTHING
+            stream = opened.stream
             seeds = await self._graph.find_seeds(db, search.external_id, search.query) if stream.has_graph else []
+            if not seeds and not opened.has_texts:
+                opening = self._finder.opening(search, reads_beside_graph=True)
+                opened = self._opened(opening, await db.fetch_all(opening.statement, opening.params), generation)
             if not seeds:
-                return _Found(await self._finder.find(db, search, stream, question))
+                return (
+                    _NOTHING
+                    if opened is None
+                    else _Found(await self._finder.find(db, search, opening, opened, question))
+                )
         # Between the two transactions: the graph has a deadline, and perhaps a server, of its own.
         around = await self._graph.explore(search, seeds, stream)
-        async with self._transaction(search) as db:
+        opening = self._finder.opening(search, reads_beside_graph=True)
+        async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
+            opened = self._opened(opening, rows, generation)
+            if opened is None:
+                return _NOTHING
             if isinstance(around, Omission):
-                return _Found(await self._finder.find(db, search, stream, question), omitted=(around,))
+                return _Found(await self._finder.find(db, search, opening, opened, question), omitted=(around,))
             reached = await self._graph.weigh(db, search, around, seeds, stream)
-            best = await self._finder.find(db, search, stream, question, reached.weights)
+            best = await self._finder.find(db, search, opening, opened, question, reached.weights)
             return _Found(best, *await self._graph.find_hits(db, search, reached))
 
-    def _transaction(self, search: SearchRequest) -> AbstractAsyncContextManager[SqlExecutor]:
-        return self._store.transaction(search.external_id, read_only=True)
+    def _opened(self, opening: Opening, rows: Sequence[Row], generation: Generation | None) -> OpenedStream | None:
+        """What was read of the stream; None for an unknown one.
+
+        Raises:
+            _OtherVectorsError: Its vectors are not those of `generation`.
+        """
+        opened = self._finder.opened(opening, rows)
+        if opened is not None and generation is not None and opened.stream.generation != generation.number:
+            raise _OtherVectorsError
+        return opened
 
     async def _embed(
         self, request: RetrieveRequest, generation: Generation

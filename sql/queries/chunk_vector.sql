@@ -179,8 +179,8 @@ FROM chunk_vector_{generation}
 WHERE external_id = $(external_id)p;
 
 -- name: find_dots_and_norms
--- The same, and the lengths of the vectors of all windows, one memory after the other as in read_texts; zeros where these are
--- not there.
+-- The same, and the lengths of the vectors of all windows, one memory after the other as in open_stream; zeros where these
+-- are not there.
 SELECT of_vectors.*, of_windows.*
 FROM (
     SELECT string_agg(int8send(number), ''::bytea) AS numbers,

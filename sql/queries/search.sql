@@ -5,16 +5,6 @@ external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >
         recorded_at, superseded_at, start_date, end_date, corrected_at, corrected_end_dates, $(as_of)p::timestamptz,
         $(known_at)p::timestamptz)
 
--- name: describe_stream
--- What a search wants to know of a stream before it begins, and which vectors are searched at this moment.
-SELECT live_chunks, text_chunks, text_words, languages, graph_head, graph_position,
-    EXISTS (SELECT FROM entity WHERE external_id = $(external_id)p) AS has_graph,
-    (SELECT generation FROM embedding_generation WHERE state = 'current') AS generation,
-    (SELECT min(day) FROM memory_heading WHERE external_id = $(external_id)p) AS first_day,
-    (SELECT max(day) FROM memory_heading WHERE external_id = $(external_id)p) AS last_day
-FROM memory_stream
-WHERE external_id = $(external_id)p;
-
 -- name: postings
 -- Blocks of terms, term after term and block after block: which of the terms, which block, how many bytes, and the entries.
 SELECT string_agg(int4send(asked.place::int), ''::bytea ORDER BY asked.place, stored.block) AS places,
@@ -31,24 +21,50 @@ CROSS JOIN LATERAL (
     SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
 ) AS stored;
 
--- name: read_texts
--- The layouts of all texts, one memory after the other; the chunks that are still laid out, though they have ended in the
--- world by now; and all entries of some terms.
-SELECT (
+-- name: open_stream
+-- What a search wants to know of a stream, and which vectors are searched at this moment. Of a small one also the layouts of
+-- all texts, one memory after the other, the chunks that are still laid out, though they have ended in the world by now, and
+-- all entries of some terms; of a larger one what find_rare_postings says. Where there are entities, these only if asked for.
+WITH stream AS MATERIALIZED (
+    SELECT *, reads AND text_chunks <= $(whole)p::int AS is_whole
+    FROM (
+        SELECT live_chunks, text_chunks, text_words, languages, graph_head, graph_position, has_graph,
+            $(reads_beside_graph)p::boolean OR NOT has_graph AS reads
+        FROM memory_stream
+        CROSS JOIN (SELECT EXISTS (SELECT FROM entity WHERE external_id = $(external_id)p) AS has_graph) AS graph
+        WHERE external_id = $(external_id)p
+    ) AS described
+), counted AS MATERIALIZED (
+    SELECT asked.place, sum(octet_length(stored.entries)) / 6 AS total
+    FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
+    CROSS JOIN LATERAL (
+        SELECT entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
+    ) AS stored
+    WHERE (SELECT reads AND NOT is_whole FROM stream)
+    GROUP BY asked.place
+)
+SELECT stream.*, found.*,
+    (SELECT generation FROM embedding_generation WHERE state = 'current') AS generation,
+    (SELECT min(day) FROM memory_heading WHERE external_id = $(external_id)p) AS first_day,
+    (SELECT max(day) FROM memory_heading WHERE external_id = $(external_id)p) AS last_day,
+    CASE WHEN is_whole THEN (
         SELECT string_agg(entries, ''::bytea ORDER BY memory_id) FROM memory_layout WHERE external_id = $(external_id)p
-    ) AS layouts,
-    ARRAY(
+    ) END AS layouts,
+    CASE WHEN is_whole THEN ARRAY(
         SELECT number FROM memory_chunk
         WHERE external_id = $(external_id)p AND superseded_at IS NULL AND end_date <= $(known_at)p
-    ) AS ended,
-    found.*
-FROM (
+    ) END AS ended,
+    ARRAY(SELECT place FROM counted ORDER BY place) AS counted,
+    ARRAY(SELECT total::bigint FROM counted ORDER BY place) AS totals
+FROM stream
+CROSS JOIN (
     {postings}
     FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
     CROSS JOIN LATERAL (
-        -- Looked up one by one: the planner knows nothing of how many entries a term has.
         SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
     ) AS stored
+    WHERE (SELECT reads FROM stream)
+        AND ((SELECT is_whole FROM stream) OR asked.place IN (SELECT place FROM counted WHERE total <= $(most)p::bigint))
 ) AS found;
 
 -- name: find_rare_postings
@@ -86,8 +102,8 @@ CROSS JOIN LATERAL (
 
 -- name: read_layouts_of
 -- The layouts of the texts that some chunks or headings belong to, or whose chunks came in within some days, one after the
--- other; beside them the lengths of their windows' vectors, zeros where these are not there; and those of read_texts that
--- have ended.
+-- other; beside them the lengths of their windows' vectors, zeros where these are not there; and those of open_stream
+-- that have ended.
 WITH wanted AS (
     SELECT c.memory_id
     FROM unnest($(numbers)p::bigint[]) AS n (number)

@@ -685,9 +685,12 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "delete_orphaned_cache": _stream,
     },
     "search": {
-        "describe_stream": _stream,
+        "open_stream": lambda w: (
+            _stream(w)
+            | {"known_at": _LATER, "terms": ["key", "spare"], "whole": 1_000, "most": 1_000}
+            | {"reads_beside_graph": True}
+        ),
         "find_postings": lambda w: _stream(w) | {"terms": ["key", "spare"]},
-        "read_texts": lambda w: _stream(w) | {"known_at": _LATER, "terms": ["key", "spare"]},
         "find_rare_postings": lambda w: _stream(w) | {"terms": ["key", "spare"], "most": 1_000},
         "find_postings_in": lambda w: _stream(w) | {"terms": ["key", "spare"], "blocks": [0]},
         "read_layouts_of": lambda w: (

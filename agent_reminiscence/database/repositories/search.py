@@ -75,6 +75,26 @@ class Layouts:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedStream:
+    """What the first statement of a search has read.
+
+    Attributes:
+        terms: Which were asked for.
+        has_texts: Whether the following was read at all.
+        counts: Of a large tenant, in how many chunks and headings each term is; of a small one it says nothing.
+        found: Where those terms occur that were read whole.
+        layouts: All texts of a small tenant, without their norms; None of a large one.
+    """
+
+    stream: SearchedStream
+    terms: tuple[str, ...]
+    has_texts: bool
+    counts: Mapping[str, int]
+    found: Mapping[str, FoundTerm]
+    layouts: Layouts | None
+
+
+@dataclass(frozen=True, slots=True)
 class PastChunk:
     """A chunk of a text of another moment."""
 
@@ -160,21 +180,49 @@ class SearchRequest:
 class SearchRepository:
     """Reads the index of one tenant, and the rows that a ranking has chosen."""
 
-    async def describe(self, db: SqlExecutor, external_id: str) -> SearchedStream | None:
-        """What a search wants to know of the stream; None for an unknown one."""
-        row = await db.fetch_one(_SQL["describe_stream"], {"external_id": external_id})
-        if row is None:
+    def opening(
+        self, request: SearchRequest, terms: Sequence[str], *, whole: int, most: int, reads_beside_graph: bool
+    ) -> tuple[NamedQuery, dict[str, Any]]:
+        """The statement with which a search begins, and its parameters.
+
+        Args:
+            terms: Of the question, each once.
+            whole: Up to so many chunks, all texts are read and the terms whole; of more, what `find_rare_terms` says.
+            most: The `most` of that.
+            reads_beside_graph: Whether this is so too where there are entities; otherwise the stream is described.
+        """
+        params = {
+            "external_id": request.external_id,
+            "known_at": request.known_at,
+            "terms": list(terms),
+            "whole": whole,
+            "most": most,
+            "reads_beside_graph": reads_beside_graph,
+        }
+        return _SQL["open_stream"], params
+
+    def opened(self, rows: Sequence[Row], terms: Sequence[str]) -> OpenedStream | None:
+        """What the rows of `opening` say of the stream; None for an unknown one."""
+        if not rows:
             return None
-        lag = graph_lag(row["graph_head"], row["graph_position"])
-        return SearchedStream(
+        (row,) = rows
+        stream = SearchedStream(
             row["generation"],
             row["live_chunks"],
             row["text_chunks"],
             row["text_words"],
             tuple(row["languages"]),
             has_graph=row["has_graph"],
-            graph_lag=lag,
+            graph_lag=graph_lag(row["graph_head"], row["graph_position"]),
             days=None if row["first_day"] is None else (row["first_day"], row["last_day"]),
+        )
+        return OpenedStream(
+            stream,
+            tuple(terms),
+            has_texts=row["reads"],
+            counts=_counts(terms, row),
+            found=_terms(terms, row),
+            layouts=_layouts(row) if row["is_whole"] else None,
         )
 
     async def find_terms(self, db: SqlExecutor, external_id: str, terms: Sequence[str]) -> dict[str, FoundTerm]:
@@ -196,8 +244,7 @@ class SearchRepository:
         params = {"external_id": external_id, "terms": list(terms), "most": most}
         row = await db.fetch_one(_SQL["find_rare_postings"], params)
         assert row is not None
-        counts = {terms[place - 1]: total for place, total in zip(row["counted"], row["totals"], strict=True)}
-        return counts, _terms(terms, row)
+        return _counts(terms, row), _terms(terms, row)
 
     async def find_terms_in(
         self, db: SqlExecutor, external_id: str, terms: Sequence[str], blocks: Sequence[int]
@@ -243,15 +290,6 @@ class SearchRepository:
         """Which of some chunks pass the request's filters."""
         row = await db.fetch_one(_SQL["find_eligible_of"], self._moment(request) | {"numbers": numbers.tolist()})
         return np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
-
-    async def read_texts(
-        self, db: SqlExecutor, request: SearchRequest, terms: Sequence[str]
-    ) -> tuple[Layouts, dict[str, FoundTerm]]:
-        """All texts of this moment, without their norms, and where some terms occur; as `find_terms`."""
-        params = {"external_id": request.external_id, "known_at": request.known_at, "terms": list(terms)}
-        row = await db.fetch_one(_SQL["read_texts"], params)
-        assert row is not None
-        return _layouts(row), _terms(terms, row)
 
     async def find_eligible(self, db: SqlExecutor, request: SearchRequest) -> NDArray[np.int64]:
         """Numbers of the chunks that pass the request's filters."""
@@ -346,6 +384,11 @@ class SearchRepository:
             "as_of": request.as_of,
             "known_at": request.known_at,
         }
+
+
+def _counts(asked: Sequence[str], row: Row) -> dict[str, int]:
+    """In how many chunks and headings each of the terms is that were asked for."""
+    return {asked[place - 1]: total for place, total in zip(row["counted"], row["totals"], strict=True)}
 
 
 def _terms(asked: Sequence[str], row: Row | None) -> dict[str, FoundTerm]:

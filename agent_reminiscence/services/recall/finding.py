@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.search import (
     FoundTerm,
     GraphWeights,
+    OpenedStream,
     SearchedStream,
     SearchRepository,
     SearchRequest,
@@ -28,12 +30,13 @@ from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, MatchModel
 from agent_reminiscence.services.recall.question import Asked, day_number, read_question
 from agent_reminiscence.services.recall.ranking import Question, Ranked, TermPostings, Weights, Whole, idf, rank
-from agent_reminiscence.services.recall.texts import TextReader, Texts
+from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
 from agent_reminiscence.text.words import analyse
 
 _SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT
 # How many more than are wanted are weighed by recency, importance and confidence at most.
 _MAX_CANDIDATES = 200
+_REMEMBERED_TENANTS = 10_000
 _NOWHERE = FoundTerm(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.float32))
 
 
@@ -60,6 +63,17 @@ class FoundRows:
     is_found: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The first statement of a search, and what it was made with: the question as these languages and days read it."""
+
+    statement: str
+    params: Mapping[str, Any]
+    asked: Asked
+    languages: tuple[str, ...]
+    days: tuple[int, int]
+
+
 class Finder:
     """Answers questions with chunks, in the transaction of whoever asks."""
 
@@ -79,42 +93,64 @@ class Finder:
         self._embedding = embedding
         self._weights = weights or Weights()
         self._whole_max_chunks = whole_max_chunks
+        # Of tenants asked about lately their languages and the first and last day of their texts: what the next
+        # question is read with before they are known. A wrong guess costs a statement, never a hit.
+        self._remembered: dict[str, tuple[tuple[str, ...], tuple[int, int]]] = {}
+
+    def opening(self, request: SearchRequest, *, reads_beside_graph: bool) -> Opening:
+        """How a search begins: with what it most likely has to read of the tenant.
+
+        Args:
+            reads_beside_graph: Whether also of a tenant with entities, which a question may name.
+        """
+        languages, days = self._remembered.get(request.external_id, ((), (0, 0)))
+        asked = read_question(request.query, languages, first_day=days[0], last_day=days[1])
+        is_past = request.as_of is not None
+        terms = [] if is_past else asked.looked_up
+        statement, params = self._search.opening(
+            request,
+            terms,
+            whole=-1 if is_past else self._whole_max_chunks,
+            most=narrowing.MAX_ENTRIES,
+            reads_beside_graph=reads_beside_graph,
+        )
+        return Opening(statement, params, asked, languages, days)
+
+    def opened(self, opening: Opening, rows: Sequence[Row]) -> OpenedStream | None:
+        """What the opening has read; None for an unknown stream."""
+        return self._search.opened(rows, opening.params["terms"])
 
     async def find(
         self,
         db: SqlExecutor,
         request: SearchRequest,
-        stream: SearchedStream,
+        opening: Opening,
+        opened: OpenedStream,
         question: QuestionVector | None,
         graph: GraphWeights | None = None,
     ) -> FoundRows:
         """The best chunks.
 
         Args:
+            opened: What `opening` has read in the same transaction.
             question: None goes by words.
             graph: What the question's names reach; None is nothing.
         """
+        stream = opened.stream
         if stream.days is None:
             return FoundRows([], is_found=False)
-        first, last = map(day_number, stream.days)
-        asked = read_question(request.query, stream.languages, first_day=first, last_day=last)
-        if request.as_of is None and stream.text_chunks > self._whole_max_chunks:
-            return await self._find_among_many(db, request, stream, asked, question, graph)
-        if request.as_of is None:
-            terms = asked.looked_up
-            texts, found = await self._texts.read_now(db, request, terms)
-        else:
-            terms, found = [], {}
+        if request.as_of is not None:
             texts = await self._texts.read_past(db, request)
+        elif opened.layouts is None:
+            return await self._find_among_many(db, request, opening, opened, question, graph)
+        else:
+            texts = lasting_texts(opened.layouts, is_filtered=request.is_filtered)
         if not len(texts.entries):
             return FoundRows([], is_found=False)
-        days = texts.entries["day"]
-        if (days.min(), days.max()) != (first, last):
-            # A period without a year is looked for among the texts of the moment.
-            asked = read_question(request.query, stream.languages, first_day=int(days.min()), last_day=int(days.max()))
-        found |= await self._search.find_terms(
-            db, request.external_id, [term for term in asked.looked_up if term not in terms]
-        )
+        days = int(texts.entries["day"].min()), int(texts.entries["day"].max())
+        asked = self._read_question(request, opening, stream, days)
+        left = [term for term in asked.looked_up if term not in opened.terms]
+        found = {**opened.found, **await self._search.find_terms(db, request.external_id, left)}
         words = _words(asked, found, {})
         vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
         ranked = rank(
@@ -132,17 +168,23 @@ class Finder:
         self,
         db: SqlExecutor,
         request: SearchRequest,
-        stream: SearchedStream,
-        asked: Asked,
+        opening: Opening,
+        opened: OpenedStream,
         question: QuestionVector | None,
         graph: GraphWeights | None,
     ) -> FoundRows:
         """The same of a large tenant: what could be among the best is looked for first, and then ranked."""
+        stream = opened.stream
+        assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
-        counts, few = await self._search.find_rare_terms(db, tenant, asked.looked_up, most=narrowing.MAX_ENTRIES)
+        asked = self._read_question(request, opening, stream, (day_number(stream.days[0]), day_number(stream.days[1])))
+        counts, few = opened.counts, opened.found
+        if left := [term for term in asked.looked_up if term not in opened.terms]:
+            more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
+            counts, few = {**counts, **more_counts}, {**few, **more}
         rare = narrowing.choose_rare({term: counts[term] for term in asked.terms if term in counts})
         # The rarest of the words is read in any case.
-        found = few | await self._search.find_terms(db, tenant, [term for term in rare if term not in few])
+        found = {**few, **await self._search.find_terms(db, tenant, [term for term in rare if term not in few])}
         words = _words(asked, found, counts)
         vector, cosine_match = await self._weigh(question, stream, words, stream.text_chunks)
         near = None
@@ -183,6 +225,19 @@ class Finder:
             whole=Whole(stream.text_chunks, max(stream.text_words / stream.text_chunks, 1e-9)),
         )
         return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
+
+    def _read_question(
+        self, request: SearchRequest, opening: Opening, stream: SearchedStream, days: tuple[int, int]
+    ) -> Asked:
+        """The question as the tenant's languages and days read it, which the next one about this tenant begins with."""
+        if (stream.languages, days) == (opening.languages, opening.days):
+            return opening.asked
+        if request.as_of is None:
+            self._remembered.pop(request.external_id, None)
+            self._remembered[request.external_id] = stream.languages, days
+            if len(self._remembered) > _REMEMBERED_TENANTS:
+                del self._remembered[next(iter(self._remembered))]
+        return read_question(request.query, stream.languages, first_day=days[0], last_day=days[1])
 
     def _weights_for(self, graph: GraphWeights | None) -> Weights:
         return replace(self._weights, graph=self._weights.graph * (0.0 if graph is None else graph.certainty))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository, Dots
 from agent_reminiscence.database.repositories.history import HistoryRepository
-from agent_reminiscence.database.repositories.search import FoundTerm, SearchRepository, SearchRequest
+from agent_reminiscence.database.repositories.search import Layouts, SearchRepository, SearchRequest
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
 from agent_reminiscence.services.recall.past import lay_out_past
 from agent_reminiscence.services.recall.ranking import Vectors
@@ -42,17 +42,6 @@ class TextReader:
         self._search = search
         self._history = history
         self._vectors = vectors
-
-    async def read_now(
-        self, db: SqlExecutor, request: SearchRequest, terms: Sequence[str]
-    ) -> tuple[Texts, dict[str, FoundTerm]]:
-        """All texts of this moment, and where some terms occur in them."""
-        found, postings = await self._search.read_texts(db, request, terms)
-        if not len(found.ended):
-            return Texts(found.entries, None, None), postings
-        # What has ended in the world is still laid out, because nothing was written when it ended.
-        lasts = ~np.isin(found.entries["number"], found.ended)
-        return Texts(found.entries, None, lasts if not request.is_filtered else None), postings
 
     async def read_around(
         self,
@@ -132,6 +121,18 @@ class TextReader:
         wanted = np.unique(np.concatenate((entries["number"], entries["heading"])).astype(np.int64))
         stored = await self._vectors.read(db, request.external_id, generation, wanted)
         return window_norms(entries, stored.numbers, stored.masses, stored.vectors)
+
+
+def lasting_texts(found: Layouts, *, is_filtered: bool) -> Texts:
+    """All texts of this moment, as they are laid out.
+
+    Args:
+        is_filtered: Whether which of them may be hits is found out in another way.
+    """
+    if is_filtered or not len(found.ended):
+        return Texts(found.entries, None, None)
+    # What has ended in the world is still laid out, because nothing was written when it ended.
+    return Texts(found.entries, None, ~np.isin(found.entries["number"], found.ended))
 
 
 def _headings(texts: Texts) -> NDArray[np.int64]:

@@ -299,8 +299,8 @@ class SqlExecutor:
         return StoreError(f"PostgreSQL refused a statement: {reason}")
 
 
-# Planning a statement for each tenant anew takes a millisecond and more, several times what running it takes. A plan that
-# is kept must not be one for tables that were small when it was made: what a search reads it looks up by keys.
+# To plan a statement for each tenant anew takes up to a millisecond, several times what running it takes. And a plan
+# that is kept must not be one for tables that were small when it was made: what a search reads it looks up by keys.
 _PLANNED_ONCE = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 

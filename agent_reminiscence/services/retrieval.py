@@ -30,7 +30,7 @@ from agent_reminiscence.services.recall.finding import Finder, FoundRows, Openin
 from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.sentences import first_sentence
-from agent_reminiscence.services.tokens import count_tokens_batch
+from agent_reminiscence.services.tokens import TokenCounts
 from agent_reminiscence.services.use import UseRecorder
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
@@ -102,6 +102,7 @@ class RetrievalService:
         self._uses = uses
         self._scrubber = scrubber
         self._clock = clock
+        self._tokens = TokenCounts()
 
     async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:
         """The best chunks for the question, with a summary of them; the deterministic answer to every question."""
@@ -142,7 +143,7 @@ class RetrievalService:
             lambda: self._read(search, question, generation), operation="retrieve", external_id=request.external_id
         )
         omitted = [*omitted, *found.omitted]
-        tokens = count_tokens_batch([row["content"] for row in found.best.rows])
+        tokens = self._tokens.count([row["content"] for row in found.best.rows])
         hits = [SearchHit(**row, tokens=count) for row, count in zip(found.best.rows, tokens, strict=True)]
         if request.min_match is not None:
             matching = [hit for hit in hits if hit.match >= request.min_match]

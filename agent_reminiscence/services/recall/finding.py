@@ -289,21 +289,14 @@ class Finder:
         count = int(np.count_nonzero(ranked.scores >= least))
         numbers = ranked.numbers[:count].tolist()
         stored = await self._search.read_hits(db, request, numbers)
-        rows = []
+        weighed = []
         for place, number in enumerate(numbers):
             if row := stored.get(number):
                 factor = _small_factor(row, request.now)
                 row["score"] = float(ranked.scores[place]) * factor
-                row["score_parts"] = {
-                    name: round(float(values[place]) * factor, 6)
-                    for name, values in ranked.parts.items()
-                    if values[place]
-                }
-                row["match"] = float(ranked.match[place])
-                row["is_of_other"] = bool(ranked.hint[place])
-                rows.append(row)
-        rows.sort(key=lambda row: (-row["score"], row["chunk_id"]))
-        rows = rows[: request.limit]
+                weighed.append((row, place, factor))
+        weighed.sort(key=lambda one: (-one[0]["score"], one[0]["chunk_id"]))
+        rows = [_with_parts(row, ranked, place, factor) for row, place, factor in weighed[: request.limit]]
         await self._name_as_then(db, request, rows)
         return rows
 
@@ -382,17 +375,25 @@ def _word_weights(
     words: Mapping[tuple[str, ...], TermPostings], languages: Sequence[str], chunks: int
 ) -> Callable[[str], float]:
     """How rare each word of a question is among some chunks; 0 for a stop word."""
-    rarities = {
-        term: float(idf(chunks, int(np.count_nonzero(word.numbers > 0))))
-        for terms, word in words.items()
-        for term in terms
-    }
+    having = np.array([np.count_nonzero(word.numbers > 0) for word in words.values()], dtype=np.int64)
+    rarity_of = zip(words, idf(chunks, having).tolist(), strict=True)
+    rarities = {term: rarity for terms, rarity in rarity_of for term in terms}
 
     def weigh(word: str) -> float:
         read = (term for language in languages for term in analyse(word, language))
         return max((rarities.get(term, 0.0) for term in read), default=0.0)
 
     return weigh
+
+
+def _with_parts(row: Row, ranked: Ranked, place: int, factor: float) -> Row:
+    """The row of a hit with what its ranking says of it."""
+    row["score_parts"] = {
+        name: round(float(values[place]) * factor, 6) for name, values in ranked.parts.items() if values[place]
+    }
+    row["match"] = float(ranked.match[place])
+    row["is_of_other"] = bool(ranked.hint[place])
+    return row
 
 
 def _small_factor(row: Row, now: datetime) -> float:

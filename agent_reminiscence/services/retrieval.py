@@ -35,9 +35,7 @@ from agent_reminiscence.services.use import UseRecorder
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
 
-_SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT
-# How many more than are wanted are weighed by recency, importance and confidence at most.
-_MAX_CANDIDATES = 200
+_NO_VECTOR = Omission(reason="no_query_vector", count=1)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 # How often a question is embedded again because other vectors have become current.
 _MAX_FOLLOWED = 3
@@ -113,7 +111,9 @@ class RetrievalService:
                 return await self._retrieve(request, question, omitted, generation)
             except _OtherVectorsError:
                 await self._embedding.generations.refresh()
-        return await self._retrieve(request, None, [Omission(reason="no_query_vector", count=1)], None)
+            except EmbeddingError as error:
+                return await self._retrieve(request, None, _by_words(request, error), None)
+        return await self._retrieve(request, None, [_NO_VECTOR], None)
 
     async def _retrieve(
         self,
@@ -220,17 +220,21 @@ class RetrievalService:
         try:
             # Whose server the embedder asks is not known here; and so a question is like the texts that answer it.
             (query,) = await self._scrubber.scrub_texts([request.query])
-            vector = await self._embedding.get_embedding(query, generation)
+            is_weighed = await self._embedding.weighs_locally(generation)
+            vector = None if is_weighed else await self._embedding.get_embedding(query, generation)
             return QuestionVector(query, vector, generation), []
         except NoEmbedderError:
-            return None, [Omission(reason="no_query_vector", count=1)]
+            return None, [_NO_VECTOR]
         except (EmbeddingError, RedactionError) as error:
-            _logger.warning(
-                "the query has no vector; searching by words only: %s",
-                error,
-                extra={"external_id": request.external_id},
-            )
-            return None, [Omission(reason="no_query_vector", count=1)]
+            return None, _by_words(request, error)
+
+
+def _by_words(request: RetrieveRequest, error: EmbeddingError | RedactionError) -> list[Omission]:
+    """What is missing from a search without the question's vector, which the log is told."""
+    _logger.warning(
+        "the query has no vector; searching by words only: %s", error, extra={"external_id": request.external_id}
+    )
+    return [_NO_VECTOR]
 
 
 def summarise(query: str, hits: Sequence[SearchHit]) -> tuple[str, tuple[Citation, ...]]:

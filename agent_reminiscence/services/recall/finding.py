@@ -46,12 +46,12 @@ class QuestionVector:
 
     Attributes:
         text: Without its secrets.
-        vector: Of unit length.
+        vector: Of unit length; None where it is made when the weights of the words are known.
         generation: Whose vectors it is compared with.
     """
 
     text: str
-    vector: Sequence[float]
+    vector: Sequence[float] | None
     generation: Generation
 
 
@@ -135,6 +135,9 @@ class Finder:
             opened: What `opening` has read in the same transaction.
             question: None goes by words.
             graph: What the question's names reach; None is nothing.
+
+        Raises:
+            EmbeddingError: The question was to be embedded, and that failed.
         """
         stream = opened.stream
         if stream.days is None:
@@ -257,8 +260,11 @@ class Finder:
             weighted = await self._embedding.get_weighted(question.text, weigh, question.generation)
         except EmbeddingError:
             weighted = None
-        is_bundled = weighted is not None and question.generation.model_name == WORDLLAMA_MODEL
-        return weighted or question.vector, BUNDLED_MATCH if is_bundled else None
+        if weighted is not None:
+            return weighted, BUNDLED_MATCH if question.generation.model_name == WORDLLAMA_MODEL else None
+        if question.vector is not None:
+            return question.vector, None
+        return await self._embedding.get_embedding(question.text, question.generation), None
 
     async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> dict[int, float]:
         """What each chunk that the graph reaches gets of the graph's part, by number; above 0 to 1."""

@@ -313,7 +313,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         breaker=recall_breaker,
     )
     finder = Finder(search, TextReader(search, history, vectors), history, embedding, given.weights)
-    retrieval = RetrievalService(store, search, finder, recall, embedding, recorder, scrubber, clock=clock)
+    retrieval = RetrievalService(store, finder, recall, embedding, recorder, scrubber, clock=clock)
     synthesis = SynthesisService(retrieval, manager, scrubber, budget, models.retriever, given.telemetry)
     admin = MemoryAdmin(
         store,

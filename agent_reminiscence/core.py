@@ -28,7 +28,7 @@ from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.redaction import DefaultRedactor, NoRedactor, Redactor, Scrubber
 from agent_reminiscence.services.requests import UNSET, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.retrieval import RetrieveRequest
-from agent_reminiscence.telemetry import Attribute, Telemetry
+from agent_reminiscence.telemetry import Attribute, Observed, Telemetry
 from agent_reminiscence.text.languages import check_language
 
 
@@ -190,7 +190,7 @@ class AgentMem:
         with self._telemetry.operation("create_active_memory") as operation:
             parts = self._ready()
             tenant = validation.external_id(external_id)
-            operation.note(external_id=self._scrubber.quotable_identifier(tenant))
+            self._note_tenant(operation, tenant)
             text = validation.content(content)
             request = CreateRequest(
                 external_id=tenant,
@@ -221,7 +221,7 @@ class AgentMem:
         with self._telemetry.operation("get_active_memories") as operation:
             parts = self._ready()
             tenant = validation.external_id(external_id)
-            operation.note(external_id=self._scrubber.quotable_identifier(tenant))
+            self._note_tenant(operation, tenant)
             memories = await parts.manager.get_all(tenant)
             operation.note(memories=len(memories))
             return memories
@@ -270,7 +270,7 @@ class AgentMem:
         with self._telemetry.operation("update_active_memory") as operation:
             parts = self._ready()
             tenant = validation.external_id(external_id)
-            operation.note(external_id=self._scrubber.quotable_identifier(tenant))
+            self._note_tenant(operation, tenant)
             changes: dict[str, Any] = {}
             if not isinstance(title, Unset):
                 changes["title"] = validation.title(title)
@@ -347,7 +347,7 @@ class AgentMem:
         with self._telemetry.operation("retrieve_memories") as operation:
             parts = self._ready()
             tenant = validation.external_id(external_id)
-            operation.note(external_id=self._scrubber.quotable_identifier(tenant))
+            self._note_tenant(operation, tenant)
             hits = validation.optional_number("limit", limit, maximum=MAX_RESULTS)
             budget = validation.optional_number("token_budget", token_budget)
             request = RetrieveRequest(
@@ -373,6 +373,10 @@ class AgentMem:
                 hit_titles=[hit.title for hit in result.hits], hit_contents=[hit.content for hit in result.hits]
             )
             return result
+
+    def _note_tenant(self, operation: Observed, tenant: str) -> None:
+        if operation.is_recording:
+            operation.note(external_id=self._scrubber.quotable_identifier(tenant))
 
     def _quotable(self, query: str) -> str | None:
         """A question as a span may carry it, where spans carry text at all."""

@@ -147,6 +147,11 @@ class Observed:
         except Exception as failure:  # noqa: BLE001 - whatever an application's own telemetry raises
             _logger.warning("telemetry failed (%s); what it observed did not", type(failure).__name__)
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether anybody keeps what `note` is told."""
+        return self._span.is_recording()
+
     def note(self, **values: Attribute | None) -> None:
         """Give the span an attribute `agent_reminiscence.<name>` for each value: ids and figures, never memory text."""
         if self._span.is_recording():

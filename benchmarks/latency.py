@@ -3,7 +3,8 @@
     python benchmarks/latency.py [--sizes 1000 10000 100000] [--quick]
 
 "Bare" is what no library could do without: psqlpy on one connection, BEGIN with role and tenant, the statements that
-the method sent with the parameters it sent, COMMIT; no validation, no pool, no models, no ranking, no vectors made.
+the method sent with the parameters it sent, one after the other, COMMIT; no validation, no pool, no models, no ranking,
+no vectors made.
 Product and bare calls take turns, so that both see the same machine. What a call takes is said by the clock and by the
 processors' time, of this process and of the server's.
 """
@@ -29,7 +30,7 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGIN
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, Row, SqlExecutor, open_connection
-from agent_reminiscence.database.queries import statement_name
+from agent_reminiscence.database.queries import statement_name, with_places
 from benchmarks.common import (
     Timing,
     print_table,
@@ -106,11 +107,17 @@ class Recorder:
             if asyncio.current_task() is task:
                 self._note(script, None, (), started)
 
-        async def begin(db: SqlExecutor, mode: str, settings: Mapping[str, str]) -> None:
-            started = time.perf_counter()
-            await usual["begin"](db, mode, settings)
-            if asyncio.current_task() is task:
-                self._note(mode, settings, (), started)
+        async def begin(
+            db: SqlExecutor,
+            mode: str,
+            settings: Mapping[str, str],
+            first: tuple[str, Mapping[str, Any]] | None = None,
+        ) -> list[Row]:
+            if asyncio.current_task() is not task:
+                return list(await usual["begin"](db, mode, settings, first))
+            # Noted before a first statement that is sent with it.
+            self._note(mode, settings, (), time.perf_counter())
+            return list(await usual["begin"](db, mode, settings, first))
 
         for method in (fetch_all, execute_script, begin):
             setattr(SqlExecutor, method.__name__, method)
@@ -164,7 +171,9 @@ class Bare:
             elif call.options is None:
                 await self._connection.execute_batch(call.statement)
             else:
-                (await self._connection.execute(call.statement, call.params or None, **call.options)).result()
+                statement, names = with_places(call.statement)
+                values = [call.params[name] for name in names] if call.params else None
+                (await self._connection.execute(statement, values or None, **call.options)).result()
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import psqlpy
@@ -27,7 +27,7 @@ from agent_reminiscence.config.constants import (
     SCHEMA_NAME,
     TCP_SILENCE_SECONDS,
 )
-from agent_reminiscence.database.queries import statement_name
+from agent_reminiscence.database.queries import statement_name, with_places
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
     ConfigurationError,
@@ -221,23 +221,35 @@ class SqlExecutor:
         self._opened_at = time.monotonic()
         self._replanned_at_age = _FIRST_REPLANNING_SECONDS
 
-    async def begin(self, mode: str, settings: Mapping[str, str]) -> None:
+    async def begin(self, mode: str, settings: Mapping[str, str], first: tuple[str, Params] | None = None) -> list[Row]:
         """Begin a transaction that has `settings` until it ends, in one round trip.
 
         Args:
             mode: `BEGIN`, with what belongs to it.
             settings: Names of our own, and any values: they are sent as digits, so that none can be read as SQL.
+            first: A statement and its parameters, to be sent in the same round trip.
+
+        Returns:
+            The rows of `first`.
         """
         self.has_failed = self.has_timed_out = False
         self._is_within_transaction = True
         self._deferred.clear()
+        age = time.monotonic() - self._opened_at
+        if age >= self._replanned_at_age:
+            self._replanned_at_age = 2 * age
+            mode = f"{mode}; DISCARD PLANS"
+        elif first is not None:
+            calls = ", ".join(f"set_config('{name}', $(value_{place})p, true)" for place, name in enumerate(settings))
+            await self.defer(mode)
+            await self.defer(
+                f"SELECT {calls}", {f"value_{place}": value for place, value in enumerate(settings.values())}
+            )
+            return await self.fetch_all(*first)
         calls = ", ".join(f"set_config('{name}', {_as_digits(value)}, true)" for name, value in settings.items())
-        replan = ""
-        if time.monotonic() - self._opened_at >= self._replanned_at_age:
-            replan = " DISCARD PLANS;"
-            self._replanned_at_age = 2 * (time.monotonic() - self._opened_at)
         # A statement with parameters would be a message, and a round trip, of its own.
-        await self._answer(statement_name(mode), self._connection.execute_batch(f"{mode};{replan} SELECT {calls}"))
+        await self._answer(statement_name(mode), self._connection.execute_batch(f"{mode}; SELECT {calls}"))
+        return [] if first is None else await self.fetch_all(*first)
 
     async def fetch_all(self, statement: str, params: Params | None = None, *, prepared: bool = True) -> list[Row]:
         """Run `statement` and return its rows.
@@ -254,10 +266,9 @@ class SqlExecutor:
             if prepared:
                 return await (await self.ask(statement, params, list)).result()
             await self.flush()
-        # The driver refuses an empty mapping.
-        result = await self._answer(
-            statement_name(statement), self._connection.execute(statement, params or None, prepared)
-        )
+        text, values = _with_values(statement, params)
+        # The driver refuses an empty list.
+        result = await self._answer(statement_name(statement), self._connection.execute(text, values or None, prepared))
         if prepared:
             self._prepared.add(statement)
         return _rows_of(result)
@@ -298,8 +309,7 @@ class SqlExecutor:
             for one in sent:
                 one.answer(await self.fetch_all(one.statement, one.params))
             return
-        # The driver takes named parameters here, too; only its type hints forget them.
-        questions = [(one.statement, cast("list[Any] | None", one.params or [])) for one in sent]
+        questions: list[tuple[str, list[Any] | None]] = [_with_values(one.statement, one.params) for one in sent]
         results = await self._answer(
             statement_name(sent[-1].statement),
             self._connection.transaction().pipeline(questions, True),
@@ -376,15 +386,21 @@ class SqlExecutor:
         return StoreError(f"PostgreSQL refused a statement: {reason}")
 
 
+# To plan a statement for each tenant anew takes up to a millisecond, several times what running it takes. And a plan
+# that is kept must not be one for tables that were small when it was made: what is read is looked up by keys.
+_PLANNED_ONCE = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
 def planned_once(rows: int) -> Mapping[str, str]:
     """Settings for a transaction of many statements that find their rows by key: each is planned once a connection.
 
-    To plan them each time takes longer than to run them. No settings where they are about very many rows.
+    No settings where they are about very many rows.
 
     Args:
         rows: About how many rows the largest statement is.
     """
-    return {"plan_cache_mode": "force_generic_plan"} if rows <= _MOST_ROWS_PLANNED_ONCE else {}
+    return _PLANNED_ONCE if rows <= _MOST_ROWS_PLANNED_ONCE else {}
 
 
 class PostgresManager:
@@ -528,11 +544,25 @@ class PostgresManager:
             CommitUnknownError: It was lost during COMMIT; not where the block only reads.
         """
         local = self._local(external_id, role) | dict(settings or {})
-        connection = await self._acquire(
-            local, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if read_only else "BEGIN"
-        )
+        connection, _ = await self._acquire(local, _READ_ONLY if read_only else "BEGIN")
         async with self._ended(connection, read_only=read_only):
             yield connection
+
+    @asynccontextmanager
+    async def reading(
+        self, external_id: str, statement: str, params: Params
+    ) -> AsyncIterator[tuple[SqlExecutor, list[Row]]]:
+        """A `transaction` that only reads, and the rows of its first statement, which is sent with its beginning.
+
+        For searches: each statement is planned once on a connection, whichever tenant asks.
+
+        Raises:
+            StoreError: As `transaction`; also where the statement is refused.
+        """
+        local = self._local(external_id, APP_ROLE) | _PLANNED_ONCE
+        connection, rows = await self._acquire(local, _READ_ONLY, first=(statement, params))
+        async with self._ended(connection, read_only=True):
+            yield connection, rows
 
     @asynccontextmanager
     async def scratch_transaction(
@@ -556,7 +586,7 @@ class PostgresManager:
             "statement_timeout": "0",
         }
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ" if snapshot else "BEGIN"
-        connection = await self._acquire(local, begin, fresh=True)
+        connection, _ = await self._acquire(local, begin, fresh=True)
         connection.answer_timeout_seconds = None
         async with self._ended(connection, reusable=False):
             yield connection
@@ -618,7 +648,14 @@ class PostgresManager:
                 ) from error
             raise
 
-    async def _acquire(self, local: Mapping[str, str], begin: str, *, fresh: bool = False) -> SqlExecutor:
+    async def _acquire(
+        self,
+        local: Mapping[str, str],
+        begin: str,
+        *,
+        fresh: bool = False,
+        first: tuple[str, Params] | None = None,
+    ) -> tuple[SqlExecutor, list[Row]]:
         if not self._is_open:
             raise StoreError("the store is closed")
         try:
@@ -630,13 +667,18 @@ class PostgresManager:
                 f" all {self._pool_size} are in use (postgres_pool_size, pool_timeout_seconds)"
             ) from error
         try:
-            return await self._begin(local, begin, fresh=fresh)
+            return await self._begin(local, begin, fresh=fresh, first=first)
         except BaseException:
             self._free.release()
             raise
 
-    async def _begin(self, local: Mapping[str, str], begin: str, *, fresh: bool) -> SqlExecutor:
-        """A connection with a transaction begun. One that died while idle is replaced: nothing ran on it yet."""
+    async def _begin(
+        self, local: Mapping[str, str], begin: str, *, fresh: bool, first: tuple[str, Params] | None
+    ) -> tuple[SqlExecutor, list[Row]]:
+        """A connection with a transaction begun, and the rows of `first`.
+
+        One that died while idle is replaced: nothing ran on it yet that is worth keeping.
+        """
         while True:
             if fresh and self._idle:
                 # It takes the place of an idle one: no more are open than the pool may have.
@@ -646,9 +688,9 @@ class PostgresManager:
             begun = False
             connection.answer_timeout_seconds = self._answer_timeout_seconds
             try:
-                await connection.begin(begin, local)
+                rows = await connection.begin(begin, local, first)
                 begun = True
-                return connection
+                return connection, rows
             except StoreError:
                 if not (reused and connection.is_broken):
                     raise
@@ -663,6 +705,12 @@ class PostgresManager:
         else:
             connection.close()
         self._free.release()
+
+
+def _with_values(statement: str, params: Params | None) -> tuple[str, list[Any]]:
+    """A statement as the server takes it, and the values of its parameters in order."""
+    text, names = with_places(statement)
+    return text, [params[name] for name in names] if params else []
 
 
 def _rows_of(result: psqlpy.QueryResult) -> list[Row]:

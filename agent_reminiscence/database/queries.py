@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Self, SupportsIndex
 
 _PACKAGE = Path(__file__).parent.parent
 # A comment begins with two dashes in SQL, with two slashes in Cypher.
 _NAME = re.compile(r"^(?:--|//) name: (\w+)$", re.MULTILINE)
+_PARAMETER = re.compile(r"\$\((\w+)\)p")
 _FIRST_WORD = re.compile(r"(?:\s|(?:--|//)[^\n]*\n)*(\w*)")
 
 
@@ -37,6 +38,18 @@ def statement_name(statement: str) -> str:
         return statement.name
     found = _FIRST_WORD.match(statement)
     return found[1].upper() if found else ""
+
+
+@lru_cache(maxsize=1024)
+def with_places(statement: str) -> tuple[str, tuple[str, ...]]:
+    """A statement with the server's `$1` for its parameters `$(name)p`, and their names in that order.
+
+    Each name has one place, however often it occurs. The driver would do this at every call, and send what occurs
+    twice twice.
+    """
+    places: dict[str, int] = {}
+    text = _PARAMETER.sub(lambda found: f"${places.setdefault(found[1], len(places) + 1)}", statement)
+    return text, tuple(places)
 
 
 def statement_folder(language: str) -> Path:

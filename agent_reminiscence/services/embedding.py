@@ -144,6 +144,15 @@ class EmbeddingService:
         embedder = await self._generations.embedder(generation or self._generations.current)
         return (await self._embed(embedder, [text], as_queries=True))[0]
 
+    async def weighs_locally(self, generation: Generation) -> bool:
+        """Whether `get_weighted` has a vector for most questions, made in this process.
+
+        Raises:
+            EmbeddingError: There is no embedder of the generation's model.
+        """
+        embedder = await self._generations.embedder(generation)
+        return getattr(embedder, "is_local", False) and hasattr(embedder, "embed_weighted")
+
     async def get_weighted(
         self, text: str, weigh: Callable[[str], float], generation: Generation
     ) -> list[float] | None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
-from agent_reminiscence.database.repositories.search import (
-    SearchRepository,
-    SearchRequest,
-)
+from agent_reminiscence.database.postgres_manager import PostgresManager, Row
+from agent_reminiscence.database.repositories.search import OpenedStream, SearchRequest
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.retrieval import (
     Citation,
@@ -30,18 +26,16 @@ from agent_reminiscence.projections.indexed_text import WORD
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.generations import NoEmbedderError
 from agent_reminiscence.services.graph_recall import GraphRecall
-from agent_reminiscence.services.recall.finding import Finder, FoundRows, QuestionVector
+from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opening, QuestionVector
 from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.sentences import first_sentence
-from agent_reminiscence.services.tokens import count_tokens_batch
+from agent_reminiscence.services.tokens import TokenCounts
 from agent_reminiscence.services.use import UseRecorder
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
 
-_SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT
-# How many more than are wanted are weighed by recency, importance and confidence at most.
-_MAX_CANDIDATES = 200
+_NO_VECTOR = Omission(reason="no_query_vector", count=1)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 # How often a question is embedded again because other vectors have become current.
 _MAX_FOLLOWED = 3
@@ -78,6 +72,9 @@ class _Found:
     omitted: tuple[Omission, ...] = ()
 
 
+_NOTHING = _Found(FoundRows([], is_found=False))
+
+
 class _OtherVectorsError(Exception):
     """The vectors that are current are of another model than the question's."""
 
@@ -88,7 +85,6 @@ class RetrievalService:
     def __init__(
         self,
         store: PostgresManager,
-        search: SearchRepository,
         finder: Finder,
         graph: GraphRecall,
         embedding: EmbeddingService,
@@ -98,13 +94,13 @@ class RetrievalService:
         clock: Callable[[], datetime],
     ) -> None:
         self._store = store
-        self._search = search
         self._finder = finder
         self._graph = graph
         self._embedding = embedding
         self._uses = uses
         self._scrubber = scrubber
         self._clock = clock
+        self._tokens = TokenCounts()
 
     async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:
         """The best chunks for the question, with a summary of them; the deterministic answer to every question."""
@@ -115,7 +111,9 @@ class RetrievalService:
                 return await self._retrieve(request, question, omitted, generation)
             except _OtherVectorsError:
                 await self._embedding.generations.refresh()
-        return await self._retrieve(request, None, [Omission(reason="no_query_vector", count=1)], None)
+            except EmbeddingError as error:
+                return await self._retrieve(request, None, _by_words(request, error), None)
+        return await self._retrieve(request, None, [_NO_VECTOR], None)
 
     async def _retrieve(
         self,
@@ -145,7 +143,7 @@ class RetrievalService:
             lambda: self._read(search, question, generation), operation="retrieve", external_id=request.external_id
         )
         omitted = [*omitted, *found.omitted]
-        tokens = count_tokens_batch([row["content"] for row in found.best.rows])
+        tokens = self._tokens.count([row["content"] for row in found.best.rows])
         hits = [SearchHit(**row, tokens=count) for row, count in zip(found.best.rows, tokens, strict=True)]
         if request.min_match is not None:
             matching = [hit for hit in hits if hit.match >= request.min_match]
@@ -175,26 +173,45 @@ class RetrievalService:
         self, search: SearchRequest, question: QuestionVector | None, generation: Generation | None
     ) -> _Found:
         """The hits; where the query names something that the graph knows, with what it reaches there."""
-        async with self._transaction(search) as db:
-            stream = await self._search.describe(db, search.external_id)
-            if stream is None:
-                return _Found(FoundRows([], is_found=False))
-            if generation is not None and stream.generation != generation.number:
-                raise _OtherVectorsError
+        opening = self._finder.opening(search, reads_beside_graph=False)
+        async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
+            opened = self._opened(opening, rows, generation)
+            if opened is None:
+                return _NOTHING
+            stream = opened.stream
             seeds = await self._graph.find_seeds(db, search.external_id, search.query) if stream.has_graph else []
+            if not seeds and not opened.has_texts:
+                opening = self._finder.opening(search, reads_beside_graph=True)
+                opened = self._opened(opening, await db.fetch_all(opening.statement, opening.params), generation)
             if not seeds:
-                return _Found(await self._finder.find(db, search, stream, question))
+                return (
+                    _NOTHING
+                    if opened is None
+                    else _Found(await self._finder.find(db, search, opening, opened, question))
+                )
         # Between the two transactions: the graph has a deadline, and perhaps a server, of its own.
         around = await self._graph.explore(search, seeds, stream)
-        async with self._transaction(search) as db:
+        opening = self._finder.opening(search, reads_beside_graph=True)
+        async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
+            opened = self._opened(opening, rows, generation)
+            if opened is None:
+                return _NOTHING
             if isinstance(around, Omission):
-                return _Found(await self._finder.find(db, search, stream, question), omitted=(around,))
+                return _Found(await self._finder.find(db, search, opening, opened, question), omitted=(around,))
             reached = await self._graph.weigh(db, search, around, seeds, stream)
-            best = await self._finder.find(db, search, stream, question, reached.weights)
+            best = await self._finder.find(db, search, opening, opened, question, reached.weights)
             return _Found(best, *await self._graph.find_hits(db, search, reached))
 
-    def _transaction(self, search: SearchRequest) -> AbstractAsyncContextManager[SqlExecutor]:
-        return self._store.transaction(search.external_id, read_only=True)
+    def _opened(self, opening: Opening, rows: Sequence[Row], generation: Generation | None) -> OpenedStream | None:
+        """What was read of the stream; None for an unknown one.
+
+        Raises:
+            _OtherVectorsError: Its vectors are not those of `generation`.
+        """
+        opened = self._finder.opened(opening, rows)
+        if opened is not None and generation is not None and opened.stream.generation != generation.number:
+            raise _OtherVectorsError
+        return opened
 
     async def _embed(
         self, request: RetrieveRequest, generation: Generation
@@ -203,17 +220,21 @@ class RetrievalService:
         try:
             # Whose server the embedder asks is not known here; and so a question is like the texts that answer it.
             (query,) = await self._scrubber.scrub_texts([request.query])
-            vector = await self._embedding.get_embedding(query, generation)
+            is_weighed = await self._embedding.weighs_locally(generation)
+            vector = None if is_weighed else await self._embedding.get_embedding(query, generation)
             return QuestionVector(query, vector, generation), []
         except NoEmbedderError:
-            return None, [Omission(reason="no_query_vector", count=1)]
+            return None, [_NO_VECTOR]
         except (EmbeddingError, RedactionError) as error:
-            _logger.warning(
-                "the query has no vector; searching by words only: %s",
-                error,
-                extra={"external_id": request.external_id},
-            )
-            return None, [Omission(reason="no_query_vector", count=1)]
+            return None, _by_words(request, error)
+
+
+def _by_words(request: RetrieveRequest, error: EmbeddingError | RedactionError) -> list[Omission]:
+    """What is missing from a search without the question's vector, which the log is told."""
+    _logger.warning(
+        "the query has no vector; searching by words only: %s", error, extra={"external_id": request.external_id}
+    )
+    return [_NO_VECTOR]
 
 
 def summarise(query: str, hits: Sequence[SearchHit]) -> tuple[str, tuple[Citation, ...]]:

@@ -178,6 +178,25 @@ SELECT string_agg(int8send(number), ''::bytea) AS numbers,
 FROM chunk_vector_{generation}
 WHERE external_id = $(external_id)p;
 
+-- name: find_dots_and_norms
+-- The same, and the lengths of the vectors of all windows, one memory after the other as in open_stream; zeros where these
+-- are not there.
+SELECT of_vectors.*, of_windows.*
+FROM (
+    SELECT string_agg(int8send(number), ''::bytea) AS numbers,
+        string_agg(float4send((vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
+    FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p
+) AS of_vectors
+CROSS JOIN (
+    SELECT string_agg(
+        CASE WHEN octet_length(n.norms) = l.chunks * 24 THEN n.norms ELSE decode(repeat('00', l.chunks * 24), 'hex') END,
+        ''::bytea ORDER BY l.memory_id) AS norms
+    FROM memory_layout AS l
+    LEFT JOIN chunk_norms_{generation} AS n ON n.external_id = $(external_id)p AND n.memory_id = l.memory_id
+    WHERE l.external_id = $(external_id)p
+) AS of_windows;
+
 -- name: find_near_dots
 -- The same of the vectors in the nearest cells. While a tenant is being sorted anew it has two sets of cells, told apart by
 -- what stands above the lowest 16 bits, and the nearest of both are read. Cell 0 holds what was never sorted.

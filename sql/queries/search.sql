@@ -5,57 +5,105 @@ external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >
         recorded_at, superseded_at, start_date, end_date, corrected_at, corrected_end_dates, $(as_of)p::timestamptz,
         $(known_at)p::timestamptz)
 
--- name: describe_stream
--- What a search wants to know of a stream before it begins, and which vectors are searched at this moment.
-SELECT live_chunks, text_chunks, text_words, languages, graph_head, graph_position,
-    EXISTS (SELECT FROM entity WHERE external_id = $(external_id)p) AS has_graph,
-    (SELECT generation FROM embedding_generation WHERE state = 'current') AS generation
-FROM memory_stream
-WHERE external_id = $(external_id)p;
+-- name: postings
+-- Blocks of terms, term after term and block after block: which of the terms, which block, how many bytes, and the entries.
+SELECT string_agg(int4send(asked.place::int), ''::bytea ORDER BY asked.place, stored.block) AS places,
+    string_agg(int8send(stored.block), ''::bytea ORDER BY asked.place, stored.block) AS blocks,
+    string_agg(int4send(octet_length(stored.entries)), ''::bytea ORDER BY asked.place, stored.block) AS lengths,
+    string_agg(stored.entries, ''::bytea ORDER BY asked.place, stored.block) AS entries
 
 -- name: find_postings
--- Of each term all entries, block after block, and how many bytes each block has.
-SELECT term, array_agg(block ORDER BY block) AS blocks, array_agg(octet_length(entries) ORDER BY block) AS lengths,
-    string_agg(entries, ''::bytea ORDER BY block) AS entries
-FROM posting
-WHERE external_id = $(external_id)p AND term = ANY($(terms)p::text[])
-GROUP BY term;
+-- All entries of some terms.
+{postings}
+FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
+CROSS JOIN LATERAL (
+    -- Looked up one by one: the planner knows nothing of how many entries a term has.
+    SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
+) AS stored;
 
--- name: read_layouts
--- The layouts of all texts, one after the other, and beside them the lengths of their windows' vectors; zeros where these
--- are not there. Then the chunks that are still laid out, though they have ended in the world by now.
-SELECT string_agg(l.entries, ''::bytea) AS layouts,
-    string_agg(
-        CASE WHEN octet_length(n.norms) = l.chunks * 24 THEN n.norms ELSE decode(repeat('00', l.chunks * 24), 'hex') END,
-        ''::bytea) AS norms,
-    ARRAY(
+-- name: open_stream
+-- What a search wants to know of a stream, and which vectors are searched at this moment. Of a small one also the layouts of
+-- all texts, one memory after the other, the chunks that are still laid out, though they have ended in the world by now, and
+-- all entries of some terms; of a larger one what find_rare_postings says. Where there are entities, these only if asked for.
+WITH stream AS MATERIALIZED (
+    SELECT *, reads AND text_chunks <= $(whole)p::int AS is_whole
+    FROM (
+        SELECT live_chunks, text_chunks, text_words, languages, graph_head, graph_position, has_graph,
+            $(reads_beside_graph)p::boolean OR NOT has_graph AS reads
+        FROM memory_stream
+        CROSS JOIN (SELECT EXISTS (SELECT FROM entity WHERE external_id = $(external_id)p) AS has_graph) AS graph
+        WHERE external_id = $(external_id)p
+    ) AS described
+), counted AS MATERIALIZED (
+    SELECT asked.place, sum(octet_length(stored.entries)) / 6 AS total
+    FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
+    CROSS JOIN LATERAL (
+        SELECT entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
+    ) AS stored
+    WHERE (SELECT reads AND NOT is_whole FROM stream)
+    GROUP BY asked.place
+)
+SELECT stream.*, found.*,
+    (SELECT generation FROM embedding_generation WHERE state = 'current') AS generation,
+    (SELECT min(day) FROM memory_heading WHERE external_id = $(external_id)p) AS first_day,
+    (SELECT max(day) FROM memory_heading WHERE external_id = $(external_id)p) AS last_day,
+    CASE WHEN is_whole THEN (
+        SELECT string_agg(entries, ''::bytea ORDER BY memory_id) FROM memory_layout WHERE external_id = $(external_id)p
+    ) END AS layouts,
+    CASE WHEN is_whole THEN ARRAY(
         SELECT number FROM memory_chunk
         WHERE external_id = $(external_id)p AND superseded_at IS NULL AND end_date <= $(known_at)p
-    ) AS ended
-FROM memory_layout AS l
-LEFT JOIN chunk_norms_{generation} AS n ON n.external_id = $(external_id)p AND n.memory_id = l.memory_id
-WHERE l.external_id = $(external_id)p;
+    ) END AS ended,
+    ARRAY(SELECT place FROM counted ORDER BY place) AS counted,
+    ARRAY(SELECT total::bigint FROM counted ORDER BY place) AS totals
+FROM stream
+CROSS JOIN (
+    {postings}
+    FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
+    CROSS JOIN LATERAL (
+        SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
+    ) AS stored
+    WHERE (SELECT reads FROM stream)
+        AND ((SELECT is_whole FROM stream) OR asked.place IN (SELECT place FROM counted WHERE total <= $(most)p::bigint))
+) AS found;
 
--- name: count_postings
--- In how many chunks and headings each of some terms is; six bytes each.
-SELECT term, (sum(octet_length(entries)) / 6)::bigint AS total
-FROM posting
-WHERE external_id = $(external_id)p AND term = ANY($(terms)p::text[])
-GROUP BY term;
+-- name: find_rare_postings
+-- In how many chunks and headings each of some terms is, six bytes each; and all entries of those that are in few.
+WITH counted AS MATERIALIZED (
+    SELECT asked.place, sum(octet_length(stored.entries)) / 6 AS total
+    FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
+    CROSS JOIN LATERAL (
+        SELECT entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
+    ) AS stored
+    GROUP BY asked.place
+)
+SELECT ARRAY(SELECT place FROM counted ORDER BY place) AS counted,
+    ARRAY(SELECT total::bigint FROM counted ORDER BY place) AS totals,
+    found.*
+FROM (
+    {postings}
+    FROM counted
+    CROSS JOIN LATERAL (SELECT ($(terms)p::text[])[counted.place] AS term, counted.place) AS asked
+    CROSS JOIN LATERAL (
+        SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
+    ) AS stored
+    WHERE counted.total <= $(most)p::bigint
+) AS found;
 
 -- name: find_postings_in
--- As find_postings, of some blocks only.
-SELECT term, array_agg(block ORDER BY block) AS blocks, array_agg(octet_length(entries) ORDER BY block) AS lengths,
-    string_agg(entries, ''::bytea ORDER BY block) AS entries
-FROM posting
-WHERE external_id = $(external_id)p AND term = ANY($(terms)p::text[]) AND block = ANY($(blocks)p::bigint[])
-GROUP BY term;
-
--- name: find_first_and_last_day
-SELECT min(day) AS first, max(day) AS last FROM memory_heading WHERE external_id = $(external_id)p;
+-- All entries of some terms in some blocks.
+{postings}
+FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
+CROSS JOIN LATERAL (
+    SELECT block, entries FROM posting
+    WHERE external_id = $(external_id)p AND term = asked.term AND block = ANY($(blocks)p::bigint[])
+    OFFSET 0
+) AS stored;
 
 -- name: read_layouts_of
--- The same as read_layouts, of the texts that some chunks or headings belong to, or whose chunks came in within some days.
+-- The layouts of the texts that some chunks or headings belong to, or whose chunks came in within some days, one after the
+-- other; beside them the lengths of their windows' vectors, zeros where these are not there; and those of open_stream
+-- that have ended.
 WITH wanted AS (
     SELECT c.memory_id
     FROM unnest($(numbers)p::bigint[]) AS n (number)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.exceptions import EmbeddingError
+from agent_reminiscence.services.embedders import WordLlamaEmbedder
 from tests.acceptance.steps import EVERYTHING, lines, texts
 from tests.fakes import FaultyEmbedder, SetClock, away
 
@@ -66,6 +68,35 @@ async def test_the_same_question_has_the_same_answer_after_the_index_is_rebuilt(
 
     assert [found.hits for found in again] == [found.hits for found in before]
     assert [found.hits for found in rebuilt] == [found.hits for found in before]
+
+
+async def test_a_question_whose_words_weigh_nothing_has_the_vector_of_its_text(wordllama_memory: AgentMem) -> None:
+    """Nothing that is stored has a word of it, and its meaning is asked about all the same."""
+    await wordllama_memory.create_active_memory("agent-1", "Studio", _CHAT, occurred_at=_MAY)
+
+    found = await wordllama_memory.retrieve_memories("agent-1", "radiators malfunctioning")
+
+    assert found.omitted == ()
+    assert any(hit.score_parts.get("meaning", 0) > 0 for hit in found.hits)
+
+
+async def test_an_embedder_that_fails_within_a_search_leaves_the_words(
+    wordllama_memory: AgentMem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bundled one is asked when the weights of the words are known; that it failed is told then as before."""
+    await wordllama_memory.create_active_memory("agent-1", "Studio", _CHAT, occurred_at=_MAY)
+
+    async def fail(*_: object) -> None:
+        raise EmbeddingError("out of order")
+
+    monkeypatch.setattr(WordLlamaEmbedder, "embed", fail)
+    monkeypatch.setattr(WordLlamaEmbedder, "embed_weighted", fail)
+    found = await wordllama_memory.retrieve_memories("agent-1", "When did the heating in the studio fail?")
+
+    assert [omission.reason for omission in found.omitted] == ["no_query_vector"]
+    assert found.usage.texts_embedded == 0
+    assert found.hits
+    assert not any("meaning" in hit.score_parts for hit in found.hits)
 
 
 async def test_what_matches_too_little_is_left_out_and_counted(wordllama_memory: AgentMem) -> None:

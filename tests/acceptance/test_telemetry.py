@@ -88,7 +88,7 @@ async def test_each_of_the_four_methods_is_a_span_over_its_statements(observed: 
         CREATE: ["BEGIN", "append_event", "create_active_memory", "COMMIT"],
         GET: ["BEGIN", "get_all_active_memories", "COMMIT"],
         UPDATE: ["BEGIN", "append_event", "update_active_memory", "COMMIT"],
-        RETRIEVE: ["BEGIN", "describe_stream", "read_layouts", "find_postings", "read_hits", "COMMIT"],
+        RETRIEVE: ["BEGIN", "open_stream", "find_dots_and_norms", "read_hits", "COMMIT"],
     }
     for name, statements in expected.items():
         operation = recording.span(name)

@@ -493,6 +493,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "count_chunks": _stream,
         "delete_cached_vectors": _vectors,
         "find_dots": _query_vector,
+        "find_dots_and_norms": _query_vector,
         "find_near_dots": lambda w: _query_vector(w) | {"cells": 1},
         "find_dots_of": lambda w: _query_vector(w) | _numbers(w),
         "read_vectors": _numbers,
@@ -684,12 +685,14 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "delete_orphaned_cache": _stream,
     },
     "search": {
-        "describe_stream": _stream,
+        "open_stream": lambda w: (
+            _stream(w)
+            | {"known_at": _LATER, "terms": ["key", "spare"], "whole": 1_000, "most": 1_000}
+            | {"reads_beside_graph": True}
+        ),
         "find_postings": lambda w: _stream(w) | {"terms": ["key", "spare"]},
-        "read_layouts": lambda w: _stream(w) | {"known_at": _LATER},
-        "count_postings": lambda w: _stream(w) | {"terms": ["key", "spare"]},
+        "find_rare_postings": lambda w: _stream(w) | {"terms": ["key", "spare"], "most": 1_000},
         "find_postings_in": lambda w: _stream(w) | {"terms": ["key", "spare"], "blocks": [0]},
-        "find_first_and_last_day": _stream,
         "read_layouts_of": lambda w: (
             _stream(w)
             | {"known_at": _LATER, "numbers": list(w.numbers)}

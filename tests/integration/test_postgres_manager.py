@@ -383,6 +383,60 @@ async def test_connections_closed_while_idle_are_replaced_unnoticed(
     await _assert_fresh(store)
 
 
+_WHOSE = (
+    "SELECT current_setting('reminiscence.external_id') AS external_id, current_user::text AS role, $(number)p AS n"
+)
+
+
+async def test_the_first_statement_of_a_search_runs_within_its_transaction(new_store: NewStore) -> None:
+    """Sent together with its beginning it comes second, also where the server has not seen it before."""
+    store = await new_store(pool_size=1)
+
+    for number in range(40):
+        statement = f"{_WHOSE}, {number // 2} AS half"
+        async with store.reading(f"agent-{number}", statement, {"number": "x"}) as (db, rows):
+            (again,) = await db.fetch_all(statement, {"number": "x"})
+        assert rows == [{"external_id": f"agent-{number}", "role": "reminiscence_app", "n": "x", "half": number // 2}]
+        assert again == rows[0]
+    await _assert_fresh(store)
+
+
+async def test_a_refused_first_statement_says_why_and_leaves_the_pool_whole(new_store: NewStore) -> None:
+    """What is wrong with it is told, and its connection is replaced."""
+    store = await new_store(pool_size=1)
+
+    with pytest.raises(StoreError, match="division by zero"):
+        async with store.reading("agent-1", "SELECT 1 / $(zero)p::int", {"zero": 0}):
+            pytest.fail("nothing was read")
+    await _assert_fresh(store)
+
+
+async def test_a_search_on_a_connection_closed_while_idle_is_not_disturbed(
+    new_store: NewStore, administrator: SqlExecutor
+) -> None:
+    """Its first statement is sent again on another one."""
+    store = await new_store(pool_size=1)
+    async with store.reading("agent-1", "SELECT pg_backend_pid() AS pid", {}) as (_, before):
+        pass
+    await _terminate(administrator, {before[0]["pid"]})
+
+    async with store.reading("agent-1", _WHOSE, {"number": "x"}) as (_, rows):
+        pass
+
+    assert rows[0]["external_id"] == "agent-1"
+    await _assert_fresh(store)
+
+
+async def test_a_search_cancelled_while_it_begins_leaves_nothing_to_its_successor(new_store: NewStore) -> None:
+    """The connection is closed, and the place in the pool is free again."""
+    store = await new_store(pool_size=1)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2), store.reading("agent-1", "SELECT pg_sleep(30)::text", {}):
+            pytest.fail("it sleeps")
+    await _assert_fresh(store)
+
+
 async def test_a_connection_lost_within_a_transaction_is_an_error_and_writes_nothing(
     new_store: NewStore, administrator: SqlExecutor
 ) -> None:

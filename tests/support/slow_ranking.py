@@ -18,6 +18,7 @@ from agent_reminiscence.domain.index import (
     FACT,
     FIRST,
     LAYOUT_DTYPE,
+    NORMS_DTYPE,
     QUESTION,
     TIME_WORDS,
     USER,
@@ -228,24 +229,26 @@ def encode_question(memories: Sequence[Memory], asked: Asked) -> Question:
 
 
 def encode_vectors(memories: Sequence[Memory], asked: Asked) -> Vectors | None:
-    """What the store knows of the vectors; rows of chunks and headings that have none are missing."""
+    """What the store knows of the vectors; those of chunks and headings that have none are missing."""
     if asked.vector is None:
         return None
-    norms = {
-        chunk.number: [math.hypot(*_vector(chunk, _window(memory, place, before, after))) for before, after in WINDOWS]
-        for memory in memories
-        for place, chunk in enumerate(memory)
-        if chunk.vector is not None
-    }
-    rows = [(text, text.vector) for text in _summands(memories) if text.vector is not None]
+    rows = [(text.number, text.vector) for text in _summands(memories) if text.vector is not None]
     return Vectors(
-        numbers=np.array([text.number for text, _ in rows], dtype=np.int64),
+        numbers=np.array([number for number, _ in rows], dtype=np.int64),
         dots=np.array([math.sumprod(asked.vector, vector) for _, vector in rows], dtype=np.float32),
-        mass=np.array([text.mass for text, _ in rows], dtype=np.float32),
-        norms=np.array([norms.get(text.number, [0.0] * len(WINDOWS)) for text, _ in rows], dtype=np.float32).reshape(
-            len(rows), len(WINDOWS)
+        norms=np.array(
+            [_norms(memory, place) for memory in memories for place in range(len(memory))], dtype=NORMS_DTYPE
         ),
     )
+
+
+def _norms(memory: Memory, place: int) -> tuple[int, int, list[float]]:
+    chunk = memory[place]
+    heading_mass = chunk.heading.mass if chunk.heading and chunk.heading.vector is not None else 0
+    if chunk.vector is None:
+        return 0, heading_mass, [0.0] * len(WINDOWS)
+    windows = [_window(memory, place, before, after) for before, after in WINDOWS]
+    return chunk.mass, heading_mass, [math.hypot(*_vector(chunk, window)) for window in windows]
 
 
 def _summands(memories: Sequence[Memory]) -> list[Chunk | Heading]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import os
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,7 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.services import tokens
-from agent_reminiscence.services.tokens import count_tokens, count_tokens_batch, estimate_tokens, most_tokens
+from agent_reminiscence.services.tokens import (
+    TokenCounts,
+    count_tokens,
+    count_tokens_batch,
+    estimate_tokens,
+    most_tokens,
+)
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -71,6 +78,27 @@ def test_control_tokens_in_a_text_are_counted_as_the_characters_they_are() -> No
 def test_a_batch_counts_what_single_calls_count(texts: list[str]) -> None:
     """Which of the two was used must not show: chunk boundaries depend on the counts."""
     assert count_tokens_batch(texts) == [count_tokens(text) for text in texts]
+
+
+def test_what_was_counted_before_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hits come again and again; what is kept of them is bounded and holds no text."""
+    counted: list[str] = []
+
+    def count(texts: Sequence[str]) -> list[int]:
+        counted.extend(texts)
+        return [len(text) for text in texts]
+
+    monkeypatch.setattr(tokens, "count_tokens_batch", count)
+    counts = TokenCounts(most=2)
+
+    assert counts.count(["boat", "lamp!", "boat"]) == [4, 5, 4]
+    assert counts.count(["lamp!"]) == [5]
+    assert counts.count(["storm "]) == [6]
+    assert counted == ["boat", "lamp!", "storm "]
+    assert counts.count(["boat"]) == [4]
+    assert counted[-1] == "boat"
+    assert len(counts._counts) == 2
+    assert not any(b"lamp" in digest or b"boat" in digest for digest in counts._counts)
 
 
 def test_the_tokenizer_is_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.domain.index import NORMS_DTYPE
 
 _QUERIES = load_queries("sql", "chunk_vector")
 # Below every number of a heading.
@@ -242,6 +243,20 @@ class ChunkVectorRepository:
         if cells is None:
             return _dots(await db.fetch_one(_sql("find_dots", generation), params))
         return _dots(await db.fetch_one(_sql("find_near_dots", generation), params | {"cells": cells}))
+
+    async def find_dots_and_norms(
+        self, db: SqlExecutor, external_id: str, generation: int, vector: Sequence[float]
+    ) -> tuple[Dots, NDArray[np.void]]:
+        """The dot products of all vectors with a question's, and the norms of all windows.
+
+        Returns:
+            Also the norms, shape (n,), `NORMS_DTYPE`, in the order in which `SearchRepository.read_texts` has the
+            texts; zeros where there are none.
+        """
+        params = {"external_id": external_id, "vector": halfvec(vector)}
+        row = await db.fetch_one(_sql("find_dots_and_norms", generation), params)
+        assert row is not None
+        return _dots(row), np.frombuffer(row["norms"] or b"", NORMS_DTYPE)
 
     async def find_dots_of(
         self,

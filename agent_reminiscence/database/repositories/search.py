@@ -30,6 +30,7 @@ class SearchedStream:
         text_words: How many terms these have.
         languages: In which its texts are.
         has_graph: Whether there is any entity.
+        days: The first and the last on which chunks came in; None where none ever did.
         graph_lag: How many positions a store of graphs that follows is behind; without one it says nothing.
     """
 
@@ -40,6 +41,7 @@ class SearchedStream:
     languages: tuple[str, ...]
     has_graph: bool
     graph_lag: int
+    days: tuple[date, date] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,26 @@ class Layouts:
     entries: NDArray[np.void]
     norms: NDArray[np.void] | None
     ended: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedStream:
+    """What the first statement of a search has read.
+
+    Attributes:
+        terms: Which were asked for.
+        has_texts: Whether the following was read at all.
+        counts: Of a large tenant, in how many chunks and headings each term is; of a small one it says nothing.
+        found: Where those terms occur that were read whole.
+        layouts: All texts of a small tenant, without their norms; None of a large one.
+    """
+
+    stream: SearchedStream
+    terms: tuple[str, ...]
+    has_texts: bool
+    counts: Mapping[str, int]
+    found: Mapping[str, FoundTerm]
+    layouts: Layouts | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,34 +180,71 @@ class SearchRequest:
 class SearchRepository:
     """Reads the index of one tenant, and the rows that a ranking has chosen."""
 
-    async def describe(self, db: SqlExecutor, external_id: str) -> SearchedStream | None:
-        """What a search wants to know of the stream; None for an unknown one."""
-        row = await db.fetch_one(_SQL["describe_stream"], {"external_id": external_id})
-        if row is None:
+    def opening(
+        self, request: SearchRequest, terms: Sequence[str], *, whole: int, most: int, reads_beside_graph: bool
+    ) -> tuple[NamedQuery, dict[str, Any]]:
+        """The statement with which a search begins, and its parameters.
+
+        Args:
+            terms: Of the question, each once.
+            whole: Up to so many chunks, all texts are read and the terms whole; of more, what `find_rare_terms` says.
+            most: The `most` of that.
+            reads_beside_graph: Whether this is so too where there are entities; otherwise the stream is described.
+        """
+        params = {
+            "external_id": request.external_id,
+            "known_at": request.known_at,
+            "terms": list(terms),
+            "whole": whole,
+            "most": most,
+            "reads_beside_graph": reads_beside_graph,
+        }
+        return _SQL["open_stream"], params
+
+    def opened(self, rows: Sequence[Row], terms: Sequence[str]) -> OpenedStream | None:
+        """What the rows of `opening` say of the stream; None for an unknown one."""
+        if not rows:
             return None
-        lag = graph_lag(row["graph_head"], row["graph_position"])
-        return SearchedStream(
+        (row,) = rows
+        stream = SearchedStream(
             row["generation"],
             row["live_chunks"],
             row["text_chunks"],
             row["text_words"],
             tuple(row["languages"]),
             has_graph=row["has_graph"],
-            graph_lag=lag,
+            graph_lag=graph_lag(row["graph_head"], row["graph_position"]),
+            days=None if row["first_day"] is None else (row["first_day"], row["last_day"]),
+        )
+        return OpenedStream(
+            stream,
+            tuple(terms),
+            has_texts=row["reads"],
+            counts=_counts(terms, row),
+            found=_terms(terms, row),
+            layouts=_layouts(row) if row["is_whole"] else None,
         )
 
     async def find_terms(self, db: SqlExecutor, external_id: str, terms: Sequence[str]) -> dict[str, FoundTerm]:
         """Where each of some terms occurs; those that no text has ever had are left out."""
         if not terms:
             return {}
-        return _terms(await db.fetch_all(_SQL["find_postings"], {"external_id": external_id, "terms": list(terms)}))
+        row = await db.fetch_one(_SQL["find_postings"], {"external_id": external_id, "terms": list(terms)})
+        return _terms(terms, row)
 
-    async def count_terms(self, db: SqlExecutor, external_id: str, terms: Sequence[str]) -> dict[str, int]:
-        """In how many chunks and headings each of some terms is; those that no text has ever had are left out."""
+    async def find_rare_terms(
+        self, db: SqlExecutor, external_id: str, terms: Sequence[str], *, most: int
+    ) -> tuple[dict[str, int], dict[str, FoundTerm]]:
+        """In how many chunks and headings each of some terms is; and where those occur that are in at most `most`.
+
+        Those that no text has ever had are left out.
+        """
         if not terms:
-            return {}
-        rows = await db.fetch_all(_SQL["count_postings"], {"external_id": external_id, "terms": list(terms)})
-        return {row["term"]: row["total"] for row in rows}
+            return {}, {}
+        params = {"external_id": external_id, "terms": list(terms), "most": most}
+        row = await db.fetch_one(_SQL["find_rare_postings"], params)
+        assert row is not None
+        return _counts(terms, row), _terms(terms, row)
 
     async def find_terms_in(
         self, db: SqlExecutor, external_id: str, terms: Sequence[str], blocks: Sequence[int]
@@ -194,12 +253,7 @@ class SearchRepository:
         if not terms or not blocks:
             return {}
         params = {"external_id": external_id, "terms": list(terms), "blocks": list(blocks)}
-        return _terms(await db.fetch_all(_SQL["find_postings_in"], params))
-
-    async def find_days(self, db: SqlExecutor, external_id: str) -> tuple[date, date] | None:
-        """The first and the last day on which chunks came in; None where none ever did."""
-        row = await db.fetch_one(_SQL["find_first_and_last_day"], {"external_id": external_id})
-        return None if row is None or row["first"] is None else (row["first"], row["last"])
+        return _terms(terms, await db.fetch_one(_SQL["find_postings_in"], params))
 
     async def read_layouts_of(
         self,
@@ -236,17 +290,6 @@ class SearchRepository:
         """Which of some chunks pass the request's filters."""
         row = await db.fetch_one(_SQL["find_eligible_of"], self._moment(request) | {"numbers": numbers.tolist()})
         return np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
-
-    async def read_layouts(self, db: SqlExecutor, request: SearchRequest, generation: int) -> Layouts:
-        """All texts of this moment.
-
-        Args:
-            generation: Whose vectors the norms are of.
-        """
-        params = {"external_id": request.external_id, "known_at": request.known_at}
-        row = await db.fetch_one(_of_generation("read_layouts", generation), params)
-        assert row is not None
-        return _layouts(row)
 
     async def find_eligible(self, db: SqlExecutor, request: SearchRequest) -> NDArray[np.int64]:
         """Numbers of the chunks that pass the request's filters."""
@@ -343,26 +386,35 @@ class SearchRepository:
         }
 
 
-def _terms(rows: Sequence[Row]) -> dict[str, FoundTerm]:
-    """What rows of terms with their blocks say."""
+def _counts(asked: Sequence[str], row: Row) -> dict[str, int]:
+    """In how many chunks and headings each of the terms is that were asked for."""
+    return {asked[place - 1]: total for place, total in zip(row["counted"], row["totals"], strict=True)}
+
+
+def _terms(asked: Sequence[str], row: Row | None) -> dict[str, FoundTerm]:
+    """What a row of blocks of postings says of the terms that were asked for."""
+    if row is None or row["places"] is None:
+        return {}
+    entries = np.frombuffer(row["entries"], POSTING_DTYPE)
+    counts = np.frombuffer(row["lengths"], ">i4") // POSTING_DTYPE.itemsize
+    numbers = posting_numbers(np.repeat(np.frombuffer(row["blocks"], ">i8"), counts), entries["offset"])
+    frequencies, lengths = entries["frequency"].astype(np.float32), entries["length"].astype(np.float32)
+    totals = np.bincount(np.frombuffer(row["places"], ">i4"), weights=counts, minlength=len(asked) + 1)[1:]
     found = {}
-    for row in rows:
-        entries = np.frombuffer(row["entries"], POSTING_DTYPE)
-        counts = np.array(row["lengths"], dtype=np.int64) // POSTING_DTYPE.itemsize
-        blocks = np.repeat(np.array(row["blocks"], dtype=np.int64), counts)
-        found[row["term"]] = FoundTerm(
-            posting_numbers(blocks, entries["offset"]),
-            entries["frequency"].astype(np.float32),
-            entries["length"].astype(np.float32),
-        )
+    end = 0
+    for term, total in zip(asked, totals.astype(np.int64).tolist(), strict=True):
+        if total:
+            start, end = end, end + total
+            found[term] = FoundTerm(numbers[start:end], frequencies[start:end], lengths[start:end])
     return found
 
 
 def _layouts(row: Row) -> Layouts:
-    """What a row of layouts and norms, one after the other, says."""
+    """What a row of layouts, one after the other, says."""
+    norms = row.get("norms")
     return Layouts(
         np.frombuffer(row["layouts"] or b"", LAYOUT_DTYPE),
-        np.frombuffer(row["norms"] or b"", NORMS_DTYPE),
+        None if norms is None else np.frombuffer(norms, NORMS_DTYPE),
         np.array(row["ended"], dtype=np.int64),
     )
 
@@ -381,7 +433,7 @@ def _hit(row: Row) -> Row:
 def _complete(name: str) -> NamedQuery:
     queries = load_queries("sql", "search")
     query = queries[name]
-    for part in ("newest_mentions", "visible"):
+    for part in ("newest_mentions", "postings", "visible"):
         query = query.replace(f"{{{part}}}", queries[part])
     return query
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.search import (
     FoundTerm,
     GraphWeights,
+    OpenedStream,
     SearchedStream,
     SearchRepository,
     SearchRequest,
@@ -28,12 +30,13 @@ from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, MatchModel
 from agent_reminiscence.services.recall.question import Asked, day_number, read_question
 from agent_reminiscence.services.recall.ranking import Question, Ranked, TermPostings, Weights, Whole, idf, rank
-from agent_reminiscence.services.recall.texts import TextReader, Texts
+from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
 from agent_reminiscence.text.words import analyse
 
 _SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT
 # How many more than are wanted are weighed by recency, importance and confidence at most.
 _MAX_CANDIDATES = 200
+_REMEMBERED_TENANTS = 10_000
 _NOWHERE = FoundTerm(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.float32))
 
 
@@ -43,12 +46,12 @@ class QuestionVector:
 
     Attributes:
         text: Without its secrets.
-        vector: Of unit length.
+        vector: Of unit length; None where it is made when the weights of the words are known.
         generation: Whose vectors it is compared with.
     """
 
     text: str
-    vector: Sequence[float]
+    vector: Sequence[float] | None
     generation: Generation
 
 
@@ -58,6 +61,17 @@ class FoundRows:
 
     rows: list[Row]
     is_found: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The first statement of a search, and what it was made with: the question as these languages and days read it."""
+
+    statement: str
+    params: Mapping[str, Any]
+    asked: Asked
+    languages: tuple[str, ...]
+    days: tuple[int, int]
 
 
 class Finder:
@@ -79,30 +93,67 @@ class Finder:
         self._embedding = embedding
         self._weights = weights or Weights()
         self._whole_max_chunks = whole_max_chunks
+        # Of tenants asked about lately their languages and the first and last day of their texts: what the next
+        # question is read with before they are known. A wrong guess costs a statement, never a hit.
+        self._remembered: dict[str, tuple[tuple[str, ...], tuple[int, int]]] = {}
+
+    def opening(self, request: SearchRequest, *, reads_beside_graph: bool) -> Opening:
+        """How a search begins: with what it most likely has to read of the tenant.
+
+        Args:
+            reads_beside_graph: Whether also of a tenant with entities, which a question may name.
+        """
+        languages, days = self._remembered.get(request.external_id, ((), (0, 0)))
+        asked = read_question(request.query, languages, first_day=days[0], last_day=days[1])
+        is_past = request.as_of is not None
+        terms = [] if is_past else asked.looked_up
+        statement, params = self._search.opening(
+            request,
+            terms,
+            whole=-1 if is_past else self._whole_max_chunks,
+            most=narrowing.MAX_ENTRIES,
+            reads_beside_graph=reads_beside_graph,
+        )
+        return Opening(statement, params, asked, languages, days)
+
+    def opened(self, opening: Opening, rows: Sequence[Row]) -> OpenedStream | None:
+        """What the opening has read; None for an unknown stream."""
+        return self._search.opened(rows, opening.params["terms"])
 
     async def find(
         self,
         db: SqlExecutor,
         request: SearchRequest,
-        stream: SearchedStream,
+        opening: Opening,
+        opened: OpenedStream,
         question: QuestionVector | None,
         graph: GraphWeights | None = None,
     ) -> FoundRows:
         """The best chunks.
 
         Args:
+            opened: What `opening` has read in the same transaction.
             question: None goes by words.
             graph: What the question's names reach; None is nothing.
+
+        Raises:
+            EmbeddingError: The question was to be embedded, and that failed.
         """
-        if request.as_of is None and stream.text_chunks > self._whole_max_chunks:
-            return await self._find_among_many(db, request, stream, question, graph)
-        # Also where other vectors have become current meanwhile: these are kept true until nobody asks for them.
-        texts = await self._texts.read(db, request, stream.generation)
+        stream = opened.stream
+        if stream.days is None:
+            return FoundRows([], is_found=False)
+        if request.as_of is not None:
+            texts = await self._texts.read_past(db, request)
+        elif opened.layouts is None:
+            return await self._find_among_many(db, request, opening, opened, question, graph)
+        else:
+            texts = lasting_texts(opened.layouts, is_filtered=request.is_filtered)
         if not len(texts.entries):
             return FoundRows([], is_found=False)
-        days = texts.entries["day"]
-        asked = read_question(request.query, stream.languages, first_day=int(days.min()), last_day=int(days.max()))
-        found = await self._search.find_terms(db, request.external_id, asked.looked_up)
+        days = int(texts.entries["day"].min()), int(texts.entries["day"].max())
+        asked = self._read_question(request, opening, stream, days)
+        left = [term for term in asked.looked_up if term not in opened.terms]
+        found = {**opened.found, **await self._search.find_terms(db, request.external_id, left)}
         words = _words(asked, found, {})
         vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
         ranked = rank(
@@ -120,21 +171,23 @@ class Finder:
         self,
         db: SqlExecutor,
         request: SearchRequest,
-        stream: SearchedStream,
+        opening: Opening,
+        opened: OpenedStream,
         question: QuestionVector | None,
         graph: GraphWeights | None,
     ) -> FoundRows:
         """The same of a large tenant: what could be among the best is looked for first, and then ranked."""
+        stream = opened.stream
+        assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
-        days = await self._search.find_days(db, tenant)
-        if days is None:
-            return FoundRows([], is_found=False)
-        first, last = (day_number(day) for day in days)
-        asked = read_question(request.query, stream.languages, first_day=first, last_day=last)
-        counts = await self._search.count_terms(db, tenant, asked.looked_up)
+        asked = self._read_question(request, opening, stream, (day_number(stream.days[0]), day_number(stream.days[1])))
+        counts, few = opened.counts, opened.found
+        if left := [term for term in asked.looked_up if term not in opened.terms]:
+            more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
+            counts, few = {**counts, **more_counts}, {**few, **more}
         rare = narrowing.choose_rare({term: counts[term] for term in asked.terms if term in counts})
-        dates = [term for term in asked.period_terms if counts.get(term, 0) <= narrowing.MAX_ENTRIES]
-        found = await self._search.find_terms(db, tenant, [*rare, *dates])
+        # The rarest of the words is read in any case.
+        found = {**few, **await self._search.find_terms(db, tenant, [term for term in rare if term not in few])}
         words = _words(asked, found, counts)
         vector, cosine_match = await self._weigh(question, stream, words, stream.text_chunks)
         near = None
@@ -152,11 +205,11 @@ class Finder:
         texts, may_be_hit = await self._texts.read_around(db, request, generation, chosen, asked.days)
         if not len(texts.entries):
             return FoundRows([], is_found=False)
-        # What is too frequent to be read whole is read for these.
-        frequent = [term for term in asked.terms if term in counts and term not in found]
-        numbers = np.unique(np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64))
-        found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
-        words = _words(asked, found, counts)
+        if frequent := [term for term in asked.terms if term in counts and term not in found]:
+            # What is too frequent to be read whole is read for these.
+            numbers = np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64)
+            found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
+            words = _words(asked, found, counts)
         if request.is_filtered:
             may_be_hit &= np.isin(
                 texts.entries["number"],
@@ -176,6 +229,19 @@ class Finder:
         )
         return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
 
+    def _read_question(
+        self, request: SearchRequest, opening: Opening, stream: SearchedStream, days: tuple[int, int]
+    ) -> Asked:
+        """The question as the tenant's languages and days read it, which the next one about this tenant begins with."""
+        if (stream.languages, days) == (opening.languages, opening.days):
+            return opening.asked
+        if request.as_of is None:
+            self._remembered.pop(request.external_id, None)
+            self._remembered[request.external_id] = stream.languages, days
+            if len(self._remembered) > _REMEMBERED_TENANTS:
+                del self._remembered[next(iter(self._remembered))]
+        return read_question(request.query, stream.languages, first_day=days[0], last_day=days[1])
+
     def _weights_for(self, graph: GraphWeights | None) -> Weights:
         return replace(self._weights, graph=self._weights.graph * (0.0 if graph is None else graph.certainty))
 
@@ -194,8 +260,11 @@ class Finder:
             weighted = await self._embedding.get_weighted(question.text, weigh, question.generation)
         except EmbeddingError:
             weighted = None
-        is_bundled = weighted is not None and question.generation.model_name == WORDLLAMA_MODEL
-        return weighted or question.vector, BUNDLED_MATCH if is_bundled else None
+        if weighted is not None:
+            return weighted, BUNDLED_MATCH if question.generation.model_name == WORDLLAMA_MODEL else None
+        if question.vector is not None:
+            return question.vector, None
+        return await self._embedding.get_embedding(question.text, question.generation), None
 
     async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> dict[int, float]:
         """What each chunk that the graph reaches gets of the graph's part, by number; above 0 to 1."""
@@ -226,21 +295,14 @@ class Finder:
         count = int(np.count_nonzero(ranked.scores >= least))
         numbers = ranked.numbers[:count].tolist()
         stored = await self._search.read_hits(db, request, numbers)
-        rows = []
+        weighed = []
         for place, number in enumerate(numbers):
             if row := stored.get(number):
                 factor = _small_factor(row, request.now)
                 row["score"] = float(ranked.scores[place]) * factor
-                row["score_parts"] = {
-                    name: round(float(values[place]) * factor, 6)
-                    for name, values in ranked.parts.items()
-                    if values[place]
-                }
-                row["match"] = float(ranked.match[place])
-                row["is_of_other"] = bool(ranked.hint[place])
-                rows.append(row)
-        rows.sort(key=lambda row: (-row["score"], row["chunk_id"]))
-        rows = rows[: request.limit]
+                weighed.append((row, place, factor))
+        weighed.sort(key=lambda one: (-one[0]["score"], one[0]["chunk_id"]))
+        rows = [_with_parts(row, ranked, place, factor) for row, place, factor in weighed[: request.limit]]
         await self._name_as_then(db, request, rows)
         return rows
 
@@ -319,17 +381,25 @@ def _word_weights(
     words: Mapping[tuple[str, ...], TermPostings], languages: Sequence[str], chunks: int
 ) -> Callable[[str], float]:
     """How rare each word of a question is among some chunks; 0 for a stop word."""
-    rarities = {
-        term: float(idf(chunks, int(np.count_nonzero(word.numbers > 0))))
-        for terms, word in words.items()
-        for term in terms
-    }
+    having = np.array([np.count_nonzero(word.numbers > 0) for word in words.values()], dtype=np.int64)
+    rarity_of = zip(words, idf(chunks, having).tolist(), strict=True)
+    rarities = {term: rarity for terms, rarity in rarity_of for term in terms}
 
     def weigh(word: str) -> float:
         read = (term for language in languages for term in analyse(word, language))
         return max((rarities.get(term, 0.0) for term in read), default=0.0)
 
     return weigh
+
+
+def _with_parts(row: Row, ranked: Ranked, place: int, factor: float) -> Row:
+    """The row of a hit with what its ranking says of it."""
+    row["score_parts"] = {
+        name: round(float(values[place]) * factor, 6) for name, values in ranked.parts.items() if values[place]
+    }
+    row["match"] = float(ranked.match[place])
+    row["is_of_other"] = bool(ranked.hint[place])
+    return row
 
 
 def _small_factor(row: Row, now: datetime) -> float:

@@ -139,8 +139,11 @@ def _weigh(
 def _best(
     numbers: NDArray[np.int64], weights: NDArray[np.float64] | NDArray[np.float32], count: int
 ) -> NDArray[np.int64]:
-    """The numbers of the largest weights; of equal ones the newest."""
+    """The numbers of the largest weights, in no order; of equal ones the newest."""
     if len(numbers) <= count:
         return numbers
-    order = np.lexsort((-np.abs(numbers), -weights))
-    return numbers[order[:count]]
+    # All that weigh as much as the last one stay, so that their age decides which are left out.
+    least = np.partition(weights, len(weights) - count)[len(weights) - count]
+    likely = np.flatnonzero(weights >= least)
+    order = np.lexsort((-np.abs(numbers[likely]), -weights[likely]))
+    return numbers[likely[order[:count]]]

@@ -127,16 +127,15 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """What is known of the vectors of chunks and headings, in any order; they need not be in the text."""
+    """What is known of the vectors of chunks and headings."""
 
     numbers: NDArray[np.int64]
-    """Shape (m,): chunks (positive) and headings (negative), each once."""
+    """Shape (m,): chunks (positive) and headings (negative) that have one, each once, in any order. They need not be in
+    the text."""
     dots: NDArray[np.float32]
     """Shape (m,): cosine between the question's vector and each."""
-    mass: NDArray[np.float32]
-    """Shape (m,): token counts of their texts."""
-    norms: NDArray[np.float32]
-    """Shape (m, 4): length of the sum of each window around a chunk; headings have 0."""
+    norms: NDArray[np.void]
+    """Shape (n,), `NORMS_DTYPE`, in the order of the layout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +307,8 @@ class _Text:
 
     Attributes:
         size: The number of chunks, n. Arrays without a shape here have (n,).
-        headings: The numbers of the headings, ascending; `heading_of` is the place of each chunk's in it.
+        headings: The numbers of the headings, ascending; `heading_of` is the place of each chunk's in it, and
+            `heading_firsts` the place of the first chunk under each.
         start: The first place of each window around each chunk; one array per window.
         end: The place after its last; one array per window.
         lengths: Its number of terms, the heading's included; one array per window.
@@ -327,8 +327,9 @@ class _Text:
         begins[:1] = True
         begins[1:] |= fact[:-1]
         firsts = np.flatnonzero(begins)
-        sizes = np.diff(firsts, append=self.size)
-        first, end = np.repeat(firsts, sizes), np.repeat(firsts + sizes, sizes)
+        ends = np.append(firsts[1:], self.size)[: len(firsts)]
+        sizes = ends - firsts
+        first, end = np.repeat(firsts, sizes), np.repeat(ends, sizes)
         self.start = [np.maximum(places - before, first) for before, _ in WINDOWS]
         self.end = [np.minimum(places + (after + 1), end) for _, after in WINDOWS]
 
@@ -343,7 +344,8 @@ class _Text:
         heading: NDArray[np.int64] = layout["heading"].astype(np.int64)
         changes = np.flatnonzero(heading[1:] != heading[:-1]) + 1
         runs = np.concatenate(([0], changes))[: self.size]
-        self.headings, of_run = np.unique(heading[runs], return_inverse=True)
+        self.headings, first_runs, of_run = np.unique(heading[runs], return_index=True, return_inverse=True)
+        self.heading_firsts = runs[first_runs]
         self.heading_of = np.repeat(of_run, np.diff(runs, append=self.size))
 
         length = layout["length"].astype(np.int32)
@@ -407,7 +409,9 @@ class _Words:
         self._text = text
         self._whole = whole
         # How many chunks a window has on average.
-        self._window_chunks = [float((end - start).mean()) for start, end in zip(text.start, text.end, strict=True)]
+        self._window_chunks = [
+            float(end.sum() - start.sum()) / text.size for start, end in zip(text.start, text.end, strict=True)
+        ]
         self._saturation = [
             _saturation(lengths, float(lengths.mean()) if whole is None else whole.mean_length * chunks)
             for lengths, chunks in zip(text.lengths, self._window_chunks, strict=True)
@@ -449,50 +453,58 @@ class _Words:
         """
         text = self._text
         sums = _running_sums(own)
-        headings = of_headings if of_headings.any() else None
-
         # What is not in the widest window is in none, so the others are looked at only where that one has a term.
-        wide = self._frequency(sums, headings, _WIDE, slice(None))
-        touched = np.flatnonzero((wide != 0).any(axis=0))
-        somewhere = touched if len(touched) < text.size // 2 else slice(None)
-
-        own_idf = np.zeros((len(own), 1), dtype=np.float32)
+        terms, places = np.nonzero(self._frequency(sums, of_headings, _WIDE))
+        in_sums = terms * sums.shape[1]
+        in_heading = of_headings.ravel().take(terms * of_headings.shape[1] + text.heading_of[places])
+        own_idf = np.zeros(len(own), dtype=np.float32)
         for window in range(len(WINDOWS)):
-            frequency = wide[:, somewhere] if window == _WIDE else self._frequency(sums, headings, window, somewhere)
+            frequency = sums.ravel().take(in_sums + text.end[window][places])
+            frequency -= sums.ravel().take(in_sums + text.start[window][places])
+            frequency += in_heading
             found = frequency != 0
-            rare = self._rarity(window, found, found_in)[:, np.newaxis]
+            rare = self._rarity(window, terms, found, found_in)
             if window == _ALONE:
                 own_idf = rare.astype(np.float32)
-                self.share_alone[somewhere] += (own_idf * found).sum(axis=0)
+                self.share_alone += _sum_at(places, own_idf[terms] * found, text.size)
             elif window == _AROUND:
-                self.share_around[somewhere] += (own_idf * found).sum(axis=0)
+                self.share_around += _sum_at(places, own_idf[terms] * found, text.size)
             gain = frequency.astype(np.float32)
-            gain /= gain + self._saturation[window][somewhere]
-            gain *= (counts[:, np.newaxis] * rare * (K1 + 1)).astype(np.float32)
-            self.bm25[window][somewhere] += gain.sum(axis=0)
+            gain /= gain + self._saturation[window][places]
+            gain *= (counts * rare * (K1 + 1)).astype(np.float32)[terms]
+            self.bm25[window] += _sum_at(places, gain, text.size)
         return float(own_idf.sum())
 
-    def _rarity(self, window: int, found: NDArray[np.bool_], found_in: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The idf of each term among the windows of one kind; shape (terms,)."""
+    def _rarity(
+        self, window: int, terms: NDArray[np.intp], found: NDArray[np.bool_], found_in: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The idf of each term among the windows of one kind; shape (terms,).
+
+        Args:
+            terms: Which of the terms may be in a window, again for each window.
+            found: Whether it is.
+            found_in: In how many chunks of all texts each is.
+        """
         if self._whole is None:
-            return idf(self._text.size, np.count_nonzero(found, axis=1))
+            return idf(self._text.size, np.bincount(terms[found], minlength=len(found_in)))
         without = 1 - np.minimum(found_in / self._whole.chunks, 1)
         return idf(self._whole.chunks, self._whole.chunks * (1 - without ** self._window_chunks[window]))
 
-    def _frequency(
-        self,
-        sums: NDArray[np.int32],
-        of_headings: NDArray[np.int32] | None,
-        window: int,
-        somewhere: NDArray[np.int64] | slice,
-    ) -> NDArray[np.int32]:
-        """How often a window has each term around the chunks `somewhere`; shape (terms, chunks)."""
+    def _frequency(self, sums: NDArray[np.int32], of_headings: NDArray[np.int32], window: int) -> NDArray[np.int32]:
+        """How often a window has each term around each chunk; shape (terms, n)."""
         text = self._text
-        frequency: NDArray[np.int32] = sums.take(text.end[window][somewhere], axis=1)
-        frequency -= sums.take(text.start[window][somewhere], axis=1)
-        if of_headings is not None:
-            frequency += of_headings.take(text.heading_of[somewhere], axis=1)
+        frequency: NDArray[np.int32] = sums.take(text.end[window], axis=1)
+        frequency -= sums.take(text.start[window], axis=1)
+        if of_headings.any():
+            frequency += of_headings.take(text.heading_of, axis=1)
         return frequency
+
+
+def _sum_at(places: NDArray[np.intp], values: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+    """The sum of the values at each place; shape (size,)."""
+    sums = np.zeros(size, dtype=np.float32)
+    np.add.at(sums, places, values)
+    return sums
 
 
 def _saturation(lengths: NDArray[np.int32], mean: float) -> NDArray[np.float32]:
@@ -527,28 +539,32 @@ class _Meaning:
     """
 
     def __init__(self, text: _Text, vectors: Vectors) -> None:
-        # Whole numbers add up exactly, whatever stands before them: equal windows get equal cosines.
-        products = np.rint(vectors.dots.astype(np.float64) * vectors.mass * _STEPS).astype(np.int64)
         rows, places, heading_rows, heading_places = text.find(vectors.numbers)
+        dots = vectors.dots.astype(np.float64)
         of_chunks = np.zeros(text.size, dtype=np.int64)
-        of_chunks[places] = products[rows]
+        of_chunks[places] = _whole_steps(dots[rows] * vectors.norms["mass"][places])
         of_headings = np.zeros(len(text.headings), dtype=np.int64)
-        of_headings[heading_places] = products[heading_rows]
+        above = text.heading_firsts[heading_places]
+        of_headings[heading_places] = _whole_steps(dots[heading_rows] * vectors.norms["heading_mass"][above])
         sums, heading = _running_sums(of_chunks), of_headings.take(text.heading_of)
         self.is_known = np.zeros(text.size, dtype=np.bool_)
         self.is_known[places] = True
         self.cosines: list[NDArray[np.float32]] = []
-        norm = np.empty(text.size, dtype=np.float64)
-        for window, (start, end) in enumerate(zip(text.start, text.end, strict=True)):
+        norms = vectors.norms["norms"].T.astype(np.float64)
+        # An endless norm leaves a cosine of 0.
+        norms[norms <= _LEAST_NORM] = np.inf
+        norms *= _STEPS
+        for start, end, norm in zip(text.start, text.end, norms, strict=True):
             dot = sums.take(end)
             dot -= sums.take(start)
             dot += heading
-            # An endless norm leaves a cosine of 0.
-            norm.fill(np.inf)
-            norm[places] = vectors.norms[rows, window]
-            norm[norm <= _LEAST_NORM] = np.inf
             # Vectors are stored in 16 bits, so a cosine may come out a little above 1.
-            self.cosines.append(np.clip(dot / (norm * _STEPS), 0, 1).astype(np.float32))
+            self.cosines.append(np.clip(dot / norm, 0, 1).astype(np.float32))
+
+
+def _whole_steps(products: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Whole numbers add up exactly, whatever stands before them: equal windows get equal cosines."""
+    return np.rint(products * _STEPS).astype(np.int64)
 
 
 def _asked_speaker(text: _Text, question: Question) -> NDArray[np.bool_] | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository, Dots
 from agent_reminiscence.database.repositories.history import HistoryRepository
-from agent_reminiscence.database.repositories.search import SearchRepository, SearchRequest
+from agent_reminiscence.database.repositories.search import Layouts, SearchRepository, SearchRequest
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
 from agent_reminiscence.services.recall.past import lay_out_past
 from agent_reminiscence.services.recall.ranking import Vectors
@@ -26,7 +26,7 @@ class Texts:
 
     Attributes:
         entries: Shape (n,), `LAYOUT_DTYPE`.
-        norms: Shape (n,), `NORMS_DTYPE`; None where they are to be computed from the vectors.
+        norms: Shape (n,), `NORMS_DTYPE`; None where they were not read with the texts.
         eligible: Shape (n,): which entries may be hits, where that is known already.
     """
 
@@ -42,17 +42,6 @@ class TextReader:
         self._search = search
         self._history = history
         self._vectors = vectors
-
-    async def read(self, db: SqlExecutor, request: SearchRequest, generation: int) -> Texts:
-        """The texts of the moment that the request asks about."""
-        if request.as_of is not None:
-            return await self._read_past(db, request)
-        found = await self._search.read_layouts(db, request, generation)
-        if not len(found.ended):
-            return Texts(found.entries, found.norms, None)
-        # What has ended in the world is still laid out, because nothing was written when it ended.
-        lasts = ~np.isin(found.entries["number"], found.ended)
-        return Texts(found.entries, found.norms, lasts if not request.is_filtered else None)
 
     async def read_around(
         self,
@@ -79,7 +68,8 @@ class TextReader:
         """The vectors in the cells nearest to a question's."""
         return await self._vectors.find_dots(db, external_id, generation, vector, cells=SEARCHED_CELLS)
 
-    async def _read_past(self, db: SqlExecutor, request: SearchRequest) -> Texts:
+    async def read_past(self, db: SqlExecutor, request: SearchRequest) -> Texts:
+        """The texts of the moment that the request asks about."""
         assert request.as_of is not None
         chunks = await self._search.read_past(db, request)
         memory_ids = {chunk.memory_id for chunk in chunks}
@@ -110,32 +100,18 @@ class TextReader:
         Args:
             known: Of a large tenant, the dot products that are known already; None reads those of all its vectors.
         """
-        norms = texts.norms
-        if norms is None:
-            norms = await self._compute_norms(db, request, texts, generation)
-        entries = texts.entries
-        headings, first = np.unique(entries["heading"].astype(np.int64), return_index=True)
-        wanted = np.concatenate((entries["number"].astype(np.int64), headings))
-        if known is None:
-            stored = await self._vectors.find_dots(db, request.external_id, generation, vector)
-        else:
-            missing = np.setdiff1d(wanted, known.numbers)
-            more = await self._vectors.find_dots_of(db, request.external_id, generation, vector, missing)
-            stored = Dots(np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots)))
-        dots = np.zeros(len(wanted), dtype=np.float32)
-        if len(stored.numbers):
-            order = np.argsort(stored.numbers, kind="stable")
-            at = np.minimum(np.searchsorted(stored.numbers, wanted, sorter=order), len(order) - 1)
-            is_there = stored.numbers[order[at]] == wanted
-            dots[is_there] = stored.dots[order[at]][is_there]
-        return Vectors(
-            numbers=wanted,
-            dots=dots,
-            mass=np.concatenate((norms["mass"], norms["heading_mass"][first])).astype(np.float32),
-            norms=np.concatenate((norms["norms"], np.zeros((len(headings), norms["norms"].shape[1])))).astype(
-                np.float32
-            ),
-        )
+        tenant = request.external_id
+        if known is not None:
+            assert texts.norms is not None
+            missing = _without(np.concatenate((texts.entries["number"], _headings(texts))), known.numbers)
+            more = await self._vectors.find_dots_of(db, tenant, generation, vector, missing)
+            numbers, dots = np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots))
+            return Vectors(numbers, dots, texts.norms)
+        if request.as_of is not None:
+            found = await self._vectors.find_dots(db, tenant, generation, vector)
+            return Vectors(found.numbers, found.dots, await self._compute_norms(db, request, texts, generation))
+        found, norms = await self._vectors.find_dots_and_norms(db, tenant, generation, vector)
+        return Vectors(found.numbers, found.dots, norms)
 
     async def _compute_norms(
         self, db: SqlExecutor, request: SearchRequest, texts: Texts, generation: int
@@ -145,3 +121,34 @@ class TextReader:
         wanted = np.unique(np.concatenate((entries["number"], entries["heading"])).astype(np.int64))
         stored = await self._vectors.read(db, request.external_id, generation, wanted)
         return window_norms(entries, stored.numbers, stored.masses, stored.vectors)
+
+
+def lasting_texts(found: Layouts, *, is_filtered: bool) -> Texts:
+    """All texts of this moment, as they are laid out.
+
+    Args:
+        is_filtered: Whether which of them may be hits is found out in another way.
+    """
+    if is_filtered or not len(found.ended):
+        return Texts(found.entries, None, None)
+    # What has ended in the world is still laid out, because nothing was written when it ended.
+    return Texts(found.entries, None, ~np.isin(found.entries["number"], found.ended))
+
+
+def _headings(texts: Texts) -> NDArray[np.int64]:
+    """The numbers of the headings, the first of each run of equal ones."""
+    headings: NDArray[np.int64] = texts.entries["heading"].astype(np.int64)
+    begins = headings != 0
+    begins[1:] &= headings[1:] != headings[:-1]
+    begun: NDArray[np.int64] = headings[begins]
+    return begun
+
+
+def _without(numbers: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of `numbers` that are not known."""
+    if not len(known):
+        return numbers
+    ascending = np.sort(known)
+    at = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    left: NDArray[np.int64] = numbers[ascending[at] != numbers]
+    return left

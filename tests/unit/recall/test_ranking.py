@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent_reminiscence.domain.index import DUPLICATE, FACT, QUESTION, TIME_WORDS, USER, chunk_number
+from agent_reminiscence.domain.index import DUPLICATE, FACT, NORMS_DTYPE, QUESTION, TIME_WORDS, USER, chunk_number
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, FOUND_FROM
 from agent_reminiscence.services.recall.ranking import DEFAULT_WEIGHTS, Ranked, Vectors, rank
 from tests.support.slow_ranking import (
@@ -164,8 +164,7 @@ def test_neither_the_order_of_rows_nor_rows_of_other_texts_change_anything(data:
         known = Vectors(
             np.concatenate([known.numbers, ended])[order],
             np.concatenate([known.dots, one])[order],
-            np.concatenate([known.mass, one])[order],
-            np.concatenate([known.norms, np.ones((2, 4), np.float32)])[order],
+            known.norms,
         )
 
     mixed = rank(encode_layout(memories), replace(question, terms=terms), known)
@@ -268,8 +267,7 @@ def test_a_chunk_with_a_vector_of_no_mass_scores_no_meaning() -> None:
     nothing = Vectors(
         np.array([chunk_number(1, 0)]),
         np.array([0.5], dtype=np.float32),
-        np.array([0], dtype=np.float32),
-        np.zeros((1, 4), np.float32),
+        np.zeros(1, NORMS_DTYPE),
     )
 
     found = rank(layout, encode_question([note(1, "boat")], Asked(words=("boat",))), nothing)
@@ -352,8 +350,7 @@ def test_an_empty_text_has_no_hits() -> None:
     nothing = Vectors(
         np.zeros(0, np.int64),
         np.array([], dtype=np.float32),
-        np.array([], dtype=np.float32),
-        np.zeros((0, 4), np.float32),
+        np.zeros(0, NORMS_DTYPE),
     )
 
     found = rank(encode_layout([]), encode_question([], Asked(words=("boat",), speakers=frozenset({1}))), nothing)

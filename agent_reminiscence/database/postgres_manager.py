@@ -216,7 +216,7 @@ class SqlExecutor:
         self.has_timed_out = False
         self._is_within_transaction = False
         self._deferred: list[Deferred[Any]] = []
-        # What the server has prepared on this connection. The driver sends anything else after what stands behind it.
+        # What the driver has had prepared on this connection, and can send without waiting.
         self._prepared: set[str] = set()
         self._opened_at = time.monotonic()
         self._replanned_at_age = _FIRST_REPLANNING_SECONDS
@@ -269,7 +269,8 @@ class SqlExecutor:
         text, values = _with_values(statement, params)
         # The driver refuses an empty list.
         result = await self._answer(statement_name(statement), self._connection.execute(text, values or None, prepared))
-        if prepared:
+        if prepared and values:
+            # Without values the driver prepares nothing.
             self._prepared.add(statement)
         return _rows_of(result)
 
@@ -305,9 +306,16 @@ class SqlExecutor:
     async def flush(self) -> None:
         """Send what was deferred and wait for it."""
         sent, self._deferred = self._deferred, []
-        if len(sent) < 2 or any(one.statement not in self._prepared for one in sent):
-            for one in sent:
-                one.answer(await self.fetch_all(one.statement, one.params))
+        if all(one.statement in self._prepared for one in sent):
+            await self._send(sent)
+            return
+        # What the driver has to have prepared first would come after what stands behind it.
+        for one in sent:
+            await self._send([one])
+            self._prepared.add(one.statement)
+
+    async def _send(self, sent: Sequence[Deferred[Any]]) -> None:
+        if not sent:
             return
         questions: list[tuple[str, list[Any] | None]] = [_with_values(one.statement, one.params) for one in sent]
         results = await self._answer(

@@ -54,7 +54,7 @@ class Config(BaseSettings):
         default=30.0, ge=0.1, le=3600, description="How long one statement may run on the server, in seconds."
     )
     chunk_partitions: int = Field(
-        default=32, ge=1, le=256, description="Hash partitions of each table; fixed when the schema is made."
+        default=1, ge=1, le=256, description="Hash partitions of each table; fixed when the schema is made."
     )
     embedding_provider: Literal["wordllama", "ollama", "pydantic_ai", "hash"] = Field(
         default="wordllama", description="Who makes the vectors."

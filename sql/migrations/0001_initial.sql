@@ -3,7 +3,7 @@
 -- {{chunk_partitions}}, {{embedding_dimension}} and what Procrastinate brings are rendered before it is run.
 --
 -- Every table of memory is hash-partitioned by external_id, which leads every key: a statement that names it
--- touches one partition, and the same schema distributes over several machines.
+-- touches one partition, and the same schema distributes over several machines. Most databases need but one partition.
 
 -- What is applied here, with what parameters.
 CREATE TABLE schema_migration (

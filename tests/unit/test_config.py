@@ -30,7 +30,7 @@ def test_no_setting_is_needed() -> None:
 
     assert (config.postgres_dsn, config.data_dir, config.embedding_provider) == (None, None, "wordllama")
     assert (config.active_memory_update_threshold, config.shortterm_promotion_threshold) == (5, 0.7)
-    assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (10, None, 32)
+    assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (10, None, 1)
 
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(
@@ -46,7 +46,7 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(
     config = Config(retrieval_limit=3)
 
     assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (3, 2, 1)
-    assert Config(_env_file=None).chunk_partitions == 32
+    assert Config(_env_file=None).chunk_partitions == 1
 
 
 def test_values_are_read_in_their_types(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -773,7 +773,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
 # What is not tried above, each with a test of its own below.
 _ELSEWHERE = {
     # Pieces that repositories put into others of their file.
-    "search": {"visible", "newest_mentions"},
+    "search": {"visible", "newest_mentions", "postings"},
     "text_index": {"newest_heading"},
     "memory_chunk": {"newest_compared", "mine"},
     "chunk_vector": {

@@ -293,7 +293,10 @@ class ConsolidationService:
                 beginnings=graph_plan.beginnings_of(unknown),
                 limit=constants.LIKENESS_COMPARED_NAMES,
             )
-        return await asyncio.to_thread(graph_plan.find_likely, drafted, unknown, [*known, *others])
+        compared = [*known, *others]
+        return await beside(
+            lambda: graph_plan.find_likely(drafted, unknown, compared), value=[row.key for row in compared]
+        )
 
     async def _ask_how_many_similar(
         self, db: SqlExecutor, memory: StoredMemory, chunks: Sequence[StoredChunk], generation: int
@@ -352,15 +355,17 @@ class ConsolidationService:
             raise _GoneMeanwhileError
         twins = await asked_twins.result()
         has_changed = await asked_change.result() > draft.compared_at
-        # In a thread: each word of a long text is looked at.
-        plan = await asyncio.to_thread(
-            plan_consolidation,
-            memory,
-            draft.chunks,
-            draft.recurrences,
-            twins,
-            generation=draft.generation,
-            estimates=reading.importances,
+        # Each word of a long text is looked at.
+        plan = await beside(
+            lambda: plan_consolidation(
+                memory,
+                draft.chunks,
+                draft.recurrences,
+                twins,
+                generation=draft.generation,
+                estimates=reading.importances,
+            ),
+            value=[chunk.content for chunk in draft.chunks],
         )
         graph, merges = await self._plan_graph(db, draft, plan.chunks, known, has_changed=has_changed)
         plan = plan.model_copy(

@@ -40,6 +40,8 @@ _logger = logging.getLogger("agent_reminiscence.database")
 
 # How long a server that has not answered on one connection is given to take another one.
 _ALIVE_SECONDS = 2.0
+# From so many lookups on it pays to plan them: a bad plan reads as many rows for each.
+_PLANNED_LOOKUPS = 256
 
 Params = Mapping[str, Any]
 Row = dict[str, Any]
@@ -229,6 +231,15 @@ class SqlExecutor:
         calls = ", ".join(f"set_config(${2 * i + 1}, ${2 * i + 2}, true)" for i in range(len(settings)))
         parts = [part for pair in settings.items() for part in pair]
         await self._answer("set_local", self._connection.execute(f"SELECT {calls}", parts))
+
+    async def plan_for(self, lookups: int) -> None:
+        """Plan the rest of the transaction for the tables as they are, where it looks up so many rows one by one.
+
+        The plan that a connection has kept may be from when its tables were small and best read whole: whoever then
+        writes a long text would read all of a table for each chunk. For few rows planning costs more than that.
+        """
+        if lookups >= _PLANNED_LOOKUPS:
+            await self.set_local({"plan_cache_mode": "force_custom_plan"})
 
     def close(self) -> None:
         """Close the connection; an open transaction is rolled back by the server."""

@@ -210,6 +210,7 @@ class ConsolidationService:
         """
         async with self._reading(external_id, db) as reader:
             memory = await self._tables.active.get_by_id(reader, external_id, memory_id)
+            await reader.plan_for(len(memory.chunk_ids))
             layout = await self._tables.chunks.get_layout(reader, external_id, memory_id)
             # What has ended for good stays in its text and has no further part in anything.
             chunks = [chunk for chunk in layout if not chunk.has_ended]
@@ -250,6 +251,7 @@ class ConsolidationService:
             async with self._reading(external_id, db) as reader:
                 # Each time: others may become current while a long memory is compared.
                 generation = (await current_generation(reader)).number
+                await reader.plan_for(len(chunks))
                 recurrences |= await self._count_similar(reader, memory, batch, generation)
         if not chunks:
             async with self._reading(external_id, db) as reader:
@@ -320,6 +322,7 @@ class ConsolidationService:
         memory = draft.memory
         external_id, memory_id = memory.external_id, memory.memory_id
         await self._projector.begin(db, WriteRequest(external_id=external_id))
+        await db.plan_for(len(memory.chunk_ids))
         events = None
         if await self._is_current(db, memory):
             events = await self._plan(db, draft)

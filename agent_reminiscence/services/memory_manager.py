@@ -6,6 +6,7 @@ import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -258,6 +259,7 @@ class MemoryManager:
                 return await self._first_result(db, retried)
             before = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
             _check_writable(before, request.expected_version)
+            await db.plan_for(len(before.chunk_ids))
             # Said without a time it holds from now on, but never from before what it replaces: clocks differ.
             occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
             payload = await self._plan_update(db, before, request, occurred_at=occurred_at)
@@ -291,16 +293,13 @@ class MemoryManager:
             # The write itself says so, unless it is a retry.
             return None
         new = before.model_copy(update=_changes(before, request.changes))
-        chunks: tuple[ChunkEntry, ...] = ()
+        texts: list[str] = []
         if new.content != before.content:
-            chunks = await beside(lambda: _chunked(new.content, new.metadata), value=[new.content, new.metadata])
+            texts = await beside(lambda: _new_texts(before, new), value=[before.content, new.content, new.metadata])
         occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
         return await self._vectors.make_uncached(
             request.external_id,
-            [
-                heading_text(new.title, day_of(occurred_at)),
-                *(embedded_text(new.content[chunk.start : chunk.end]) for chunk in chunks),
-            ],
+            [heading_text(new.title, day_of(occurred_at)), *texts],
         )
 
     async def get_all(self, external_id: str) -> list[ActiveMemory]:
@@ -648,6 +647,13 @@ def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreate
 def _chunked(content: str, metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
     """The chunks of a text, with fresh ids."""
     return _new_entries(_spans(content, metadata), metadata)
+
+
+def _new_texts(before: StoredMemory, new: StoredMemory) -> list[str]:
+    """What is embedded of the chunks of a new text that none of the old one says."""
+    known = {embedded_text(before.content[start:end]) for start, end in pairwise([*before.chunk_starts, None])}
+    texts = (embedded_text(new.content[chunk.start : chunk.end]) for chunk in _chunked(new.content, new.metadata))
+    return [text for text in texts if text not in known]
 
 
 def _spans(content: str, metadata: Mapping[str, Any]) -> list[TextSpan]:

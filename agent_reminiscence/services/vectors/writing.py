@@ -110,6 +110,7 @@ class WriteVectors:
         by_hash = {sha256(text.encode()): text for text in texts}
         generation = self._embedding.generations.current
         async with self._store.transaction(external_id, read_only=True) as db:
+            await db.plan_for(len(by_hash))
             uncached = await self._vectors.find_uncached(db, external_id, generation, list(by_hash))
         return await self.make([by_hash[text_hash] for text_hash in uncached])
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem, Config, ImportedMemory
 from agent_reminiscence.database.postgres_manager import PostgresManager, open_connection
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository, read_newest_cells
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
@@ -16,6 +16,7 @@ from agent_reminiscence.database.repositories.vector_cell import CellState, Vect
 from agent_reminiscence.services.embedders import HashEmbedder
 from agent_reminiscence.services.vectors.cells import CellService
 from tests.conftest import TEST_DIMENSION, TestServer
+from tests.factories import LONG_AGO
 
 _TENANT = "agent-1"
 _VECTORS = ChunkVectorRepository()
@@ -79,6 +80,30 @@ async def test_an_embedder_that_fails_costs_vectors_and_not_the_write(config: Ca
         report = await memory.admin.verify(_TENANT)
         assert report.ok
         assert report.streams[0].missing_vectors == 0
+
+
+class _Choosy(HashEmbedder):
+    """Refuses what speaks of boats."""
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if any("boat" in text for text in texts):
+            raise ValueError("not this")
+        return await super().embed(texts)
+
+
+async def test_a_memory_without_any_vector_among_others_is_no_drift(config: Callable[..., Config]) -> None:
+    """What was written at once has norms where it has vectors, and only there."""
+    async with AgentMem(config(), embedder=_Choosy(TEST_DIMENSION)) as memory:
+        imported = [
+            ImportedMemory(title=title, content=content, metadata={}, occurred_at=LONG_AGO)
+            for title, content in (("Trip", "We went to Oslo."), ("A boat", "The boat is green."))
+        ]
+        await memory.admin.import_memories(_TENANT, imported)
+
+        report = await memory.admin.verify(_TENANT)
+
+    assert not report.streams[0].drift
+    assert report.streams[0].missing_vectors == 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from uuid import UUID
 
 import pytest
@@ -130,8 +130,8 @@ async def test_writing_a_long_text_reads_few_rows_for_each_chunk(
     test_server: TestServer,
     database: str,
     config: Callable[..., Config],
-    analysed: Callable[[AgentMem], object],
-    kept_plans: Callable[[AgentMem], object],
+    analysed: Callable[[AgentMem], Awaitable[None]],
+    kept_plans: Callable[[AgentMem], Awaitable[None]],
 ) -> None:
     """A text of ten thousand lines cannot be written if each lookup reads the tenant's chunks or all of a table."""
     async with AgentMem(config()) as memory:

@@ -280,8 +280,8 @@ class AgentMem:
                 changes["description"] = validation.description(description)
             if not isinstance(metadata, Unset):
                 changes["metadata"] = validation.memory_metadata(metadata, changes.get("content"))
-            if not changes:
-                raise InvalidInputError("nothing to change; pass title, content, description or metadata")
+            if not changes and language is None:
+                raise InvalidInputError("nothing to change; pass title, content, description, metadata or language")
             request = UpdateRequest(
                 external_id=tenant,
                 memory_id=validation.memory_id(memory_id),

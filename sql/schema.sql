@@ -371,6 +371,9 @@ $partitions$;
 
 -- The planner keeps samples of what columns hold (pg_statistic), in the clear and for as long as it likes. Of whatever holds
 -- memory text or was made of it there are none: an erasure could not reach them, and no plan here needs them.
+-- Nor of external_id. A partition is shared, and a tenant that is new since the last ANALYZE stands in no sample: the planner
+-- would expect one row of it, find every index that begins with external_id as good as the right one, and read the whole
+-- tenant for each chunk that is looked up. Without a sample it expects the same share of the partition for every tenant.
 DO $statistics$
 DECLARE
     place record;
@@ -378,17 +381,20 @@ BEGIN
     FOR place IN
         SELECT t.name AS table_name, c.name AS column_name
         FROM (VALUES
-            ('memory_event', '{payload,actor,conversation_id,idempotency_key,request_hash,salt}'::text[]),
-            ('active_memory', '{title,content,description,metadata,actor,conversation_id}'),
-            ('shortterm_memory', '{title,summary}'),
-            ('memory_chunk', '{content,folded_hash,text_hash,speaker,speaker_key,metadata}'),
-            ('memory_heading', '{title,text_hash}'),
-            ('posting', '{term,entries}'),
-            ('memory_layout', '{entries}'),
-            ('embedding_cache', '{text_hash,vector}'),
-            ('entity', '{name,type,description,metadata}'),
-            ('entity_name', '{key,name}'),
-            ('relationship', '{type,description,metadata}')
+            ('memory_stream', '{external_id}'::text[]),
+            ('memory_event', '{external_id,payload,actor,conversation_id,idempotency_key,request_hash,salt}'),
+            ('active_memory', '{external_id,title,content,description,metadata,actor,conversation_id}'),
+            ('shortterm_memory', '{external_id,title,summary}'),
+            ('memory_chunk', '{external_id,content,folded_hash,text_hash,speaker,speaker_key,metadata}'),
+            ('memory_heading', '{external_id,title,text_hash}'),
+            ('posting', '{external_id,term,entries}'),
+            ('memory_layout', '{external_id,entries}'),
+            ('embedding_cache', '{external_id,text_hash,vector}'),
+            ('entity', '{external_id,name,type,description,metadata}'),
+            ('entity_name', '{external_id,key,name}'),
+            ('relationship', '{external_id,type,description,metadata}'),
+            ('chunk_use', '{external_id}'),
+            ('graph_mention', '{external_id}')
         ) AS t (name, columns)
         CROSS JOIN LATERAL unnest(t.columns) AS c (name)
     LOOP
@@ -643,8 +649,11 @@ BEGIN
             EXECUTE format(
                 'ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent || '_p' || remainder);
         END LOOP;
-        -- The planner keeps no samples of what was made of memory text; the partitions, which are there now, take it over.
-        FOREACH place IN ARRAY CASE parent WHEN norms THEN ARRAY['layout_hash', 'norms'] ELSE ARRAY['vector'] END LOOP
+        -- The planner keeps no samples of what was made of memory text, and none of tenants, among which a new one would be
+        -- missing; the partitions, which are there now, take it over.
+        FOREACH place IN ARRAY array_cat(
+            ARRAY['external_id'], CASE parent WHEN norms THEN ARRAY['layout_hash', 'norms'] ELSE ARRAY['vector'] END
+        ) LOOP
             EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET STATISTICS 0', parent, place);
         END LOOP;
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO reminiscence_app, reminiscence_eraser', parent);

@@ -80,13 +80,18 @@ def migrate(
         )
     settings = ConnectionSettings.from_dsn(_checked_dsn(dsn))
     applied = asyncio.run(schema.migrate(settings, login=login, parameters=parameters))
-    streams = asyncio.run(reindex(settings, _quiet if as_json else _tell_reindexed))
+    reindexed = asyncio.run(reindex(settings, _quiet if as_json else _tell_reindexed))
     names = [f"{migration.version:04d}_{migration.name}" for migration in applied]
     if not as_json:
         done = f"applied {', '.join(names)}" if names else "is up to date"
         say(console(), f"Database {settings.database!r}: {done}; the login {login!r} may use it.")
-        if streams:
-            say(console(), f"The words of {count(streams, 'stream', 'streams')} were indexed anew.")
+        if reindexed.streams:
+            say(console(), f"The words of {count(reindexed.streams, 'stream', 'streams')} were indexed anew.")
+        for external_id in reindexed.faulty:
+            say(
+                console(),
+                f"Those of {external_id!r} were not: its ledger is not as it was written, which `verify` shows.",
+            )
     config = Config()
     trouble = None if config.neo4j_uri is None else asyncio.run(_prepare_neo4j(config))
     is_there = config.neo4j_uri is not None and trouble is None
@@ -95,7 +100,8 @@ def migrate(
             {
                 "database": settings.database,
                 "applied": names,
-                "streams_indexed": streams,
+                "streams_indexed": reindexed.streams,
+                "streams_faulty": list(reindexed.faulty),
                 "neo4j": is_there,
                 "neo4j_trouble": trouble,
             }

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import psqlpy
@@ -39,8 +39,6 @@ from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.database")
 
-# Statements over so many rows are planned each time: by then that takes less than a plan that does not know how many.
-_MOST_ROWS_PLANNED_ONCE = 2_000
 # A plan made while a table was empty may read all of it later. Plans are made anew when a connection is so old,
 # then at twice that age, and so on.
 _FIRST_REPLANNING_SECONDS = 10.0
@@ -48,6 +46,8 @@ _FIRST_REPLANNING_SECONDS = 10.0
 _MOST_DEFERRED = 16
 # How long a server that has not answered on one connection is given to take another one.
 _ALIVE_SECONDS = 2.0
+# From so many lookups on it pays to plan them: a bad plan reads as many rows for each.
+_PLANNED_LOOKUPS = 256
 
 Params = Mapping[str, Any]
 Row = dict[str, Any]
@@ -342,6 +342,15 @@ class SqlExecutor:
         parts = [part for pair in settings.items() for part in pair]
         await self._answer("set_local", self._connection.execute(f"SELECT {calls}", parts))
 
+    async def plan_for(self, lookups: int) -> None:
+        """Plan the rest of the transaction for the tables as they are, where it looks up so many rows one by one.
+
+        The plan that a connection has kept may be from when its tables were small and best read whole: whoever then
+        writes a long text would read all of a table for each chunk. For few rows planning costs more than that.
+        """
+        if lookups >= _PLANNED_LOOKUPS:
+            await self.set_local({"plan_cache_mode": "force_custom_plan"})
+
     def close(self) -> None:
         """Close the connection; an open transaction is rolled back by the server."""
         self.is_broken = True
@@ -394,21 +403,15 @@ class SqlExecutor:
         return StoreError(f"PostgreSQL refused a statement: {reason}")
 
 
-# To plan a statement for each tenant anew takes up to a millisecond, several times what running it takes. And a plan
-# that is kept must not be one for tables that were small when it was made: what is read is looked up by keys.
-_PLANNED_ONCE = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+# Settings for a transaction of statements that find their rows by keys: each is planned once a connection. To plan one
+# for each tenant anew takes up to some milliseconds, several times what running it takes. And a plan that is kept must
+# not be one for tables that were small when it was made, which are best read whole.
+PLANNED_ONCE: Final = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "jit": "off",
+}
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-
-
-def planned_once(rows: int) -> Mapping[str, str]:
-    """Settings for a transaction of many statements that find their rows by key: each is planned once a connection.
-
-    No settings where they are about very many rows.
-
-    Args:
-        rows: About how many rows the largest statement is.
-    """
-    return _PLANNED_ONCE if rows <= _MOST_ROWS_PLANNED_ONCE else {}
 
 
 class PostgresManager:
@@ -567,7 +570,7 @@ class PostgresManager:
         Raises:
             StoreError: As `transaction`; also where the statement is refused.
         """
-        local = self._local(external_id, APP_ROLE) | _PLANNED_ONCE
+        local = self._local(external_id, APP_ROLE) | PLANNED_ONCE
         connection, rows = await self._acquire(local, _READ_ONLY, first=(statement, params))
         async with self._ended(connection, read_only=True):
             yield connection, rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -379,37 +380,73 @@ async def _analyser_version(db: SqlExecutor) -> int:
 
 async def is_analyser_outdated(administrator: ConnectionSettings) -> bool:
     """Whether the words were indexed by another version of the analyser than this release's."""
-    db = await open_connection(administrator)
-    try:
-        await db.execute_script("BEGIN")
-        await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
-        await db.execute_script(SEARCH_PATH_SCRIPT)
+    async with _as_owner(administrator) as db:
         return await _analyser_version(db) != ANALYSER_VERSION
-    finally:
-        db.close()
 
 
-async def allow_reindexing(administrator: ConnectionSettings) -> None:
-    """Let the administrator act as the application, one tenant at a time: it has made these roles and may do so."""
-    db = await open_connection(administrator)
-    try:
-        await db.execute_script(f"GRANT {APP_ROLE}, {SCHEDULER_ROLE} TO CURRENT_USER WITH INHERIT FALSE, SET TRUE")
-    finally:
-        db.close()
+async def count_reindexed(administrator: ConnectionSettings) -> int:
+    """How many streams were indexed by this release's analyser before it was broken off."""
+    async with _as_owner(administrator) as db:
+        row = await db.fetch_one("SELECT value FROM schema_parameter WHERE name = 'reindexed'")
+    version, _, done = ("" if row is None else str(row["value"])).partition(":")
+    return int(done) if version == str(ANALYSER_VERSION) else 0
+
+
+async def record_reindexed(administrator: ConnectionSettings, streams: int) -> None:
+    """Note that the first so many streams are indexed by this release's analyser."""
+    async with _as_owner(administrator) as db:
+        await db.execute(
+            "INSERT INTO schema_parameter (name, value) VALUES ('reindexed', $(value)p)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            {"value": f"{ANALYSER_VERSION}:{streams}"},
+        )
 
 
 async def record_analyser(administrator: ConnectionSettings) -> None:
     """Note that all words are indexed by this release's analyser."""
+    async with _as_owner(administrator) as db:
+        await db.execute(
+            "UPDATE schema_parameter SET value = $(version)p WHERE name = 'analyser_version'",
+            {"version": str(ANALYSER_VERSION)},
+        )
+        await db.execute("DELETE FROM schema_parameter WHERE name = 'reindexed'")
+
+
+@asynccontextmanager
+async def _as_owner(administrator: ConnectionSettings) -> AsyncIterator[SqlExecutor]:
+    """A transaction as the owner of the schema."""
     db = await open_connection(administrator)
     try:
         await db.execute_script("BEGIN")
         await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
         await db.execute_script(SEARCH_PATH_SCRIPT)
-        await db.execute(
-            "UPDATE schema_parameter SET value = $(version)p WHERE name = 'analyser_version'",
-            {"version": str(ANALYSER_VERSION)},
-        )
+        yield db
         await db.execute_script("COMMIT")
+    finally:
+        db.close()
+
+
+@asynccontextmanager
+async def reindexing_allowed(administrator: ConnectionSettings) -> AsyncIterator[None]:
+    """Let the administrator act as the application, one tenant at a time, and take that away at the end.
+
+    It has made these roles and may do so. A superuser needs no membership.
+    """
+    db = await open_connection(administrator)
+    try:
+        rows = await db.fetch_all(
+            "SELECT rolname::text AS role FROM pg_roles"
+            " WHERE rolname = ANY($(roles)p::text[]) AND NOT pg_has_role(oid, 'SET') ORDER BY 1",
+            {"roles": [APP_ROLE, SCHEDULER_ROLE]},
+        )
+        roles = ", ".join(row["role"] for row in rows)
+        if roles:
+            await db.execute_script(f"GRANT {roles} TO CURRENT_USER WITH INHERIT FALSE, SET TRUE")
+        try:
+            yield
+        finally:
+            if roles:
+                await db.execute_script(f"REVOKE {roles} FROM CURRENT_USER")
     finally:
         db.close()
 

@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import SOURCES, Source, is_trusted_less, least_trusted
 from agent_reminiscence.database.generations import ask_for_current, current_generation
-from agent_reminiscence.database.postgres_manager import Deferred, PostgresManager, SqlExecutor, planned_once
+from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, Deferred, PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, KnownEntityName, KnownPeriod
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
@@ -167,8 +167,7 @@ class ConsolidationService:
             async with self._draft(external_id, memory_id) as draft:
                 events = None
                 try:
-                    settings = planned_once(len(draft.chunks))
-                    async with self._store.transaction(external_id, settings=settings, read_only=is_dry_run) as db:
+                    async with self._store.transaction(external_id, settings=PLANNED_ONCE, read_only=is_dry_run) as db:
                         if is_dry_run:
                             events, promoted = await self._plan(db, draft), 0
                         else:
@@ -199,8 +198,7 @@ class ConsolidationService:
         if db is not None:
             yield db
         else:
-            settings = planned_once(constants.RECURRENCE_BATCH_CHUNKS)
-            async with self._store.transaction(external_id, settings=settings, read_only=True) as own:
+            async with self._store.transaction(external_id, settings=PLANNED_ONCE, read_only=True) as own:
                 yield own
 
     @asynccontextmanager
@@ -220,6 +218,7 @@ class ConsolidationService:
             asked_generation = await ask_for_current(reader)
             asked_change = await self._graph.ask_for_last_change(reader, external_id)
             memory = await asked_memory.result()
+            await reader.plan_for(len(memory.chunk_ids))
             # What has ended for good stays in its text and has no further part in anything.
             chunks = [chunk for chunk in await asked_layout.result() if not chunk.has_ended]
             generation = (await asked_generation.result()).number
@@ -263,6 +262,7 @@ class ConsolidationService:
                 generation = (await current_generation(reader)).number
                 recurring = await self._ask_how_many_similar(reader, memory, batch, generation)
                 recurrences |= await recurring.result()
+            await reader.plan_for(len(memory.chunk_ids))
         return recurrences, generation
 
     async def _known_names(
@@ -323,6 +323,7 @@ class ConsolidationService:
         memory = draft.memory
         external_id, memory_id = memory.external_id, memory.memory_id
         await self._projector.begin(db, WriteRequest(external_id=external_id))
+        await db.plan_for(len(memory.chunk_ids))
         events = await self._plan(db, draft)
         if events is not None:
             await self._record(db, draft, events)

@@ -45,6 +45,8 @@ _logger = logging.getLogger("agent_reminiscence.embedding")
 
 # Vectors can be made again from the texts, so their transaction need not wait for the disk.
 _VECTOR_SETTINGS = {"synchronous_commit": "off"}
+# Nobody knows before how many chunks are looked up to find those without vectors. See `SqlExecutor.plan_for`.
+_SEARCH_SETTINGS = {"plan_cache_mode": "force_custom_plan"}
 
 
 # What an embedder that asks something else raises where that does not answer: also one of the user's own.
@@ -261,7 +263,7 @@ class EmbeddingService:
         generation: Generation | None = None
         last, lacks_any = BEFORE_ALL, False
         while True:
-            async with self._store.transaction(external_id) as db:
+            async with self._store.transaction(external_id, settings=_SEARCH_SETTINGS) as db:
                 generation = await self._look(db, generation)
                 rows = await self._vectors.find_missing(
                     db, external_id, generation, memory_ids, after=last, limit=BACKFILL_CHUNKS
@@ -278,6 +280,7 @@ class EmbeddingService:
                 async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
                     # A handler that changes the same chunks must come wholly before or after this.
                     await self._ledger.lock(db, external_id)
+                    await db.plan_for(len(rows))
                     stored = await self.store(db, external_id, generation, found, made)
                     if len(stored.numbers) < len(rows):
                         lacks_any = True
@@ -338,7 +341,7 @@ class EmbeddingService:
         filled = refused = changed = 0
         last = BEFORE_ALL
         while True:
-            async with self._store.transaction(external_id, read_only=True) as db:
+            async with self._store.transaction(external_id, read_only=True, settings=_SEARCH_SETTINGS) as db:
                 rows = await self._vectors.find_missing(
                     db, external_id, generation, None, after=last, limit=BACKFILL_CHUNKS
                 )
@@ -348,6 +351,7 @@ class EmbeddingService:
             made, failure = await self._try_to_embed(external_id, generation, found)
             async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
                 await self._ledger.lock(db, external_id)
+                await db.plan_for(len(rows))
                 stored = await self.store(db, external_id, generation, found, made)
             note(stored.chunks)
             if failure is not None:

@@ -6,6 +6,7 @@ import logging
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from agent_reminiscence.config.constants import (
     Source,
     least_trusted,
 )
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor, planned_once
+from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
@@ -111,8 +112,7 @@ class MemoryManager:
     async def _create(self, request: CreateRequest) -> ActiveMemory:
         (payload,) = await _plan_creations([request], self._language)
         made = await self._vectors.make_for([payload], [request.occurred_at or self._clock()])
-        settings = planned_once(len(payload.chunks))
-        async with self._store.transaction(request.external_id, settings=settings) as db:
+        async with self._store.transaction(request.external_id, settings=PLANNED_ONCE) as db:
             has_tables = await self._vectors.look_for_tables(db, made)
             retried = await self._projector.begin(db, request)
             if retried is not None:
@@ -170,8 +170,7 @@ class MemoryManager:
         added: list[AddedMemory] = []
         created: list[tuple[Event, MemoryCreated]] = []
         is_due = False
-        settings = planned_once(sum(len(payload.chunks) for payload in payloads))
-        async with self._store.transaction(external_id, settings=settings) as db:
+        async with self._store.transaction(external_id, settings=PLANNED_ONCE) as db:
             has_tables = await self._vectors.look_for_tables(db, made)
             known = await self._projector.begin_many(db, external_id, requests)
             made = await self._vectors.keep_storable(made, has_tables)
@@ -266,6 +265,7 @@ class MemoryManager:
             made = await self._vectors.keep_storable(made, has_tables)
             before = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
             _check_writable(before, request.expected_version)
+            await db.plan_for(len(before.chunk_ids))
             # Said without a time it holds from now on, but never from before what it replaces: clocks differ.
             occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
             payload = await self._plan_update(db, before, request, occurred_at=occurred_at)
@@ -299,16 +299,13 @@ class MemoryManager:
             # The write itself says so, unless it is a retry.
             return None
         new = before.model_copy(update=_changes(before, request.changes))
-        chunks: tuple[ChunkEntry, ...] = ()
+        texts: list[str] = []
         if new.content != before.content:
-            chunks = await beside(lambda: _chunked(new.content, new.metadata), value=[new.content, new.metadata])
+            texts = await beside(lambda: _new_texts(before, new), value=[before.content, new.content, new.metadata])
         occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
         return await self._vectors.make_uncached(
             request.external_id,
-            [
-                heading_text(new.title, day_of(occurred_at)),
-                *(embedded_text(new.content[chunk.start : chunk.end]) for chunk in chunks),
-            ],
+            [heading_text(new.title, day_of(occurred_at)), *texts],
         )
 
     async def get_all(self, external_id: str) -> list[ActiveMemory]:
@@ -656,6 +653,13 @@ def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreate
 def _chunked(content: str, metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
     """The chunks of a text, with fresh ids."""
     return _new_entries(_spans(content, metadata), metadata)
+
+
+def _new_texts(before: StoredMemory, new: StoredMemory) -> list[str]:
+    """What is embedded of the chunks of a new text that none of the old one says."""
+    known = {embedded_text(before.content[start:end]) for start, end in pairwise([*before.chunk_starts, None])}
+    texts = (embedded_text(new.content[chunk.start : chunk.end]) for chunk in _chunked(new.content, new.metadata))
+    return [text for text in texts if text not in known]
 
 
 def _spans(content: str, metadata: Mapping[str, Any]) -> list[TextSpan]:

@@ -80,6 +80,8 @@ class Projector:
         event = await self._ledger.append(db, new_event, makes_work=makes_work)
         handler = HANDLERS.get(event.kind)
         if handler is not None:
+            # All that these events change is looked up by chunk.
+            await db.plan_for(len(event.payload.get("chunks", ())))
             change = await handler(db, self._tables, event)
             # A new memory has no vectors yet.
             if change.memory_ids and event.kind != EventKind.CREATED:

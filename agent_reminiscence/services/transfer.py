@@ -197,7 +197,13 @@ class TransferService:
         await self._ledger.set_head(
             db, tenant, head=source.position, chain=arrival.chain, last_recorded_at=source.recorded_at
         )
-        replay = Replay(tenant, position=state.head, chain=state.chain, live_chunks=state.live_chunks)
+        replay = Replay(
+            tenant,
+            position=state.head,
+            chain=state.chain,
+            live_chunks=state.live_chunks,
+            languages=set(state.languages),
+        )
         await self._replayer.run(db, replay)
         if replay.faults:
             fault = replay.faults[0]

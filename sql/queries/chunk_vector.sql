@@ -24,13 +24,14 @@ WHERE true
 
 -- name: find_missing
 -- Chunks and headings behind a number that have no vectors, in order: what their texts are made of, and whether the cache
--- holds the vectors of these. Headings have negative numbers and come first.
+-- holds the vectors of these. Headings have negative numbers and come first. Here and below OFFSET 0 has each looked up by its
+-- key: as a join the planner may hold every chunk against every vector.
 WITH missing AS MATERIALIZED (
     (
         SELECT h.number, NULL::uuid AS chunk_id, h.memory_id, h.text_hash, h.title AS content, h.day,
             NULL::timestamptz AS stated_at
         {headings} AND h.number > $(after)p::bigint AND NOT EXISTS (
-            SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.number = h.number
+            SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = h.number OFFSET 0
         )
         ORDER BY h.number
         LIMIT $(limit)p::int
@@ -40,7 +41,7 @@ WITH missing AS MATERIALIZED (
         SELECT c.number, c.chunk_id, c.memory_id, c.text_hash, c.content, NULL::date,
             CASE WHEN c.derived_from IS NOT NULL THEN c.start_date END
         {chunks} AND c.number > $(after)p::bigint AND NOT EXISTS (
-            SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.number = c.number
+            SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = c.number OFFSET 0
         )
         ORDER BY c.number
         LIMIT $(limit)p::int
@@ -49,8 +50,9 @@ WITH missing AS MATERIALIZED (
     LIMIT $(limit)p::int
 )
 SELECT missing.*, EXISTS (
-    SELECT FROM embedding_cache AS e
-    WHERE e.external_id = $(external_id)p AND e.model_name = $(model_name)p AND e.text_hash = missing.text_hash
+    SELECT FROM embedding_cache
+    WHERE external_id = $(external_id)p AND model_name = $(model_name)p AND text_hash = missing.text_hash
+    OFFSET 0
 ) AS is_cached
 FROM missing
 ORDER BY missing.number;
@@ -147,21 +149,22 @@ WHERE external_id = $(external_id)p AND cell >= (
 SELECT h.text_hash
 FROM unnest($(text_hashes)p::text[]) WITH ORDINALITY AS h (text_hash, place)
 WHERE NOT EXISTS (
-    SELECT FROM embedding_cache AS e
-    WHERE e.external_id = $(external_id)p AND e.model_name = $(model_name)p AND e.text_hash = decode(h.text_hash, 'hex')
+    SELECT FROM embedding_cache
+    WHERE external_id = $(external_id)p AND model_name = $(model_name)p AND text_hash = decode(h.text_hash, 'hex')
+    OFFSET 0
 )
 ORDER BY h.place;
 
 -- name: count_missing
 SELECT count(*) AS chunks
 {chunks} AND NOT EXISTS (
-    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.number = c.number
+    SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = c.number OFFSET 0
 );
 
 -- name: count_chunks
 -- How many chunks there are, and how many of them have no vectors.
 SELECT count(*) AS chunks, count(*) FILTER (WHERE NOT EXISTS (
-    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.number = c.number
+    SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = c.number OFFSET 0
 )) AS missing
 FROM memory_chunk AS c
 WHERE c.external_id = $(external_id)p;

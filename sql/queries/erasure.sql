@@ -230,8 +230,8 @@ SELECT (SELECT count(*) FROM reminiscence.chunk_vector_{generation} WHERE extern
         AS vector_cell_{generation};
 
 -- name: find_left_over_vectors
--- Vectors of what is gone, norms of texts that are gone, and centres of vectors that are gone. While a tenant is being sorted
--- a cell may be empty until vectors are moved there.
+-- Vectors of what is gone, norms of texts that are gone, and centres of vectors that are gone. While a sorting is not ended,
+-- its own cells may be empty still, and those of the sorting before may be empty already: its end looks after both.
 SELECT 'chunk_vector_{generation}.vector' AS place, v.number::text AS key,
     'is the vector of a chunk or heading that is gone' AS problem
 FROM reminiscence.chunk_vector_{generation} AS v
@@ -256,6 +256,8 @@ WHERE s.external_id = $(external_id)p AND l2_norm(s.vector) > 0 AND NOT EXISTS (
     SELECT FROM reminiscence.chunk_vector_{generation} AS v
     WHERE v.external_id = $(external_id)p AND v.cell = s.cell
 ) AND NOT EXISTS (
-    SELECT FROM reminiscence.chunk_vector_{generation} AS v
-    WHERE v.external_id = $(external_id)p AND v.cell < ((s.cell >> 16) << 16)
+    SELECT FROM reminiscence.vector_cell_{generation} AS old
+    WHERE old.external_id = $(external_id)p AND old.cell >> 16 < (
+        SELECT max(cell) >> 16 FROM reminiscence.vector_cell_{generation} WHERE external_id = $(external_id)p
+    )
 );

@@ -32,10 +32,18 @@ WHERE place % $(step)p::bigint = 0;
 
 -- name: add_cells
 -- The centres of a new sorting. Not where something was erased since the vectors were read that they were made of.
+-- Before the first one there is cell 0, which has no centre. It gets a row that says nothing, so that this sorting, too, has
+-- cells of an earlier one to take away in the end: as long as there are such cells, a sorting is not ended.
 INSERT INTO vector_cell_{generation} (external_id, cell, vector)
-SELECT $(external_id)p, $(first)p::int + c.place - 1,
-    (($(vectors)p::real[])[(c.place - 1) * $(dimension)p::int + 1 : c.place * $(dimension)p::int])::halfvec
-FROM generate_series(1, $(count)p::int) AS c (place)
+SELECT $(external_id)p, made.cell, made.vector
+FROM (
+    SELECT $(first)p::int + c.place - 1 AS cell,
+        (($(vectors)p::real[])[(c.place - 1) * $(dimension)p::int + 1 : c.place * $(dimension)p::int])::halfvec AS vector
+    FROM generate_series(1, $(count)p::int) AS c (place)
+    UNION ALL
+    SELECT 0, array_fill(0::real, ARRAY[$(dimension)p::int])::halfvec
+    WHERE NOT EXISTS (SELECT FROM vector_cell_{generation} WHERE external_id = $(external_id)p)
+) AS made
 WHERE NOT EXISTS (
     SELECT FROM memory_event
     WHERE external_id = $(external_id)p AND position > $(head)p::bigint AND kind = 'memory.erased'
@@ -65,25 +73,30 @@ WHERE v.external_id = $(external_id)p AND v.number = m.number AND EXISTS (
 );
 
 -- name: delete_empty_cells
--- Cells before a number that hold no vector, and all of them where nothing is left.
+-- Cells before a number that hold no vector, and all of them where nothing is left. OFFSET 0: looked up one by one.
 DELETE FROM vector_cell_{generation} AS c
 WHERE c.external_id = $(external_id)p AND NOT EXISTS (
-    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.cell = c.cell
+    SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND cell = c.cell OFFSET 0
 ) AND (c.cell < $(before)p::int OR NOT EXISTS (
-    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p
+    SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p
 ));
 
 -- name: clear_empty_cells
--- The other cells that hold none: how many there are says how large the tenant was when it was sorted, so they stay, but not
--- the centre of what is gone.
+-- Of some cells those that hold none: how many there are says how large the tenant was when it was sorted, so they stay, but
+-- not the centre of what is gone.
 UPDATE vector_cell_{generation} AS c
 SET vector = array_fill(0::real, ARRAY[vector_dims(c.vector)])::halfvec
-WHERE c.external_id = $(external_id)p AND NOT EXISTS (
-    SELECT FROM chunk_vector_{generation} AS v WHERE v.external_id = $(external_id)p AND v.cell = c.cell
+WHERE c.external_id = $(external_id)p AND c.cell BETWEEN $(first)p::int AND $(last)p::int AND NOT EXISTS (
+    SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND cell = c.cell OFFSET 0
 );
 
 -- name: list_cells
-SELECT cell FROM vector_cell_{generation} WHERE external_id = $(external_id)p ORDER BY cell;
+-- Some cells behind one of them, in order.
+SELECT cell
+FROM vector_cell_{generation}
+WHERE external_id = $(external_id)p AND cell > $(after)p::int
+ORDER BY cell
+LIMIT $(limit)p::int;
 
 -- name: recompute_cells
 -- Makes the centres of some cells the means of the vectors that are there.

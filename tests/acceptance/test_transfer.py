@@ -229,6 +229,23 @@ async def test_a_repeated_import_does_nothing_and_a_later_export_adds_what_is_ne
     assert "We fly to Faro on 4 May." in texts(await memory.retrieve_memories("copy", "When do we fly?"))
 
 
+async def test_an_import_that_goes_on_keeps_the_languages_that_were_there(
+    memory: AgentMem, file: Path, tmp_path: Path
+) -> None:
+    """A question is read in all languages of the tenant, also in those of what an earlier import brought."""
+    await memory.create_active_memory("house", "Hafen", "Die Boote liegen im Hafen.", language="de")
+    await memory.admin.export("house", file)
+    await memory.admin.import_(file, "copy")
+    await memory.create_active_memory("house", "Harbour", "The boats lie in the harbour.", language="en")
+    later = tmp_path / "later.jsonl.zst"
+    await memory.admin.export("house", later)
+
+    await memory.admin.import_(later, "copy")
+
+    report = await memory.admin.verify("copy")
+    assert report.ok, report.streams[0].drift
+
+
 async def test_an_unknown_external_id_has_an_empty_export(memory: AgentMem, file: Path) -> None:
     """As it has empty lists and no hits elsewhere; the file is whole and can be imported."""
     report = await memory.admin.export("nobody", file)

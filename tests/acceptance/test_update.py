@@ -330,11 +330,23 @@ async def test_an_archived_memory_takes_no_update(memory: AgentMem) -> None:
     assert [event.kind for event in await all_events(memory, "agent-1")] == ["memory.created", "memory.archived"]
 
 
+async def test_a_language_alone_is_a_change(memory: AgentMem) -> None:
+    """Who sees that a memory is read in the wrong language says so, and need not write it again."""
+    note = await memory.create_active_memory("agent-1", "Hafen", "Die Boote liegen im Hafen.", language="en")
+
+    changed = await memory.update_active_memory("agent-1", note.id, language="de")
+
+    assert (changed.language, changed.version, changed.content) == ("de", 2, note.content)
+    await memory.update_active_memory("agent-1", note.id, content="Die Boote liegen im Hafen. Alle Boote sind grün.")
+    assert [m.language for m in await memory.get_active_memories("agent-1")] == ["de"]
+    assert (await memory.admin.verify("agent-1")).ok
+
+
 HUGE = 10**5_000
 """An int that Python itself refuses to spell."""
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("nothing to change", {}, "nothing to change; pass title, content, description or metadata"),
+    ("nothing to change", {}, "nothing to change; pass title, content, description, metadata or language"),
     ("only a time", {"occurred_at": datetime(2026, 1, 1, tzinfo=UTC)}, "nothing to change"),
     ("empty title", {"title": " "}, "title must not be empty"),
     ("no title", {"title": None}, "title must be a str, not NoneType"),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 from uuid import UUID
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem, Config, ImportedMemory
 from agent_reminiscence.database.postgres_manager import PostgresManager, open_connection
+from agent_reminiscence.database.repositories import vector_cell
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository, read_newest_cells
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.vector_cell import CellState, VectorCellRepository
 from agent_reminiscence.services.embedders import HashEmbedder
 from agent_reminiscence.services.vectors.cells import CellService
 from tests.conftest import TEST_DIMENSION, TestServer
+from tests.factories import LONG_AGO
 
 _TENANT = "agent-1"
 _VECTORS = ChunkVectorRepository()
@@ -79,6 +83,30 @@ async def test_an_embedder_that_fails_costs_vectors_and_not_the_write(config: Ca
         report = await memory.admin.verify(_TENANT)
         assert report.ok
         assert report.streams[0].missing_vectors == 0
+
+
+class _Choosy(HashEmbedder):
+    """Refuses what speaks of boats."""
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        if any("boat" in text for text in texts):
+            raise ValueError("not this")
+        return await super().embed(texts)
+
+
+async def test_a_memory_without_any_vector_among_others_is_no_drift(config: Callable[..., Config]) -> None:
+    """What was written at once has norms where it has vectors, and only there."""
+    async with AgentMem(config(), embedder=_Choosy(TEST_DIMENSION)) as memory:
+        imported = [
+            ImportedMemory(title=title, content=content, metadata={}, occurred_at=LONG_AGO)
+            for title, content in (("Trip", "We went to Oslo."), ("A boat", "The boat is green."))
+        ]
+        await memory.admin.import_memories(_TENANT, imported)
+
+        report = await memory.admin.verify(_TENANT)
+
+    assert not report.streams[0].drift
+    assert report.streams[0].missing_vectors == 1
 
 
 @pytest.mark.parametrize(
@@ -150,10 +178,11 @@ class _KilledError(Exception):
 
 
 class _MortalCells(VectorCellRepository):
-    """Ends its process after it has moved so many batches."""
+    """Ends its process after it has moved so many batches, or after it has then renewed so many batches of centres."""
 
-    def __init__(self, batches: int) -> None:
+    def __init__(self, batches: int, renewals: int = 0) -> None:
         self._left = batches
+        self._renewals_left = renewals
 
     async def move(self, *args: object, **kwargs: object) -> None:
         if not self._left:
@@ -161,15 +190,21 @@ class _MortalCells(VectorCellRepository):
         self._left -= 1
         await super().move(*args, **kwargs)  # type: ignore[arg-type]
 
+    async def recompute_some(self, *args: object, **kwargs: object) -> int | None:
+        if not self._renewals_left:
+            raise _KilledError
+        self._renewals_left -= 1
+        return await super().recompute_some(*args, **kwargs)  # type: ignore[arg-type]
+
 
 def _service(store: PostgresManager, cells: VectorCellRepository | None = None) -> CellService:
     return CellService(store, EventLedger(), _VECTORS, cells or VectorCellRepository(), least=_LEAST, batch_vectors=50)
 
 
-async def _fill_tenant(memory: AgentMem) -> list[UUID]:
+async def _fill_tenant(memory: AgentMem, parts: Iterable[int] = range(4)) -> list[UUID]:
     """Memories of some hundred different lines."""
     ids = []
-    for part in range(4):
+    for part in parts:
         lines = [f"Ann: {word} {number} and {word[::-1]}." for number in range(_LINES // 12)
                  for word in (f"pear{part}", f"boat{part}", f"song{part}")]  # fmt: skip
         ids.append((await memory.create_active_memory(_TENANT, f"Part {part}", "\n".join(lines))).id)
@@ -266,6 +301,83 @@ async def test_a_sorting_that_was_killed_loses_nothing_and_is_ended_later(
     assert (await memory.admin.verify(_TENANT)).ok
 
 
+@pytest.mark.parametrize("is_first", [True, False], ids=["its first sorting", "its second"])
+@pytest.mark.parametrize(("batches", "renewals"), [(0, 0), (1, 0), (3, 0), (9, 0), (9, 1)])
+async def test_an_erasure_can_be_proved_while_a_tenant_is_sorted(
+    memory: AgentMem, store: PostgresManager, is_first: bool, batches: int, renewals: int
+) -> None:
+    """Cells that are empty until vectors come, or since the last has left, are nothing that an erasure has left."""
+    gone = await memory.create_active_memory(_TENANT, "Canary", "Zyx: quite another thing altogether, xylophones.")
+    await _fill_tenant(memory, (0, 1))
+    if not is_first:
+        assert await _service(store).sort(_TENANT)
+    receipt = await memory.admin.erase(_TENANT, memory_id=gone.id)
+    await _fill_tenant(memory, range(2, 7))
+    first = (await _describe(store)).first
+
+    with pytest.raises(_KilledError):
+        await _service(store, _MortalCells(batches, renewals)).sort(_TENANT)
+
+    assert (await memory.admin.verify_erased(receipt)).ok
+    assert await _service(store).sort(_TENANT)
+    assert (await memory.admin.verify_erased(receipt)).ok
+    await _check_centres(store)
+    state = await _describe(store)
+    assert (state.is_unfinished, state.first) == (False, first + (1 << 16))
+    assert not await _service(store).sort(_TENANT)
+
+
+class _ErasedMeanwhile(VectorCellRepository):
+    """Has a memory erased when vectors were chosen to make the first cells of."""
+
+    def __init__(self, memory: AgentMem, memory_id: UUID) -> None:
+        self._memory = memory
+        self._memory_id: UUID | None = memory_id
+
+    async def sample(self, *args: Any, **kwargs: Any) -> NDArray[np.int64]:
+        found = await super().sample(*args, **kwargs)
+        if self._memory_id is not None:
+            await self._memory.admin.erase(_TENANT, memory_id=self._memory_id)
+            self._memory_id = None
+        return found
+
+
+async def test_a_sorting_that_gives_way_to_an_erasure_begins_again(memory: AgentMem, store: PostgresManager) -> None:
+    """Nobody else would come by: no write has made any work."""
+    ids = await _fill_tenant(memory)
+
+    assert await _service(store, _ErasedMeanwhile(memory, ids[0])).sort(_TENANT)
+
+    state = await _describe(store)
+    assert state.cells > 0
+    assert not state.is_unfinished
+    await _check_centres(store)
+
+
+async def test_the_end_of_a_sorting_lets_writers_in_between(
+    memory: AgentMem, store: PostgresManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a million vectors it takes long, and writers of the tenant wait for the stream's lock."""
+    monkeypatch.setattr(vector_cell, "_CELLS_PER_STATEMENT", 4)
+    await _fill_tenant(memory)
+    cells = _MortalCells(9, 1)
+    with pytest.raises(_KilledError):
+        await _service(store, cells).sort(_TENANT)
+
+    async with store.transaction(_TENANT, read_only=True) as db:
+        centres = await db.fetch_all("SELECT cell, vector::text AS vector FROM vector_cell_1 ORDER BY cell")
+    with pytest.raises(_KilledError):
+        await _service(store, _MortalCells(0, 2)).sort(_TENANT)
+
+    async with store.transaction(_TENANT, read_only=True) as db:
+        later = await db.fetch_all("SELECT cell, vector::text AS vector FROM vector_cell_1 ORDER BY cell")
+    changed = [row["cell"] for row, before in zip(later, centres, strict=True) if row != before]
+    # Cell 0 and three more were renewed before, and stay as they are; the next four follow.
+    assert len(later) > 9
+    assert changed
+    assert set(changed) <= {row["cell"] for row in later[4:8]}
+
+
 async def _describe(store: PostgresManager) -> CellState:
     async with store.transaction(_TENANT, read_only=True) as db:
         state = await VectorCellRepository().describe(db, _TENANT, 1)
@@ -284,6 +396,11 @@ async def test_an_erasure_leaves_nothing_in_the_centres_of_cells(memory: AgentMe
     await memory.admin.erase(_TENANT, memory_id=ids[1])
 
     assert (await memory.admin.verify_erased(receipt)).ok
+    await _check_centres(store)
+
+
+async def _check_centres(store: PostgresManager) -> None:
+    """Each centre is the mean of what is in its cell."""
     async with store.transaction(_TENANT, read_only=True) as db:
         cells, centres = await read_newest_cells(db, _TENANT, 1)
         rows = await db.fetch_all("SELECT number, cell FROM chunk_vector_1")

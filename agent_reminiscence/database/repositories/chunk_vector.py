@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache
+from itertools import batched
 from typing import Final
 from uuid import UUID
 
@@ -21,6 +22,8 @@ from agent_reminiscence.domain.index import NORMS_DTYPE
 _QUERIES = load_queries("sql", "chunk_vector")
 # Below every number of a heading.
 BEFORE_ALL: Final = -(1 << 62)
+# One statement looks so many texts up: no statement takes long.
+_BATCH_TEXTS: Final = 4_096
 # The types of an array's elements, as PostgreSQL names them in its binary form; the same on every server.
 _INT8_TYPE: Final = 20
 _FLOAT4_TYPE: Final = 700
@@ -205,13 +208,16 @@ class ChunkVectorRepository:
         self, db: SqlExecutor, external_id: str, generation: Generation, text_hashes: Sequence[bytes]
     ) -> list[bytes]:
         """Which of some texts the cache has no vectors of, in the order of `text_hashes`."""
-        params = {
-            "external_id": external_id,
-            "model_name": generation.model_name,
-            "text_hashes": [text_hash.hex() for text_hash in text_hashes],
-        }
-        rows = await db.fetch_all(_sql("find_uncached", generation.number), params)
-        return [bytes.fromhex(row["text_hash"]) for row in rows]
+        uncached: list[bytes] = []
+        for batch in batched(text_hashes, _BATCH_TEXTS):
+            params = {
+                "external_id": external_id,
+                "model_name": generation.model_name,
+                "text_hashes": [text_hash.hex() for text_hash in batch],
+            }
+            rows = await db.fetch_all(_sql("find_uncached", generation.number), params)
+            uncached += [bytes.fromhex(row["text_hash"]) for row in rows]
+        return uncached
 
     async def count_missing(
         self, db: SqlExecutor, external_id: str, generation: Generation, memory_ids: Sequence[UUID] | None = None

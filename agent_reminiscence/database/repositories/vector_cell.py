@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import batched
 from typing import Final
 
 import numpy as np
@@ -22,7 +20,8 @@ from agent_reminiscence.database.repositories.chunk_vector import (
 
 # The centres of so many cells are computed in one statement: it reads some thousands of vectors.
 _CELLS_PER_STATEMENT: Final = 32
-# Above every number of a cell.
+# Below and above every number of a cell.
+BEFORE_ALL_CELLS: Final = -1
 _ALL_CELLS: Final = (1 << 31) - 1
 
 
@@ -51,7 +50,7 @@ class CellState:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the last sorting was not ended."""
+        """Whether the last sorting was not ended: its last step takes the cells before it away."""
         return self.cells > 0 and (self.has_unsorted or self.has_old_cells)
 
 
@@ -138,18 +137,36 @@ class VectorCellRepository:
 
     async def recompute(self, db: SqlExecutor, external_id: str, generation: int, state: CellState) -> None:
         """Leave nothing in any centre but the vectors that its cell holds now."""
-        params: dict[str, object] = {"external_id": external_id}
-        rows = await db.fetch_all(_sql("list_cells", generation), params)
-        for cells in batched((row["cell"] for row in rows), _CELLS_PER_STATEMENT):
-            await self._recompute(db, external_id, generation, cells)
+        last: int | None = BEFORE_ALL_CELLS
+        while last is not None:
+            last = await self.recompute_some(db, external_id, generation, after=last)
         # While a sorting is going on, cleared cells would spoil it: it ends with fewer cells, or begins again.
-        before = _ALL_CELLS if state.has_unsorted else state.first
-        await db.execute(_sql("delete_empty_cells", generation), params | {"before": before})
-        await db.execute(_sql("clear_empty_cells", generation), params)
+        await self.delete_empty(db, external_id, generation, before=_ALL_CELLS if state.has_unsorted else state.first)
 
-    async def _recompute(self, db: SqlExecutor, external_id: str, generation: int, cells: Sequence[int]) -> None:
-        params = {"external_id": external_id, "first": cells[0], "last": cells[-1]}
+    async def recompute_some(self, db: SqlExecutor, external_id: str, generation: int, *, after: int) -> int | None:
+        """The same for the next few cells, so that it takes a short time.
+
+        Args:
+            after: Only cells behind this one; `BEFORE_ALL_CELLS` at first.
+
+        Returns:
+            The last of these cells; None if there are no more.
+        """
+        params: dict[str, object] = {"external_id": external_id}
+        rows = await db.fetch_all(
+            _sql("list_cells", generation), params | {"after": after, "limit": _CELLS_PER_STATEMENT}
+        )
+        if not rows:
+            return None
+        last = int(rows[-1]["cell"])
+        params |= {"first": rows[0]["cell"], "last": last}
         await db.execute(_sql("recompute_cells", generation), params)
+        await db.execute(_sql("clear_empty_cells", generation), params)
+        return last
+
+    async def delete_empty(self, db: SqlExecutor, external_id: str, generation: int, *, before: int) -> None:
+        """Delete cells with lower numbers that hold no vector, and all of them where nothing is left."""
+        await db.execute(_sql("delete_empty_cells", generation), {"external_id": external_id, "before": before})
 
 
 def _sql(name: str, generation: int) -> str:

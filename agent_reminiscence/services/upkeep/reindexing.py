@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
@@ -35,39 +36,66 @@ class Reindexed:
     streams_total: int
 
 
-async def reindex(administrator: ConnectionSettings, progress: Callable[[Reindexed], None] = lambda done: None) -> int:
+@dataclass(frozen=True, slots=True)
+class ReindexReport:
+    """What was indexed anew.
+
+    Attributes:
+        streams: How many streams; 0 where the words were this analyser's already.
+        faulty: Streams that were left as they are, because their ledger is not as it was written.
+    """
+
+    streams: int = 0
+    faulty: tuple[str, ...] = ()
+
+
+async def reindex(
+    administrator: ConnectionSettings, progress: Callable[[Reindexed], None] = lambda done: None
+) -> ReindexReport:
     """Index the words of every stream anew, if another analyser than this release's has read them.
 
-    Each stream is replayed in a transaction of its own, and its writers wait meanwhile. Broken off, it is simply called
-    again: the version is recorded at the end, and no process of this release opens the database before.
+    Each stream is replayed in a transaction of its own, and its writers wait meanwhile. Broken off, it goes on where it
+    was when it is called again: the version is recorded at the end, and no process of this release opens the database
+    before. A stream whose ledger is not as it was written is left as it is, and keeps no other one from being read.
 
     Args:
         administrator: Who has made the schema.
-
-    Returns:
-        How many streams were indexed; 0 where the words are this analyser's.
-
-    Raises:
-        StoreError: A stream cannot be replayed; the message names it.
     """
     if not await schema.is_analyser_outdated(administrator):
-        return 0
-    await schema.allow_reindexing(administrator)
-    store = PostgresManager(administrator, pool_size=2, pool_timeout_seconds=30, statement_timeout_seconds=600)
-    await store.initialize()
-    try:
+        return ReindexReport()
+    indexed, faulty = 0, []
+    async with schema.reindexing_allowed(administrator), _opened(administrator) as store:
         ledger = EventLedger()
         async with store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
             tenants = await ledger.list_streams(db)
-        for done, tenant in enumerate(tenants):
+        begun = await schema.count_reindexed(administrator)
+        for done, tenant in enumerate(tenants[begun:], begun):
             progress(Reindexed(done, len(tenants)))
-            await _reindex_stream(store, ledger, tenant)
+            try:
+                await _reindex_stream(store, ledger, tenant)
+                indexed += 1
+            except _FaultyStreamError as error:
+                _logger.warning("%s", error, extra={"external_id": tenant})
+                faulty.append(tenant)
+            await schema.record_reindexed(administrator, done + 1)
         progress(Reindexed(len(tenants), len(tenants)))
+    await schema.record_analyser(administrator)
+    _logger.info("the words of %d streams were indexed anew", indexed)
+    return ReindexReport(indexed, tuple(faulty))
+
+
+@asynccontextmanager
+async def _opened(administrator: ConnectionSettings) -> AsyncIterator[PostgresManager]:
+    store = PostgresManager(administrator, pool_size=2, pool_timeout_seconds=30, statement_timeout_seconds=600)
+    await store.initialize()
+    try:
+        yield store
     finally:
         await store.close()
-    await schema.record_analyser(administrator)
-    _logger.info("the words of %d streams were indexed anew", len(tenants))
-    return len(tenants)
+
+
+class _FaultyStreamError(StoreError):
+    """What a stream says cannot be told, so it cannot be read anew."""
 
 
 async def _reindex_stream(store: PostgresManager, ledger: EventLedger, external_id: str) -> None:
@@ -87,9 +115,10 @@ async def _reindex_stream(store: PostgresManager, ledger: EventLedger, external_
         replay = Replay(external_id)
         await replayer.run(db, replay)
         if not replay.is_complete or replay.faults:
-            raise StoreError(
-                f"the stream of {external_id!r} cannot be indexed anew: event {replay.faults[0].position}"
-                f" {replay.faults[0].problem}; the release that wrote it may mend it with verify and rebuild"
+            raise _FaultyStreamError(
+                f"the words of external_id {external_id!r} stay as the former analyser read them, because event"
+                f" {replay.faults[0].position} is not as it was written ({replay.faults[0].problem}); bring that event"
+                " back from a backup, then rebuild() reads them anew"
             )
         await scratch.swap(db, external_id)
         # Texts have other lengths in terms now, so their layouts are others.

@@ -19,6 +19,7 @@ from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.vector_cell import (
+    BEFORE_ALL_CELLS,
     FIRST_PLACE,
     CellPlace,
     CellState,
@@ -47,7 +48,12 @@ _SETTINGS: Final = {"synchronous_commit": "off"}
 
 
 def wants_sorting(vectors: int, cells: int, *, least: int = CELL_MIN_CHUNKS) -> bool:
-    """Whether a tenant is to be sorted: it is large, and has doubled since it was sorted into `cells` cells."""
+    """Whether a tenant is to be sorted: it is large, and has doubled since it was sorted into `cells` cells.
+
+    A write asks with the chunks of the tenant's texts, which it knows, and queues work. What has left the texts has
+    vectors, too: the work itself, whatever it was queued for, counts the vectors and asks again. A tenant with small
+    texts and a long history may wait for that, and loses nothing: only large texts are searched by cells.
+    """
     # It was sorted into about as many cells as each had vectors.
     return vectors >= least and vectors >= 2 * cells * cells
 
@@ -130,26 +136,32 @@ class CellService:
         )
 
     async def _sort(self, external_id: str, generation: int) -> bool:
-        async with self._store.transaction(external_id, read_only=True) as db:
-            state = await self._cells.describe(db, external_id, generation)
-            count = 0 if state is None else await self._cells.count_vectors(db, external_id, generation)
-        if state is None:
-            return False
-        if not state.is_unfinished:
+        while True:
+            async with self._store.transaction(external_id, read_only=True) as db:
+                state = await self._cells.describe(db, external_id, generation)
+                count = 0 if state is None else await self._cells.count_vectors(db, external_id, generation)
+            if state is None:
+                return False
+            if state.is_unfinished:
+                break
             if not wants_sorting(count, state.cells, least=self._least):
                 return False
-            if not await self._begin(external_id, generation, state, count):
-                # Something was erased meanwhile: the next run looks again.
-                return True
+            if await self._begin(external_id, generation, state, count):
+                break
+            # Something was erased meanwhile: it is looked at again, for nobody else may come by.
         place: CellPlace | None = FIRST_PLACE
         while place is not None:
             place = await self._move_batch(external_id, generation, after=place)
+        cell: int | None = BEFORE_ALL_CELLS
+        while cell is not None:
+            cell = await self._end_batch(external_id, generation, after=cell)
         return True
 
     async def _begin(self, external_id: str, generation: int, state: CellState, vectors: int) -> bool:
         """Make new cells for so many vectors; whether they are there."""
         sample = await self._read_sample(external_id, generation, step=max(1, vectors // _SAMPLE_VECTORS))
         if not len(sample):
+            # Everything was erased meanwhile.
             return False
         count = min(round(math.sqrt(vectors)), len(sample), _CELLS_PER_SORTING)
         centres = await asyncio.to_thread(find_centres, sample, count)
@@ -177,7 +189,7 @@ class CellService:
         return ordered
 
     async def _move_batch(self, external_id: str, generation: int, *, after: CellPlace) -> CellPlace | None:
-        """Move some vectors into the newest cells; the place of the last one. None ends the sorting."""
+        """Move some vectors into the newest cells; the place of the last one. None where all are there."""
         async with self._store.transaction(external_id, settings=_SETTINGS) as db:
             await self._ledger.lock(db, external_id)
             # Read in this transaction: an erasure may have taken some away.
@@ -192,11 +204,21 @@ class CellService:
                 await self._cells.move(db, external_id, generation, unsorted.numbers, cells[nearest])
                 return last
             state = await self._cells.describe(db, external_id, generation)
-            if state is None or not state.cells:
+        # Otherwise another call has begun a newer sorting.
+        return FIRST_PLACE if state is not None and state.cells and state.has_unsorted else None
+
+    async def _end_batch(self, external_id: str, generation: int, *, after: int) -> int | None:
+        """Make the centres of some cells what these hold now; the last of them. None ends the sorting.
+
+        Of the sample, and of what has been erased since, nothing is to be left in a centre.
+        """
+        async with self._store.transaction(external_id, settings=_SETTINGS) as db:
+            await self._ledger.lock(db, external_id)
+            state = await self._cells.describe(db, external_id, generation)
+            if state is None or not state.is_unfinished or state.has_unsorted:
+                # Another call or an erasure was faster, or a newer sorting has begun, which comes to its own end.
                 return None
-            if state.has_unsorted:
-                # Another call has begun a newer sorting.
-                return FIRST_PLACE
-            # Of the sample, and of what has been erased since, nothing is to be left in a centre.
-            await self._cells.recompute(db, external_id, generation, state)
-        return None
+            last = await self._cells.recompute_some(db, external_id, generation, after=after)
+            if last is None:
+                await self._cells.delete_empty(db, external_id, generation, before=state.first)
+            return last

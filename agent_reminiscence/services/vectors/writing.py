@@ -110,6 +110,7 @@ class WriteVectors:
         by_hash = {sha256(text.encode()): text for text in texts}
         generation = self._embedding.generations.current
         async with self._store.transaction(external_id, read_only=True) as db:
+            await db.plan_for(len(by_hash))
             uncached = await self._vectors.find_uncached(db, external_id, generation, list(by_hash))
         return await self.make([by_hash[text_hash] for text_hash in uncached])
 
@@ -226,7 +227,8 @@ def _texts_of(event: Event, payload: MemoryCreated, made: MadeVectors) -> _Creat
 
 
 def _norms_of(created: Sequence[_Created], stored: set[int], vectors: Vectors) -> dict[UUID, bytes]:
-    """The norms of each new memory, by its id."""
+    """The norms of each new memory, by its id; none of those that have no vector."""
+    created = [one for one in created if any(text.number in stored for text in (one.heading, *one.chunks))]
     rows = [
         (chunk.number, one.heading.number, 0, 0, 0, 0 if place else FIRST, 0)
         for one in created

@@ -12,6 +12,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlsplit
@@ -19,15 +20,19 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.database import postgres_manager
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
 from agent_reminiscence.database.schema import SchemaParameters, migrate
+from agent_reminiscence.services import retries
 from agent_reminiscence.services.embedders import HashEmbedder
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer
 from tests.neo4j_server import Neo4jAddress
 from tests.oldest_postgres import oldest_programs
-from tests.proxy import TcpSwitch
+from tests.proxy import FaultyProxy, TcpSwitch
+
+type Silence = Callable[[FaultyProxy], AbstractContextManager[None]]
 
 
 class Server(Protocol):
@@ -261,6 +266,28 @@ async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
     """A memory on a database of this test's own."""
     async with AgentMem(config()) as opened:
         yield opened
+
+
+@pytest.fixture
+def silence(monkeypatch: pytest.MonkeyPatch) -> Silence:
+    """Makes a server silent for as long as a block lasts, in which it is not waited for as long as usual.
+
+    What a memory waits for an answer is settled when it is opened, so this is to be asked for before.
+    """
+    monkeypatch.setattr(postgres_manager, "ANSWER_GRACE_SECONDS", 0.1)
+
+    @contextmanager
+    def silent(proxy: FaultyProxy) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(postgres_manager, "CONNECT_TIMEOUT_SECONDS", 1)
+            patch.setattr(retries, "RETRY_TOTAL_SECONDS", 0.0)
+            proxy.fall_silent()
+            try:
+                yield
+            finally:
+                proxy.speak()
+
+    return silent
 
 
 @pytest.fixture

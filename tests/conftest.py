@@ -22,6 +22,8 @@ from tests.databases import DatabasePool
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.
 TEST_PARTITIONS = 4
 TEST_DIMENSION = 64
+# No test cuts this machine's power, and the log of what was written may lie in memory.
+TEST_SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "max_wal_size": "128MB"}
 
 
 class TestServer:
@@ -89,7 +91,7 @@ class TestServer:
 def test_server() -> Iterator[TestServer]:
     """One embedded server for this process, with the application's login and no database of ours."""
     folder = Path(tempfile.mkdtemp(prefix="reminiscence-test-"))
-    server = EmbeddedPostgres(folder / "data", settings={"fsync": "off", "shared_buffers": "64MB"})
+    server = EmbeddedPostgres(folder / "data", settings=TEST_SETTINGS)
 
     async def start() -> ServerAddress:
         address = await server.start()

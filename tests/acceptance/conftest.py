@@ -27,7 +27,7 @@ from agent_reminiscence.database.postgres_manager import ConnectionSettings, ope
 from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.services import retries
 from agent_reminiscence.services.embedders import HashEmbedder
-from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer
+from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TEST_SETTINGS, TestServer
 from tests.databases import DatabasePool
 from tests.neo4j_server import Neo4jAddress
 from tests.oldest_postgres import oldest_programs
@@ -184,7 +184,7 @@ def tcp_server() -> Iterator[TcpServer]:
     postgres = EmbeddedPostgres(
         folder / "data",
         programs=oldest_programs(),
-        settings={"listen_addresses": "127.0.0.1", "port": str(port), "fsync": "off", "shared_buffers": "64MB"},
+        settings=TEST_SETTINGS | {"listen_addresses": "127.0.0.1", "port": str(port)},
     )
 
     async def start() -> TcpServer:

@@ -237,7 +237,7 @@ async def _cancel_after(call: Coroutine[Any, Any, Any], seconds: float) -> bool:
 
 async def _assert_usable(scene: Scene) -> None:
     """Every connection of the pool can be had, and the stream can be written to."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(scene.memory.get_active_memories(scene.external_id) for _ in range(20)))
         await scene.memory.ledger.append(scene.external_id, "world.observed", {})
     await _settled(scene.db)

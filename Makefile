@@ -31,7 +31,7 @@ demo: $(RUNTIME) ## Remember and recall, with no server, no key and no model.
 .PHONY: test
 test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings. PYTEST_ARGS="-k name"
 # A file stays on one worker: a later block of a document uses the names of an earlier one.
-	@$(RUN) pytest -n auto --dist loadfile $(PYTEST_ARGS)
+	@$(RUN) pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: test-ollama
 test-ollama: $(TEST) ## Run what needs a real Ollama. The first time it is built, which takes some ten minutes.

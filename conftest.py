@@ -1,5 +1,8 @@
 """Runs the Python in README.md, in docs/ and in docstrings, keeps tests off their reader's memory, and fails on skips.
 
+Temporary files lie in memory where there is room (`/dev/shm`): servers and databases are made by the hundred, and
+on a disk that costs more than all the rest.
+
 Blocks of one document share their names, as they do for a reader who follows it from top to bottom.
 """
 
@@ -41,6 +44,9 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 
 _PREFIX = "REMINISCENCE_"
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of one's own is made there
+_MEMORY_BYTES = 6 << 30
+_TEMPORARY = pytest.StashKey[Path]()
 _PLACE = "__place__"
 _RUNNER = "__runner__"
 
@@ -114,6 +120,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--fail-on-skip`, for runs in which nothing may be missing unnoticed, and `--full-chaos`."""
     parser.addoption("--fail-on-skip", action="store_true", help="a skipped test fails the run")
     parser.addoption("--full-chaos", action="store_true", help="run tests/chaos with the full number of repetitions")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Have temporary files made in memory, unless `TMPDIR` says where; the processes of xdist find it there."""
+    if "TMPDIR" in os.environ or not _IN_MEMORY.is_dir() or shutil.disk_usage(_IN_MEMORY).free < _MEMORY_BYTES:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="reminiscence-", dir=_IN_MEMORY))
+    # Started by root, a server runs as another user, who has to get in.
+    folder.chmod(0o755)
+    os.environ["TMPDIR"] = str(folder)
+    # Forgets what was chosen before.
+    tempfile.tempdir = None
+    config.stash[_TEMPORARY] = folder
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing in memory."""
+    if (folder := config.stash.get(_TEMPORARY, None)) is not None:
+        del os.environ["TMPDIR"]
+        tempfile.tempdir = None
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_sessionstart() -> None:

@@ -1,4 +1,4 @@
-"""Databases for tests are real: one embedded server for each worker, and a fresh database for each test."""
+"""Databases for tests are real: one embedded server for each worker, and a database without a memory for each test."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
 from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.services.embedders import Embedder, HashEmbedder, WordLlamaEmbedder
+from tests.databases import DatabasePool
 
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.
 TEST_PARTITIONS = 4
 TEST_DIMENSION = 64
+# No test cuts this machine's power, and the log of what was written may lie in memory.
+TEST_SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "max_wal_size": "128MB"}
 
 
 class TestServer:
@@ -32,6 +35,10 @@ class TestServer:
         self.address = address
         self._databases = 0
         self._templates: dict[SchemaParameters, str] = {}
+        self.databases = DatabasePool(self.administrator, self.create_database, self.drop_database)
+        self.wordllama_databases = DatabasePool(
+            self.administrator, lambda: self.create_database(WordLlamaEmbedder()), self.drop_database
+        )
 
     def administrator(self, database: str) -> ConnectionSettings:
         """The superuser on `database`."""
@@ -51,7 +58,8 @@ class TestServer:
         name = f"test_{self._databases}"
         admin = await open_connection(self.administrator("postgres"))
         try:
-            await admin.execute_script(f"CREATE DATABASE {name} TEMPLATE {template}")
+            # The other strategy writes each page to the log, which costs three times as much.
+            await admin.execute_script(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
         finally:
             admin.close()
         return name
@@ -83,7 +91,7 @@ class TestServer:
 def test_server() -> Iterator[TestServer]:
     """One embedded server for this process, with the application's login and no database of ours."""
     folder = Path(tempfile.mkdtemp(prefix="reminiscence-test-"))
-    server = EmbeddedPostgres(folder / "data", settings={"fsync": "off", "shared_buffers": "64MB"})
+    server = EmbeddedPostgres(folder / "data", settings=TEST_SETTINGS)
 
     async def start() -> ServerAddress:
         address = await server.start()
@@ -103,10 +111,13 @@ def test_server() -> Iterator[TestServer]:
 
 @pytest.fixture
 async def database(test_server: TestServer) -> AsyncIterator[str]:
-    """The name of a database of this test's own, with the schema and no memory; vectors by `HashEmbedder`."""
-    name = await test_server.create_database()
+    """The name of a database with the schema and no memory that is this test's alone; vectors by `HashEmbedder`.
+
+    Earlier tests may have used it: statistics, and the numbers of jobs, are not those of a new one.
+    """
+    name = await test_server.databases.take()
     yield name
-    await test_server.drop_database(name)
+    await test_server.databases.give_back(name)
 
 
 @pytest.fixture
@@ -152,7 +163,7 @@ async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
 @pytest.fixture
 async def wordllama_memory(test_server: TestServer) -> AsyncIterator[AgentMem]:
     """A memory with the bundled embedder, on a database of its own."""
-    name = await test_server.create_database(WordLlamaEmbedder())
+    name = await test_server.wordllama_databases.take()
     async with AgentMem(Config(postgres_dsn=SecretStr(dsn(test_server.login(name))), worker=False)) as opened:
         yield opened
-    await test_server.drop_database(name)
+    await test_server.wordllama_databases.give_back(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
@@ -15,12 +16,37 @@ from agent_reminiscence.database.postgres_manager import ConnectionSettings
 Loss = Literal["message", "answer"]
 
 _READ_BYTES = 1 << 20
-# Long enough for the server to have done what the message asks for.
-_ANSWER_SECONDS = 0.05
+# What is sent last of a message of PostgreSQL's protocol: Query, Sync, Terminate, or a password.
+_ENDS = frozenset(b"QSXp")
+_CLOSE, _READY, _SYNC = b"CZS"
+
+
+class _Frames:
+    """Takes a stream of PostgreSQL's protocol apart; the first frame of a client has no type, and so gets 0."""
+
+    def __init__(self, *, typed: bool) -> None:
+        self._typed = typed
+        self._rest = b""
+
+    def feed(self, read: bytes) -> list[tuple[int, bytes]]:
+        """Type and bytes of each frame that is whole now."""
+        self._rest += read
+        frames: list[tuple[int, bytes]] = []
+        while True:
+            begin = int(self._typed)
+            end = begin + int.from_bytes(self._rest[begin : begin + 4])
+            if len(self._rest) < begin + 4 or len(self._rest) < end:
+                return frames
+            frames.append((self._rest[0] if self._typed else 0, self._rest[:end]))
+            self._rest, self._typed = self._rest[end:], True
 
 
 class FaultyProxy:
     """Stands on a Unix socket between clients and a server.
+
+    A message is what a client sends and waits for the answer to, whatever the kernel makes of it: frames up to a Sync,
+    a Query of its own, or what begins a connection. The driver also tells the server of statements that it needs no
+    more, in a thread of its own and without waiting. That is passed on and not counted: a count would depend on chance.
 
     Args:
         server: The folder of the server's socket.
@@ -55,7 +81,10 @@ class FaultyProxy:
         return ConnectionSettings(str(self._folder), self._port, login.user, login.database)
 
     def cut_at(self, message: int, loss: Loss) -> None:
-        """Cut a connection at the `message`-th message that any client sends from now on, counted from 1; once."""
+        """Cut a connection at the `message`-th message that any client sends from now on, counted from 1; once.
+
+        Where the answer is lost, the server has done all that the message asks for when the connection is cut.
+        """
         self._messages_left, self._loss, self.cuts = message, loss, 0
 
     def fall_silent(self) -> None:
@@ -71,33 +100,82 @@ class FaultyProxy:
         assert task is not None
         self._links.add(task)
         server, to_server = await asyncio.open_unix_connection(self._server)
-        answers = asyncio.create_task(self._pass_answers(server, to_client))
+        answers = _Answers(server, to_client)
+        passing = asyncio.create_task(answers.pass_on())
         try:
-            while message := await client.read(_READ_BYTES):
+            async for types, message in _messages(client):
                 if self._is_silent:
                     await asyncio.Event().wait()
-                if self._messages_left > 0:
-                    self._messages_left -= 1
-                    if self._messages_left == 0:
-                        self.cuts += 1
-                        if self._loss == "answer":
-                            answers.cancel()
-                            to_server.write(message)
-                            await asyncio.sleep(_ANSWER_SECONDS)
-                        return
+                is_cut = self._is_cut_at(types)
+                if is_cut and self._loss == "message":
+                    return
+                answers.expected += types[-1] in (_SYNC, *b"Q")
+                answers.are_lost = is_cut
                 to_server.write(message)
+                if is_cut:
+                    await answers.all_came()
+                    return
         except (asyncio.CancelledError, ConnectionError):
             return
         finally:
-            answers.cancel()
+            passing.cancel()
             to_server.transport.abort()
             to_client.transport.abort()
             self._links.discard(task)
 
-    async def _pass_answers(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        while answer := await server.read(_READ_BYTES):
-            to_client.write(answer)
-        to_client.close()
+    def _is_cut_at(self, types: list[int]) -> bool:
+        """Whether a message is the one to be cut at; it is counted if a client waits for its answer."""
+        if self._messages_left == 0 or types in ([_CLOSE, _SYNC], list(b"X")):
+            return False
+        self._messages_left -= 1
+        self.cuts += self._messages_left == 0
+        return self._messages_left == 0
+
+
+async def _messages(client: asyncio.StreamReader) -> AsyncIterator[tuple[list[int], bytes]]:
+    """What a client sends, message by message: the types of its frames, and all of its bytes."""
+    frames = _Frames(typed=False)
+    types: list[int] = []
+    message = b""
+    while read := await client.read(_READ_BYTES):
+        for kind, frame in frames.feed(read):
+            types.append(kind)
+            message += frame
+            if kind == 0 or kind in _ENDS:
+                yield types, message
+                types, message = [], b""
+
+
+class _Answers:
+    """Passes a server's answers on to a client until they are lost, and knows when the last one came."""
+
+    def __init__(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        self._server = server
+        self._to_client = to_client
+        self._frames = _Frames(typed=True)
+        self._came = asyncio.Condition()
+        # How often the server has to say that it is ready; once for what begins a connection.
+        self.expected = 1
+        self.are_lost = False
+
+    async def pass_on(self) -> None:
+        """Until the server ends the connection, which is its last answer."""
+        while answer := await self._server.read(_READ_BYTES):
+            if not self.are_lost:
+                self._to_client.write(answer)
+            await self._count(sum(kind == _READY for kind, _ in self._frames.feed(answer)))
+        self._to_client.close()
+        await self._count(self.expected)
+
+    async def _count(self, ready: int) -> None:
+        async with self._came:
+            self.expected -= ready
+            self._came.notify_all()
+
+    async def all_came(self) -> None:
+        """Wait until the server has done all that it was asked for."""
+        async with self._came:
+            await self._came.wait_for(lambda: self.expected == 0)
 
 
 class TcpSwitch:

@@ -12,6 +12,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlsplit
@@ -19,19 +20,29 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.database import postgres_manager
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
 from agent_reminiscence.database.schema import SchemaParameters, migrate
+from agent_reminiscence.services import retries
 from agent_reminiscence.services.embedders import HashEmbedder
-from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer
+from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TEST_SETTINGS, TestServer
+from tests.databases import DatabasePool
 from tests.neo4j_server import Neo4jAddress
 from tests.oldest_postgres import oldest_programs
-from tests.proxy import TcpSwitch
+from tests.proxy import FaultyProxy, TcpSwitch
+
+type Silence = Callable[[FaultyProxy], AbstractContextManager[None]]
 
 
 class Server(Protocol):
     """Where databases for tests are made."""
+
+    @property
+    def databases(self) -> DatabasePool:
+        """Databases that tests use one after another."""
+        ...
 
     def superuser(self, database: str) -> ConnectionSettings:
         """Who may do everything on `database`."""
@@ -55,6 +66,7 @@ class SocketServer:
 
     def __init__(self, server: TestServer) -> None:
         self._server = server
+        self.databases = server.databases
 
     def superuser(self, database: str) -> ConnectionSettings:
         """The server's superuser."""
@@ -87,7 +99,9 @@ class TcpServer:
         self.address = address
         self.port = port
         self.password = f"p@ss:w/rd?#%{secrets.token_hex(8)}"
-        self._databases = 0
+        self._made = 0
+        self._template: str | None = None
+        self.databases = DatabasePool(self.superuser, self.create_database, self.drop_database)
 
     def superuser(self, database: str) -> ConnectionSettings:
         """The server's superuser, over its socket."""
@@ -117,16 +131,28 @@ class TcpServer:
         )
 
     async def create_database(self) -> str:
-        """A database of the administrator's, with the extension of the superuser's and the schema of `migrate`."""
-        self._databases += 1
-        name = f"test_{self._databases}"
-        await self._run("postgres", f"CREATE DATABASE {name} OWNER {self.ADMINISTRATOR}")
-        await self._run(name, "CREATE EXTENSION vector")
-        embedder = HashEmbedder(TEST_DIMENSION)
-        await migrate(
-            self.administrator(name),
-            login=self.LOGIN,
-            parameters=SchemaParameters(TEST_PARTITIONS, embedder.dimension, embedder.model_name),
+        """A database of the administrator's, with the extension of the superuser's and the schema of `migrate`.
+
+        The schema is made once; the others are copies of it.
+        """
+        if self._template is None:
+            template = await self._create_empty_database()
+            await self._run(template, "CREATE EXTENSION vector")
+            embedder = HashEmbedder(TEST_DIMENSION)
+            await migrate(
+                self.administrator(template),
+                login=self.LOGIN,
+                parameters=SchemaParameters(TEST_PARTITIONS, embedder.dimension, embedder.model_name),
+            )
+            self._template = template
+        return await self._create_empty_database(self._template)
+
+    async def _create_empty_database(self, template: str = "template1") -> str:
+        self._made += 1
+        name = f"test_{self._made}"
+        await self._run(
+            "postgres",
+            f"CREATE DATABASE {name} OWNER {self.ADMINISTRATOR} TEMPLATE {template} STRATEGY file_copy",
         )
         return name
 
@@ -158,7 +184,7 @@ def tcp_server() -> Iterator[TcpServer]:
     postgres = EmbeddedPostgres(
         folder / "data",
         programs=oldest_programs(),
-        settings={"listen_addresses": "127.0.0.1", "port": str(port), "fsync": "off", "shared_buffers": "64MB"},
+        settings=TEST_SETTINGS | {"listen_addresses": "127.0.0.1", "port": str(port)},
     )
 
     async def start() -> TcpServer:
@@ -186,42 +212,12 @@ def server(request: pytest.FixtureRequest) -> Server:
     return chosen
 
 
-@pytest.fixture(scope="session")
-def shared_databases() -> dict[Server, str]:
-    """One database of each server that was used; making one takes longer than most tests."""
-    return {}
-
-
-# Every table of memory, whatever tables there are: one that was forgotten here would make tests depend on their order.
-_FORGET = """
-DO $forget$
-DECLARE
-    parent regclass;
-BEGIN
-    FOR parent IN
-        SELECT oid FROM pg_class
-        WHERE relnamespace = 'reminiscence'::regnamespace AND relkind = 'p' AND NOT relispartition
-    LOOP
-        EXECUTE format('DELETE FROM %s', parent);
-    END LOOP;
-END
-$forget$;
-TRUNCATE reminiscence_jobs.procrastinate_jobs, reminiscence_jobs.procrastinate_events,
-    reminiscence_jobs.procrastinate_periodic_defers, reminiscence_jobs.procrastinate_workers"""
-
-
 @pytest.fixture
-async def database(server: Server, shared_databases: dict[Server, str]) -> AsyncIterator[str]:
+async def database(server: Server) -> AsyncIterator[str]:
     """The name of a database with the schema and no memory; what the test leaves there is removed."""
-    if server not in shared_databases:
-        shared_databases[server] = await server.create_database()
-    name = shared_databases[server]
+    name = await server.databases.take()
     yield name
-    superuser = await open_connection(server.superuser(name))
-    try:
-        await superuser.execute_script(_FORGET)
-    finally:
-        superuser.close()
+    await server.databases.give_back(name)
 
 
 @pytest.fixture
@@ -261,6 +257,28 @@ async def memory(config: Callable[..., Config]) -> AsyncIterator[AgentMem]:
     """A memory on a database of this test's own."""
     async with AgentMem(config()) as opened:
         yield opened
+
+
+@pytest.fixture
+def silence(monkeypatch: pytest.MonkeyPatch) -> Silence:
+    """Makes a server silent for as long as a block lasts, in which it is not waited for as long as usual.
+
+    What a memory waits for an answer is settled when it is opened, so this is to be asked for before.
+    """
+    monkeypatch.setattr(postgres_manager, "ANSWER_GRACE_SECONDS", 0.1)
+
+    @contextmanager
+    def silent(proxy: FaultyProxy) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(postgres_manager, "CONNECT_TIMEOUT_SECONDS", 1)
+            patch.setattr(retries, "RETRY_TOTAL_SECONDS", 0.0)
+            proxy.fall_silent()
+            try:
+                yield
+            finally:
+                proxy.speak()
+
+    return silent
 
 
 @pytest.fixture

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from uuid import UUID
 
 from agent_reminiscence import ActiveMemory, AgentMem, Event, RetrievalResult
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
+from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
 
 EVERYTHING = 200
 """The most hits that one search returns."""
@@ -52,3 +53,10 @@ async def refusing(superuser: ConnectionSettings, table: str, condition: str) ->
     finally:
         await db.execute_script(f"ALTER TABLE reminiscence.{table} DROP CONSTRAINT IF EXISTS of_a_test")
         db.close()
+
+
+async def wait_until_blocked(db: SqlExecutor) -> None:
+    """Wait until somebody on this server, which is this process's alone, waits for a lock."""
+    async with asyncio.timeout(60):
+        while not await db.fetch_all("SELECT pid FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - the server's
+            await asyncio.sleep(0.01)

@@ -117,7 +117,7 @@ def test_a_worker_of_its_own_process_works_until_it_is_asked_to_stop(
 
         asyncio.run(use())
         os.kill(process.pid, stop)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()

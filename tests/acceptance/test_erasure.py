@@ -744,7 +744,7 @@ async def _held(settings: ConnectionSettings, tenant: str) -> AsyncIterator[Call
         )
 
         async def queued(number: int) -> None:
-            async with asyncio.timeout(20), _connected(settings) as db:
+            async with asyncio.timeout(60), _connected(settings) as db:
                 while True:
                     rows = await db.fetch_all(
                         "SELECT count(*) AS waiting FROM pg_stat_activity"

@@ -25,7 +25,7 @@ from agent_reminiscence.database.postgres_manager import SqlExecutor, open_conne
 from agent_reminiscence.services import retries
 from agent_reminiscence.services.memory_manager import fold
 from tests.acceptance.conftest import SocketServer, dsn
-from tests.acceptance.steps import all_events, head_of, lines, texts
+from tests.acceptance.steps import all_events, head_of, lines, texts, wait_until_blocked
 from tests.conftest import TEST_DIMENSION
 from tests.fakes import DistantEmbedder
 from tests.proxy import FaultyProxy, Loss
@@ -172,31 +172,27 @@ async def test_a_write_without_a_key_is_not_repeated_once_commit_was_sent(
     loss: Loss,
 ) -> None:
     """Cut at COMMIT the call says that it does not know; cut before that it is made again; never is it made twice."""
-    unknown, message = 0, 0
+    unknown = 0
     async with AgentMem(behind_proxy()) as memory:
-        # What is read anew after some time is a message more, and may move COMMIT past the one that is cut.
-        for sweep in range(5):
-            for message in count(1):
-                tenant = f"agent-{sweep}-{message}"
-                note = await memory.create_active_memory(tenant, "House", _TEXT)
-                proxy.cut_at(message, loss)
-                try:
-                    await _CHANGES[change](memory, tenant, note, None)
-                except CommitUnknownError:
-                    unknown += 1
-                    expected = 2 if loss == "answer" else 1
-                else:
-                    expected = 2
-                was_cut = proxy.cuts == 1
-                proxy.cut_at(0, loss)
+        for message in count(1):
+            tenant = f"agent-{message}"
+            note = await memory.create_active_memory(tenant, "House", _TEXT)
+            proxy.cut_at(message, loss)
+            try:
+                await _CHANGES[change](memory, tenant, note, None)
+            except CommitUnknownError:
+                unknown += 1
+                expected = 2 if loss == "answer" else 1
+            else:
+                expected = 2
+            was_cut = proxy.cuts == 1
+            proxy.cut_at(0, loss)
 
-                assert await head_of(memory, tenant) == expected
-                await _check_whole(memory, superuser, tenant)
-                if not was_cut:
-                    break
-            if unknown:
+            assert await head_of(memory, tenant) == expected
+            await _check_whole(memory, superuser, tenant)
+            if not was_cut:
                 break
-    assert 1 <= unknown < message
+    assert unknown == 1
 
 
 @pytest.mark.parametrize("loss", ["message", "answer"])
@@ -245,7 +241,7 @@ async def test_a_server_that_falls_silent_is_given_up(
         # Held up in the middle, so that the silence falls into a transaction.
         await superuser.execute_script("BEGIN; SELECT FROM memory_stream FOR UPDATE")
         update = asyncio.create_task(memory.update_active_memory("agent-1", note.id, content=_EDITED))
-        await asyncio.sleep(0.1)
+        await wait_until_blocked(superuser)
         proxy.fall_silent()
         await superuser.execute_script("ROLLBACK")
         with pytest.raises(StoreUnavailableError, match=r"no answer within 0.5 s"):
@@ -253,7 +249,7 @@ async def test_a_server_that_falls_silent_is_given_up(
         with pytest.raises(StoreUnavailableError, match="cannot connect"):
             await memory.get_active_memories("agent-1")
 
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         proxy.speak()
         assert [m.version for m in await memory.get_active_memories("agent-1")] == [1]
         _check_pool(memory, 2)
@@ -291,7 +287,7 @@ async def test_a_statement_timeout_writes_nothing_and_is_not_repeated(
             with pytest.raises(StoreTimeoutError, match="statement_timeout_seconds sets the limit"):
                 await memory.update_active_memory("agent-1", note.id, content=_EDITED, idempotency_key="key-1")
 
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 30
             await superuser.execute_script("ROLLBACK")
             assert await head_of(memory, "agent-1") == 1
             await _check_whole(memory, superuser, "agent-1")
@@ -407,7 +403,7 @@ async def test_calls_cancelled_while_they_wait_for_a_connection_leave_their_plac
         note = await memory.create_active_memory("agent-1", "House", _TEXT)
         await superuser.execute_script("BEGIN; SELECT FROM memory_stream FOR UPDATE")
         holding = asyncio.create_task(memory.update_active_memory("agent-1", note.id, content=_EDITED))
-        await asyncio.sleep(0.1)
+        await wait_until_blocked(superuser)
         waiting = [asyncio.create_task(memory.create_active_memory("agent-1", "New", f"No {n}.")) for n in range(5)]
         await asyncio.sleep(0.05)
         for task in waiting[:4]:
@@ -422,19 +418,21 @@ async def test_calls_cancelled_while_they_wait_for_a_connection_leave_their_plac
 
 
 async def test_a_call_cancelled_between_attempts_stops_at_once(
-    behind_proxy: Callable[..., Config], proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+    behind_proxy: Callable[..., Config],
+    proxy: FaultyProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Whoever gave up on the call is not kept by its retries."""
-    monkeypatch.setattr(retries, "RETRY_FIRST_WAIT_SECONDS", 2.0)
-    async with AgentMem(behind_proxy()) as memory:
+    monkeypatch.setattr(retries, "RETRY_FIRST_WAIT_SECONDS", 600.0)
+    monkeypatch.setattr(retries, "RETRY_TOTAL_SECONDS", 3_600.0)
+    async with AgentMem(behind_proxy()) as memory, asyncio.timeout(60):
         proxy.cut_at(3, "message")
         task = asyncio.create_task(memory.create_active_memory("agent-1", "House", _TEXT))
-        await asyncio.sleep(0.3)
-        assert proxy.cuts == 1
-        began = time.monotonic()
+        while "create is made again" not in caplog.text:  # noqa: ASYNC110 - a log has no event
+            await asyncio.sleep(0.01)
         task.cancel()
         assert await _was_cancelled(task)
 
-        assert time.monotonic() - began < 0.5
         assert await head_of(memory, "agent-1") == 0
         _check_pool(memory, 10)

@@ -137,7 +137,7 @@ async def test_uses_are_written_in_the_background_and_ask_for_a_review(
 
     for _ in range(4):
         await memory.retrieve_memories("agent-1", "who owes whom?")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await _uses(superuser) != [4]:  # noqa: ASYNC110 - the server has no event to wait for
             await asyncio.sleep(0.05)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -18,7 +19,7 @@ from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import WINDOW_CHUNKS
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.exceptions import StoreError
-from tests.acceptance.conftest import Server, SocketServer, dsn
+from tests.acceptance.conftest import Server, Silence, SocketServer, dsn
 from tests.acceptance.memorizing import MakeConfig, Shown, concludes, fact, hits_of, memorizing, payloads, reads
 from tests.acceptance.steps import all_events, lines, only_memory, refusing
 from tests.factories import stored_rows, superuser
@@ -558,14 +559,14 @@ async def test_a_plan_that_the_store_refuses_leaves_nothing_but_its_cost(
 
 
 async def test_a_store_that_goes_away_leaves_the_memory_as_it_was(
-    config: MakeConfig, socket_server: SocketServer, database: str
+    config: MakeConfig, socket_server: SocketServer, database: str, silence: Silence
 ) -> None:
     """While the model reads; the error is the store's, and the next consolidation reads again."""
     address = socket_server.superuser("postgres")
-    async with FaultyProxy(address.host, address.port) as proxy:
+    async with FaultyProxy(address.host, address.port) as proxy, AsyncExitStack() as away:
 
         def lose_the_store(messages: Any, info: Any) -> ModelResponse:
-            proxy.fall_silent()
+            away.enter_context(silence(proxy))
             return reads()(messages, info)
 
         model = ScriptedModel(lose_the_store, concludes(_FACT, "Maria"))
@@ -576,7 +577,7 @@ async def test_a_store_that_goes_away_leaves_the_memory_as_it_was(
             await memory.create_active_memory("agent-1", "Plan", _PLAN)
             with pytest.raises(StoreError):
                 await memory.admin.consolidate("agent-1")
-            proxy.speak()
+            await away.aclose()
 
             assert (await only_memory(memory, "agent-1")).consolidated_version == 0
             assert (await memory.admin.verify("agent-1")).ok

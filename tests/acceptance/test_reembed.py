@@ -178,6 +178,7 @@ async def test_a_plan_says_with_which_vectors_it_was_made(config: MakeConfig, ad
         assert [plan["embedding_generation"] for plan in await payloads(memory, "consolidated")] == [1]
 
 
+@pytest.mark.usefixtures("no_grace")
 async def test_a_process_that_writes_first_follows_too(
     memory: AgentMem, config: Callable[..., Config], admin_dsn: str
 ) -> None:

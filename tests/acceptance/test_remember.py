@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from pydantic_ai.models.test import TestModel
 from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError, RedactionError, StoreError
 from agent_reminiscence.services.redaction import Redaction
-from tests.acceptance.conftest import SocketServer, dsn
+from tests.acceptance.conftest import Silence, SocketServer, dsn
 from tests.acceptance.steps import head_of
 from tests.proxy import FaultyProxy
 from tests.scripted import ScriptedModel, Step, answer, call, call_all, fail, say
@@ -452,14 +452,14 @@ async def test_without_a_model_it_is_refused(config: MakeConfig) -> None:
 
 
 async def test_a_store_that_goes_away_in_between_leaves_nothing(
-    config: MakeConfig, socket_server: SocketServer, database: str
+    config: MakeConfig, socket_server: SocketServer, database: str, silence: Silence
 ) -> None:
     """While a tool looks into it: the error is the store's, and half a plan is none."""
     address = socket_server.superuser("postgres")
-    async with FaultyProxy(address.host, address.port) as proxy:
+    async with FaultyProxy(address.host, address.port) as proxy, AsyncExitStack() as away:
 
         def lose_the_store(messages: Any, info: Any) -> ModelResponse:
-            proxy.fall_silent()
+            away.enter_context(silence(proxy))
             return _create(title="Second")(messages, info)
 
         model = ScriptedModel(_LOOK, _create(), lose_the_store, _DONE)
@@ -469,7 +469,7 @@ async def test_a_store_that_goes_away_in_between_leaves_nothing(
         ) as memory:
             with pytest.raises(StoreError):
                 await memory.admin.remember("agent-1", _TALK)
-            proxy.speak()
+            await away.aclose()
 
             assert await memory.get_active_memories("agent-1") == []
             assert (await memory.admin.verify("agent-1")).ok

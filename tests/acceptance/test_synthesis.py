@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from agent_reminiscence.agents.running import ANSWER_TOOL
 from agent_reminiscence.database.postgres_manager import open_connection
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError, RedactionError, StoreError
 from agent_reminiscence.services.redaction import Redaction
-from tests.acceptance.conftest import Server, SocketServer, dsn
+from tests.acceptance.conftest import Server, Silence, SocketServer, dsn
 from tests.fakes import RecordingEmbedder
 from tests.proxy import FaultyProxy
 from tests.scripted import ScriptedModel, answer, call, call_all, fail, say
@@ -374,14 +374,14 @@ async def test_what_the_caller_asked_about_holds_for_every_tool(config: MakeConf
 
 
 async def test_a_store_that_goes_away_in_between_costs_only_the_answer(
-    config: MakeConfig, socket_server: SocketServer, database: str
+    config: MakeConfig, socket_server: SocketServer, database: str, silence: Silence
 ) -> None:
     """The hits were found and the reason is told; with `strict` it is an error. Afterwards all is as before."""
     address = socket_server.superuser("postgres")
-    async with FaultyProxy(address.host, address.port) as proxy:
+    async with FaultyProxy(address.host, address.port) as proxy, AsyncExitStack() as away:
 
         def lose_the_store(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
-            proxy.fall_silent()
+            away.enter_context(silence(proxy))
             return call("search_shortterm_memory", query="boats")(messages, info)
 
         model = ScriptedModel(lose_the_store)
@@ -390,14 +390,14 @@ async def test_a_store_that_goes_away_in_between_costs_only_the_answer(
             config, model, **settings, statement_timeout_seconds=2.0, pool_timeout_seconds=2.0
         ) as memory:
             result = await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)
-            proxy.speak()
+            await away.aclose()
 
             assert result.hits[0].content == _BOAT
             assert (result.synthesis, _reasons(result)) == (None, ["synthesis_store"])
             assert result.usage.model_requests == 1
             with pytest.raises(StoreError):
                 await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True, strict=True)
-            proxy.speak()
+            await away.aclose()
             assert (await memory.admin.verify("agent-1")).ok
 
 

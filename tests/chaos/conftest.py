@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from tests.chaos.killing import kill_server
 
 
@@ -28,6 +29,17 @@ class Repetitions:
 def repetitions(pytestconfig: pytest.Config) -> Repetitions:
     """Chooses between the numbers of `make test` and of `make chaos`."""
     return Repetitions(is_full=bool(pytestconfig.getoption("--full-chaos")))
+
+
+@pytest.fixture
+def attentive_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that notices at once, and not within a second, that nobody waits for a statement any more."""
+    local = PostgresManager._local
+
+    def attentive(self: PostgresManager, external_id: str, role: str) -> dict[str, str]:
+        return local(self, external_id, role) | {"client_connection_check_interval": "20ms"}
+
+    monkeypatch.setattr(PostgresManager, "_local", attentive)
 
 
 @pytest.fixture

@@ -237,12 +237,13 @@ async def _cancel_after(call: Coroutine[Any, Any, Any], seconds: float) -> bool:
 
 async def _assert_usable(scene: Scene) -> None:
     """Every connection of the pool can be had, and the stream can be written to."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(scene.memory.get_active_memories(scene.external_id) for _ in range(20)))
         await scene.memory.ledger.append(scene.external_id, "world.observed", {})
     await _settled(scene.db)
 
 
+@pytest.mark.usefixtures("attentive_server")
 @pytest.mark.parametrize("method", ["verify", "rebuild", "repair"])
 async def test_a_cancelled_audit_leaves_nothing_behind(scene: Scene, method: str, repetitions: Repetitions) -> None:
     """No temporary table, no lock, no connection that is lost to the pool; the rows are as before, or all mended."""
@@ -275,6 +276,7 @@ async def _tiers(scene: Scene) -> dict[str, list[str]]:
     return {table: found for table, found in rows.items() if table not in {"memory_event", "memory_stream"}}
 
 
+@pytest.mark.usefixtures("attentive_server")
 async def test_a_cancelled_erasure_is_done_or_not(scene: Scene, repetitions: Repetitions) -> None:
     """Never in part: either the receipt is in the ledger and all is gone, or every row is as it was."""
     times = repetitions(reduced=8, full=40)

@@ -589,6 +589,7 @@ async def _race(
     assert positions[-1] == await memory.ledger.head(tenant)
 
 
+@pytest.mark.usefixtures("attentive_server")
 async def test_a_cancelled_erasure_is_made_wholly_or_not_at_all(
     test_server: TestServer, database: str, memory: AgentMem, repetitions: Repetitions
 ) -> None:

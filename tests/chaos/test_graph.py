@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from uuid import UUID
@@ -214,7 +215,7 @@ async def test_neo4j_may_stop_die_freeze_and_lose_everything(
 
 
 async def test_a_worker_may_die_between_applying_and_recording(
-    data_dir: Path, own_neo4j_server: Neo4jServer, repetitions: Repetitions
+    data_dir: Path, tmp_path: Path, own_neo4j_server: Neo4jServer, repetitions: Repetitions
 ) -> None:
     """What Neo4j has taken over and nobody has noted is neither lost nor taken over twice."""
     dice, told = random.Random(7), Told()
@@ -225,29 +226,34 @@ async def test_a_worker_may_die_between_applying_and_recording(
                 for _ in range(dice.randrange(1, 4)):
                     note = await memory.create_active_memory(tenant, "Meetings", _text(dice))
                     await memory.admin.consolidate(tenant, note.id)
-        await _follow_and_die(data_dir, own_neo4j_server, dice.choice(_TENANTS))
+        await _follow_and_die(data_dir, own_neo4j_server, dice.choice(_TENANTS), tmp_path / "worker.log")
         await _check(data_dir, own_neo4j_server, told)
 
     sys.stdout.write(f"\n{rounds} workers killed between applying and recording; {told.edges} edges, each once\n")
     assert told.edges > 0
 
 
-async def _follow_and_die(data_dir: Path, server: Neo4jServer, tenant: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "tests.chaos.graph_worker",
-        str(data_dir),
-        json.dumps(asdict(server.address)),
-        tenant,
-        cwd=_ROOT,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
+async def _follow_and_die(data_dir: Path, server: Neo4jServer, tenant: str, log: Path) -> None:
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "tests.chaos.graph_worker",
+            str(data_dir),
+            json.dumps(asdict(server.address)),
+            tenant,
+            cwd=_ROOT,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+    said = b""
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            assert await process.stdout.readline() == b"applied\n"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                said = await process.stdout.readline()
     finally:
         process.kill()
         await process.wait()
+    assert said == b"applied\n", await asyncio.to_thread(log.read_text)

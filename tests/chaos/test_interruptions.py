@@ -16,6 +16,8 @@ from tests.chaos.watching import watching
 from tests.conftest import TestServer
 from tests.factories import stored_rows, superuser
 
+pytestmark = pytest.mark.usefixtures("attentive_server")
+
 _LINES = tuple(f"Ana: Line {number} is about pears and boats in Lisbon." for number in range(6))
 # Of a tenant that nothing is forgotten of, but by these calls.
 _TENANT = "interrupted"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -98,6 +99,15 @@ async def _missing(scene: Scene, table: str, keys: Sequence[str]) -> tuple[list[
     return norms, sum(int(key) > 0 for key in keys)
 
 
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """One column of one row that is to say something else."""
+
+    column: Column
+    key: str
+    expression: str
+
+
 @pytest.mark.parametrize("table", PROJECTED)
 async def test_every_changed_column_is_reported_and_mended(
     scene: Scene, table: str, repetitions: Repetitions, subtests: pytest.Subtests
@@ -107,39 +117,72 @@ async def test_every_changed_column_is_reported_and_mended(
     The columns are those that the catalog lists, so a new one is tried by itself.
     """
     before = await stored_rows(scene.db, with_place=False)
+    listed = await columns(scene.db, table)
+    changes = await _changes(scene, table, listed, each=repetitions(reduced=1, full=4))
+    together = [[change] for change in changes] if repetitions.is_full else _of_different_rows(table, changes)
+    for number, some in enumerate(together):
+        shown = ", ".join(f"{change.column.name} = {change.expression}" for change in some)
+        with subtests.test(changes=shown):
+            if some[0].column.name == "external_id":
+                await _try_to_give_away(scene, table, some[0].key)
+            else:
+                await _try(scene, table, some, by_rebuild=number % 2 == 0)
+            assert await stored_rows(scene.db, with_place=False) == before
+    assert {change.column.name for some in together for change in some} == {column.name for column in listed}
+
+
+async def _changes(scene: Scene, table: str, listed: Sequence[Column], *, each: int) -> list[_Change]:
+    """So many of each column, and again so many that take away what is known."""
     keys = await _keys(scene, table)
-    tried = 0
-    for number, column in enumerate(await columns(scene.db, table)):
+    changes: list[_Change] = []
+    for number, column in enumerate(listed):
         # Another row for each column, so that all kinds of rows are met.
         picked = keys[number % len(keys) :] + keys[: number % len(keys)]
-        cases = [(key, column.other_value) for key in picked[: repetitions(reduced=1, full=4)]]
+        changes += [_Change(column, key, column.other_value) for key in picked[:each]]
         if column.is_nullable:
             # Whether something is known at all counts, too.
             filled = await _keys(scene, table, f"{column.name} IS NOT NULL")
-            cases += [(key, "NULL") for key in filled[: repetitions(reduced=1, full=4)]]
-        for key, expression in cases:
-            tried += 1
-            with subtests.test(column=column.name, to=expression, key=key):
-                if column.name == "external_id":
-                    await _try_to_give_away(scene, table, key)
-                else:
-                    await _try(scene, table, key, column, expression, by_rebuild=tried % 2 == 0)
-                assert await stored_rows(scene.db, with_place=False) == before
-    assert tried >= len(await columns(scene.db, table))
+            first = number % max(1, len(filled))
+            changes += [_Change(column, key, "NULL") for key in (filled[first:] + filled[:first])[:each]]
+    return changes
 
 
-async def _try(scene: Scene, table: str, key: str, column: Column, expression: str, *, by_rebuild: bool) -> None:
-    """Change one column of one row, have it found, and have it mended."""
-    is_key = column.name in PROJECTED[table]
-    expected, missing = await _missing(scene, table, [key]) if is_key else ([], 0)
-    if table == _VECTORS and column.name in ("mass", "vector"):
-        expected += [_drift(_NORMS, memory_id, "changed", "norms") for memory_id in await _norms_of(scene, key)]
-    changed = await scene.update(table, f"{column.name} = {expression}", key)
-    assert len(changed) == 1
-    if is_key:
-        expected.append(_drift(table, changed[0]["key"], "unexpected"))
-    else:
-        expected.append(_drift(table, key, "changed", column.name))
+def _of_different_rows(table: str, changes: Sequence[_Change]) -> list[list[_Change]]:
+    """Changes that are looked for together, each of a row of its own; what names a row is changed alone."""
+    together: list[list[_Change]] = []
+    alone = ("external_id", *PROJECTED[table])
+    for change in changes:
+        room = (
+            some
+            for some in together
+            if some[0].column.name not in alone and change.key not in {other.key for other in some}
+        )
+        if change.column.name not in alone and (some := next(room, None)) is not None:
+            some.append(change)
+        else:
+            together.append([change])
+    return together
+
+
+async def _try(scene: Scene, table: str, changes: Sequence[_Change], *, by_rebuild: bool) -> None:
+    """Change columns of different rows, have them found, and have them mended."""
+    expected: list[Drift] = []
+    norms: set[str] = set()
+    missing = 0
+    for change in changes:
+        column, key = change.column, change.key
+        is_key = column.name in PROJECTED[table]
+        if is_key:
+            expected, missing = await _missing(scene, table, [key])
+        if table == _VECTORS and column.name in ("mass", "vector"):
+            norms |= await _norms_of(scene, key)
+        changed = await scene.update(table, f"{column.name} = {change.expression}", key)
+        assert len(changed) == 1
+        if is_key:
+            expected.append(_drift(table, changed[0]["key"], "unexpected"))
+        else:
+            expected.append(_drift(table, key, "changed", column.name))
+    expected += [_drift(_NORMS, memory_id, "changed", "norms") for memory_id in norms]
 
     found = await scene.verify()
 

@@ -32,7 +32,7 @@ from agent_reminiscence.exceptions import ConfigurationError, StoreError, StoreT
 
 _ROOT = Path(__file__).parents[2]
 _FAST = {"fsync": "off"}
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 60.0
 
 # A process that uses the server until a line comes in, or that ends without leaving.
 _USER = """

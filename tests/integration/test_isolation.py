@@ -17,9 +17,17 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, MemoryNotFoundError
-from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, SOURCES, TIERS, WORKER_ROLE
+from agent_reminiscence.config.constants import (
+    APP_ROLE,
+    ERASER_ROLE,
+    SCHEDULER_ROLE,
+    SCHEMA_NAME,
+    SOURCES,
+    TIERS,
+    WORKER_ROLE,
+)
 from agent_reminiscence.database.places import scanned_places
-from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories import chunk_vector, memory_chunk, search, text_index
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
@@ -94,15 +102,29 @@ def world(test_server: TestServer) -> Iterator[_World]:
     asyncio.run(test_server.drop_database(made.database))
 
 
-@pytest.fixture
-async def store(test_server: TestServer, world: _World) -> AsyncIterator[PostgresManager]:
-    """One connection as the application's login."""
+@pytest.fixture(scope="module")
+def store(test_server: TestServer, world: _World) -> Iterator[PostgresManager]:
+    """One connection as the application's login, for all tests: hundreds of them send the same statements."""
     manager = PostgresManager(
         test_server.login(world.database), pool_size=1, pool_timeout_seconds=10, statement_timeout_seconds=30
     )
-    await manager.initialize()
+    asyncio.run(manager.initialize())
     yield manager
-    await manager.close()
+    asyncio.run(manager.close())
+
+
+@pytest.fixture(scope="module")
+def keeper(test_server: TestServer, world: _World) -> Iterator[SqlExecutor]:
+    """A connection that no policy holds, likewise."""
+
+    async def connect() -> SqlExecutor:
+        db = await open_connection(test_server.administrator(world.database))
+        await db.execute_script(f"SET search_path = {SCHEMA_NAME}, public")
+        return db
+
+    db = asyncio.run(connect())
+    yield db
+    db.close()
 
 
 async def _make_world(test_server: TestServer) -> _World:
@@ -924,13 +946,12 @@ async def test_within_its_own_tenant_a_query_does_something(
 @_EVERY_QUERY
 @pytest.mark.parametrize("scope", ["another tenant", "no tenant"])
 async def test_a_query_about_another_tenant_reads_and_changes_nothing(
-    test_server: TestServer, store: PostgresManager, world: _World, file: str, name: str, scope: str
+    keeper: SqlExecutor, store: PostgresManager, world: _World, file: str, name: str, scope: str
 ) -> None:
     """Bound to A's `external_id` in a transaction of B, or of nobody, a statement finds nothing or is refused."""
     current = world.intruder.external_id if scope == "another tenant" else ""
     params = _parameters(world, file, name)
-    async with superuser(test_server, world.database) as db:
-        before = await stored_rows(db)
+    before = await stored_rows(keeper)
 
     rows: list[Row] = []
     try:
@@ -944,26 +965,23 @@ async def test_a_query_about_another_tenant_reads_and_changes_nothing(
         assert says_not_there(rows)
     else:
         assert not _says_something(rows)
-    async with superuser(test_server, world.database) as db:
-        assert await stored_rows(db) == before
+    assert await stored_rows(keeper) == before
 
 
 @_EVERY_QUERY
 async def test_a_query_with_another_tenants_ids_reads_and_changes_nothing_of_theirs(
-    test_server: TestServer, store: PostgresManager, world: _World, file: str, name: str
+    keeper: SqlExecutor, store: PostgresManager, world: _World, file: str, name: str
 ) -> None:
     """B's own `external_id` with A's memory and chunk ids: what comes of it is B's own."""
     current = world.intruder.external_id
     params = _parameters(world, file, name) | {"external_id": current}
-    async with superuser(test_server, world.database) as db:
-        before = await stored_rows(db, world.victim.external_id)
+    before = await stored_rows(keeper, world.victim.external_id)
 
     async with _transaction(store, current, file, current) as db:
         rows = await db.fetch_all(_statement(file, name), params)
 
     assert world.victim.external_id not in str(rows)
-    async with superuser(test_server, world.database) as db:
-        assert await stored_rows(db, world.victim.external_id) == before
+    assert await stored_rows(keeper, world.victim.external_id) == before
 
 
 async def _try(

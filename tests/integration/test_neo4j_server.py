@@ -92,7 +92,7 @@ def test_a_server_ends_with_the_process_that_owns_it(tmp_path: Path, startable_n
         owner.kill()
         owner.wait()
 
-        assert server.wait(timeout=20) == -signal.SIGKILL
+        assert server.wait(timeout=60) == -signal.SIGKILL
     finally:
         for process in (owner, server):
             process.kill()

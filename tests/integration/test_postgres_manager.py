@@ -28,7 +28,7 @@ from tests.factories import make_event, stored_rows, superuser
 from tests.proxy import FaultyProxy
 
 _LEDGER = EventLedger()
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 60.0
 
 NewStore = Callable[..., Awaitable[PostgresManager]]
 

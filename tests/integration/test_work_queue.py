@@ -255,7 +255,7 @@ async def test_a_write_that_meets_anothers_uncommitted_job_takes_effect(
             if not commits:
                 raise ZeroDivisionError
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await second is not commits
     [job] = await _jobs(administrator)
     assert (job["status"], job["scheduled_at"]) == ("todo", None)
@@ -266,7 +266,7 @@ async def test_many_writers_at_once_make_one_job_and_lose_no_write(
     store: PostgresManager, administrator: SqlExecutor
 ) -> None:
     """The same with as many at a time as there are connections."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         queued = await asyncio.gather(*(_write(store, digit) for digit in range(10)))
 
     assert sum(queued) == 1
@@ -441,7 +441,7 @@ async def test_a_waiting_worker_hears_of_new_work_at_once(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'",
         )
         await _enqueue_for(store, _TENANT)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await done.wait()
     finally:
         worker.cancel()

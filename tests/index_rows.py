@@ -111,7 +111,7 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
         expected[chunk["number"]] = _posted(text, language, _day(chunk["start_date"]))
         assert chunk["words"] == expected[chunk["number"]].words
         assert chunk["text_hash"] == sha256(text.encode())
-        assert chunk["text_flags"] == _text_flags(text, language, chunk["speaker_key"])
+        assert chunk["text_flags"] == _text_flags(text, language, _day(chunk["start_date"]), chunk["speaker_key"])
     for heading in headings:
         text = _dated(heading["day"]) + " " + heading["title"]
         found = analyse(text, languages.of(heading["memory_id"]))
@@ -281,10 +281,10 @@ def _posted(text: str, language: str, day: date) -> Posted:
     return Posted(len(found), terms)
 
 
-def _text_flags(text: str, language: str, speaker_key: str | None) -> int:
+def _text_flags(text: str, language: str, day: date, speaker_key: str | None) -> int:
     return (
         (QUESTION if is_question(text) else 0)
-        | (TIME_WORDS if has_time_words(text, (language,)) else 0)
+        | (TIME_WORDS if has_time_words(text, mentioned_periods(text, day, (language,)), (language,)) else 0)
         | (USER if speaker_key == "user" else 0)
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, date, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +101,8 @@ class Finder:
         if not len(texts.entries):
             return FoundRows([], is_found=False)
         days = texts.entries["day"]
-        asked = read_question(request.query, stream.languages, first_day=int(days.min()), last_day=int(days.max()))
+        first, last = int(days.min()), int(days.max())
+        asked = read_question(request.query, stream.languages, first_day=first, last_day=last, today=_today(request))
         found = await self._search.find_terms(db, request.external_id, asked.looked_up)
         words = _words(asked, found, {})
         vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
@@ -130,7 +131,7 @@ class Finder:
         if days is None:
             return FoundRows([], is_found=False)
         first, last = (day_number(day) for day in days)
-        asked = read_question(request.query, stream.languages, first_day=first, last_day=last)
+        asked = read_question(request.query, stream.languages, first_day=first, last_day=last, today=_today(request))
         counts = await self._search.count_terms(db, tenant, asked.looked_up)
         rare = narrowing.choose_rare({term: counts[term] for term in asked.terms if term in counts})
         dates = [term for term in asked.period_terms if counts.get(term, 0) <= narrowing.MAX_ENTRIES]
@@ -254,6 +255,11 @@ class Finder:
         )
         for row in rows:
             row["title"] = titles.get(row["memory_id"], row["title"])
+
+
+def _today(request: SearchRequest) -> date:
+    """The day that a question speaks from, in UTC as days are stored."""
+    return (request.as_of or request.now).astimezone(UTC).date()
 
 
 def _question(

@@ -173,8 +173,8 @@ class AgentMem:
             actor: Which agent, user or tool causes the write.
             conversation_id: The conversation it belongs to.
             source: How far it is trusted: user, agent, tool, import or model.
-            language: In which its words are read, as ISO 639-1, such as "de"; None is the setting's, or what the text
-                is recognised as.
+            language: In which its words are read, as ISO 639-1, such as "de"; None is the setting's, what the text
+                is recognised as, or that of the newest memory that shows one.
             idempotency_key: A second call with the same key and request returns the first one's result.
 
         Returns:
@@ -251,7 +251,8 @@ class AgentMem:
             description: A new description; None removes it.
             metadata: New metadata in place of all of the old; None empties it. Without it, a new `content` drops
                 `turns` from the old metadata, whose positions were those of the old text.
-            language: In which passages that are new are read from now on; None is as before.
+            language: In which its words are read from now on, also those of passages that stay; None is as before,
+                but a text that showed no language is recognised anew.
             expected_version: The version you have read; the update is refused when another writer was first.
             occurred_at: As in `create_active_memory`, and so the arguments not described here.
 

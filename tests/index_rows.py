@@ -107,14 +107,14 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
     expected = {}
     for chunk in chunks:
         text = _chunk_text(chunk)
-        language = languages.at(chunk["memory_id"], position_of(chunk["number"]))
+        language = languages.of(chunk["memory_id"])
         expected[chunk["number"]] = _posted(text, language, _day(chunk["start_date"]))
         assert chunk["words"] == expected[chunk["number"]].words
         assert chunk["text_hash"] == sha256(text.encode())
-        assert chunk["text_flags"] == _text_flags(text, language, chunk["speaker_key"])
+        assert chunk["text_flags"] == _text_flags(text, language, _day(chunk["start_date"]), chunk["speaker_key"])
     for heading in headings:
         text = _dated(heading["day"]) + " " + heading["title"]
-        found = analyse(text, languages.at(heading["memory_id"], position_of(heading["number"])))
+        found = analyse(text, languages.of(heading["memory_id"]))
         expected[heading["number"]] = Posted(len(found), Counter(found))
         assert (heading["words"], heading["text_hash"]) == (len(found), sha256(text.encode()))
     assert postings == {number: posted for number, posted in expected.items() if posted.terms}
@@ -126,31 +126,31 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Languages:
-    """In which language each memory was indexed from which event on, by memory id in the order of the ledger."""
+    """The languages that each memory has had, by memory id, in the order of the ledger; it is read in the last."""
 
-    since: Mapping[str, Sequence[tuple[int, str]]]
+    spoken: Mapping[str, Sequence[str]]
 
     @classmethod
     async def read(cls, db: SqlExecutor, external_id: str) -> _Languages:
         rows = await db.fetch_all(
-            "SELECT position, kind, payload ->> 'memory_id' AS memory_id, payload ->> 'language' AS language"
+            "SELECT payload ->> 'memory_id' AS memory_id, payload ->> 'language' AS language"
             " FROM memory_event WHERE external_id = $(external_id)p"
             " AND kind IN ('memory.created', 'memory.updated') AND salt IS NOT NULL ORDER BY position",
             {"external_id": external_id},
         )
-        since: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+        spoken: defaultdict[str, list[str]] = defaultdict(list)
         for row in rows:
-            before = since[row["memory_id"]][-1][1] if since[row["memory_id"]] else "en"
-            since[row["memory_id"]].append((row["position"], row["language"] or before))
-        return cls(since)
+            before = spoken[row["memory_id"]][-1:] or ["en"]
+            spoken[row["memory_id"]].append(row["language"] or before[0])
+        return cls(spoken)
 
-    def at(self, memory_id: str, position: int) -> str:
-        """The language of a memory's texts that the event at this position brought in."""
-        return next(language for start, language in reversed(self.since[memory_id]) if start <= position)
+    def of(self, memory_id: str) -> str:
+        """The language in which all of a memory is read."""
+        return self.spoken[memory_id][-1]
 
     @property
     def all(self) -> list[str]:
-        return sorted({language for spoken in self.since.values() for _, language in spoken})
+        return sorted({language for spoken in self.spoken.values() for language in spoken})
 
     async def brought_in(self, db: SqlExecutor, external_id: str) -> dict[str, int]:
         """By chunk id the number that follows from the event which brought the chunk in."""
@@ -281,10 +281,10 @@ def _posted(text: str, language: str, day: date) -> Posted:
     return Posted(len(found), terms)
 
 
-def _text_flags(text: str, language: str, speaker_key: str | None) -> int:
+def _text_flags(text: str, language: str, day: date, speaker_key: str | None) -> int:
     return (
         (QUESTION if is_question(text) else 0)
-        | (TIME_WORDS if has_time_words(text, (language,)) else 0)
+        | (TIME_WORDS if has_time_words(text, mentioned_periods(text, day, (language,)), (language,)) else 0)
         | (USER if speaker_key == "user" else 0)
     )
 

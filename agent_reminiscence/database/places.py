@@ -80,6 +80,7 @@ PLACES: tuple[Place, ...] = (
         description=Holds.TEXT,
         metadata=Holds.TEXT,
         language=Holds.LABEL,
+        language_origin=Holds.LABEL,
         source=Holds.LABEL,
         actor=Holds.TEXT,
         conversation_id=Holds.TEXT,

@@ -93,9 +93,17 @@ def _is_empty(value: object) -> bool:
 # Events that do not say in which language their texts are. Another default would change what they mean.
 _ENGLISH = "en"
 
+LanguageOrigin = Literal["chosen", "recognised", "default"]
+"""How a memory's language came about: a call or the setting named it, its text showed it, or neither did."""
+_BY_DEFAULT: LanguageOrigin = "default"
+
 
 def _is_english(value: object) -> bool:
     return value == _ENGLISH
+
+
+def _is_by_default(value: object) -> bool:
+    return value == _BY_DEFAULT
 
 
 # Left out where it is empty, so that most payloads, and all older ones, do without it.
@@ -132,6 +140,11 @@ class MemoryCreated(_Frozen):
         exclude_if=_is_english,
         description="In which its words are read, by ISO 639-1; left out for English.",
     )
+    language_origin: LanguageOrigin = Field(
+        default=_BY_DEFAULT,
+        exclude_if=_is_by_default,
+        description="How that came about; left out where the text shows no language and nobody named one.",
+    )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
     form_version: int = FORM_VERSION
@@ -149,7 +162,12 @@ class MemoryUpdated(_Frozen):
     language: str | None = Field(
         default=None,
         exclude_if=_is_empty,
-        description="In which chunks that are new are read from this version on; left out where that is as before.",
+        description="In which all of the memory is read from this version on; left out where that is as before.",
+    )
+    language_origin: LanguageOrigin | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="How the language came about that it is read in now; left out where that is as before.",
     )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool

@@ -122,6 +122,11 @@ def offset_of(number: int) -> int:
     return offset | HEADING if number < 0 else offset
 
 
+def position_in_block(offset: int) -> int:
+    """Which of a block's positions of the ledger an offset belongs to."""
+    return (offset & HEADING - 1) >> _BLOCK_INDEX_BITS
+
+
 def posting_numbers(blocks: NDArray[np.int64] | int, offsets: NDArray[np.uint16]) -> NDArray[np.int64]:
     """The numbers that postings stand for: positive for chunks, negative for headings.
 

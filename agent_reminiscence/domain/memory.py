@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_reminiscence.config.constants import Source, Tier
-from agent_reminiscence.domain.event import Fallback, MemoryConsolidated, MemoryEnded, ModelUsage
+from agent_reminiscence.domain.event import Fallback, LanguageOrigin, MemoryConsolidated, MemoryEnded, ModelUsage
 
 
 class _Frozen(BaseModel):
@@ -70,6 +70,7 @@ class StoredMemory(_Frozen):
     description: str | None
     metadata: dict[str, Any]
     language: str
+    language_origin: LanguageOrigin
     source: Source
     actor: str | None
     conversation_id: str | None

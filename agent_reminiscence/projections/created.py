@@ -90,6 +90,7 @@ def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:
         description=payload.description,
         metadata=payload.metadata,
         language=payload.language,
+        language_origin=payload.language_origin,
         source=event.source,
         actor=event.actor,
         conversation_id=event.conversation_id,

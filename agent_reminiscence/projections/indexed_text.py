@@ -82,13 +82,14 @@ def index_heading(title: str, day: date, *, language: str) -> IndexedText:
 def _index(text: str, language: str, day: date, speaker_key: str | None) -> IndexedText:
     terms = analyse(text, language)
     counts = Counter(terms)
-    for start, end in mentioned_periods(text, day, (language,))[:_MAX_PERIODS]:
+    periods = mentioned_periods(text, day, (language,))
+    for start, end in periods[:_MAX_PERIODS]:
         if (end - start).days < _MAX_PERIOD_DAYS:
             for term in day_terms((start, end)):
                 counts[term] = 1
     flags = (
         (QUESTION if is_question(text) else 0)
-        | (TIME_WORDS if has_time_words(text, (language,)) else 0)
+        | (TIME_WORDS if has_time_words(text, periods, (language,)) else 0)
         | (USER if speaker_key == USER_KEY else 0)
     )
     return IndexedText(len(terms), counts, flags, sha256(text.encode()))

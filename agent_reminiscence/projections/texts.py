@@ -7,11 +7,16 @@ from datetime import UTC, date, datetime
 from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.memory_chunk import StoredText
 from agent_reminiscence.database.repositories.text_index import NewHeading, PostedText
+from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.index import chunk_number
-from agent_reminiscence.projections.indexed_text import index_heading
+from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk, index_fact, index_heading
 from agent_reminiscence.projections.tables import Change, Tables
+
+# So many texts are read in another language at once.
+_TEXTS_PER_STEP = 1_000
 
 
 def day_of(moment: datetime) -> date:
@@ -47,6 +52,46 @@ async def add_texts(
         posted.append(indexed.posted(number))
     await tables.index.add_texts(db, event.external_id, memory_id, [*posted, *chunks], title=title, headings=headings)
     return headings
+
+
+async def reread(db: SqlExecutor, tables: Tables, event: Event, memory_id: UUID, *, before: str, after: str) -> None:
+    """Read all that is indexed of a memory in another language: chunks and facts, also ended ones, and headings.
+
+    Each then has the terms that it would have had if it had been read so from the beginning.
+
+    Args:
+        before: The language that all of it is read in.
+        after: The new one.
+    """
+    external_id, number = event.external_id, 0
+    while texts := await tables.chunks.get_texts(db, external_id, memory_id, after=number, limit=_TEXTS_PER_STEP):
+        number = texts[-1].number
+        old, new = await beside(
+            lambda: ([_index(text, before) for text in texts], [_index(text, after) for text in texts]),
+            value=[text.content for text in texts],
+        )
+        await tables.index.replace_texts(
+            db,
+            external_id,
+            [read.posted(text.number) for text, read in zip(texts, old, strict=True)],
+            [read.posted(text.number) for text, read in zip(texts, new, strict=True)],
+        )
+        await tables.chunks.reread(
+            db,
+            external_id,
+            {text.chunk_id: (read.words, read.flags) for text, read in zip(texts, new, strict=True)},
+        )
+    headings = await tables.index.get_headings(db, external_id, memory_id)
+    read_before = [index_heading(title, day, language=before).posted(number) for number, day, title in headings]
+    read_after = [index_heading(title, day, language=after).posted(number) for number, day, title in headings]
+    await tables.index.replace_texts(db, external_id, read_before, read_after)
+    await tables.index.reread_headings(db, external_id, {text.number: text.words for text in read_after})
+
+
+def _index(text: StoredText, language: str) -> IndexedText:
+    if text.is_fact:
+        return index_fact(text.content, text.start_date, language=language)
+    return index_chunk(text.content, language=language, day=day_of(text.start_date), speaker_key=text.speaker_key)
 
 
 async def lay_out(

@@ -1,4 +1,7 @@
-"""`memory.updated`: a new version; equal chunks stay, changed ones supersede, vanished ones end."""
+"""`memory.updated`: a new version; equal chunks stay, changed ones supersede, vanished ones end.
+
+A version in another language has all of the memory read in it: the former one was a mistake or a guess.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event, MemoryUpdated
 from agent_reminiscence.projections.created import index_entries
 from agent_reminiscence.projections.tables import Change, Tables
-from agent_reminiscence.projections.texts import add_texts, day_of, lay_out
+from agent_reminiscence.projections.texts import add_texts, day_of, lay_out, reread
 
 
 async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change:
-    """Store the new version; only what it brings in is indexed."""
+    """Store the new version; only what it brings in is indexed, unless its language is another one."""
     payload = MemoryUpdated.model_validate(event.payload)
     external_id, memory_id = event.external_id, payload.memory_id
     before = await tables.active.get_by_id(db, external_id, memory_id)
@@ -20,6 +23,7 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         update={
             **payload.changes,
             "language": payload.language or before.language,
+            "language_origin": payload.language_origin or before.language_origin,
             "version": payload.version,
             "source": event.source,
             "actor": event.actor,
@@ -32,6 +36,8 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         }
     )
     await tables.active.update(db, after, expected_version=before.version)
+    if after.language != before.language:
+        await reread(db, tables, event, memory_id, before=before.language, after=after.language)
 
     indexed = await beside(
         lambda: index_entries(event, payload.chunks, after.content, language=after.language), value=after.content

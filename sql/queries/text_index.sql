@@ -24,6 +24,35 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND title = $(
 INSERT INTO memory_layout (external_id, memory_id, entries, chunks, words)
 VALUES ($(external_id)p, $(memory_id)p, $(entries)p::bytea, $(chunks)p, $(words)p);
 
+-- name: get_headings
+SELECT number, day, title
+FROM memory_heading
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
+ORDER BY number DESC;
+
+-- name: reread_headings
+UPDATE memory_heading AS h
+SET words = reread.words
+FROM unnest($(numbers)p::bigint[], $(words)p::int[]) AS reread (number, words)
+WHERE h.external_id = $(external_id)p AND h.number = reread.number;
+
+-- name: read_entries
+SELECT p.term, p.block, p.entries
+FROM unnest($(terms)p::text[], $(blocks)p::bigint[]) AS t (term, block)
+JOIN posting AS p ON p.external_id = $(external_id)p AND p.term = t.term AND p.block = t.block;
+
+-- name: put_entries
+INSERT INTO posting AS p (external_id, term, block, entries)
+SELECT $(external_id)p, t.term, t.block, substring($(entries)p::bytea FROM t.first FOR t.length)
+FROM unnest($(terms)p::text[], $(blocks)p::bigint[], $(firsts)p::int[], $(lengths)p::int[])
+    AS t (term, block, first, length)
+ON CONFLICT (external_id, term, block) DO UPDATE SET entries = excluded.entries;
+
+-- name: delete_entries
+DELETE FROM posting AS p
+USING unnest($(terms)p::text[], $(blocks)p::bigint[]) AS t (term, block)
+WHERE p.external_id = $(external_id)p AND p.term = t.term AND p.block = t.block;
+
 -- name: newest_heading
 -- Numbers are negative, so the smallest is the newest.
 SELECT h.number, h.words

@@ -300,6 +300,35 @@ async def test_another_moment_is_answered_with_its_text_title_and_neighbours(con
         assert (await memory.retrieve_memories("agent-1", "whale")).hits == ()
 
 
+async def test_last_week_is_seen_from_the_day_that_is_asked_about(config: Callable[..., Config]) -> None:
+    """From today, or from the moment of `as_of`: a text that says "last week" itself means another one."""
+    async with AgentMem(config(), embedder=FaultyEmbedder(away)) as memory:
+        now = datetime.now(UTC)
+        for days, text in ((6, "We painted the fence."), (60, "Last week we repaired the roof.")):
+            await memory.create_active_memory("agent-1", "Diary", text, occurred_at=now - timedelta(days=days))
+
+        question = "What did we do last week?"
+        of_today = await memory.retrieve_memories("agent-1", question)
+        of_then = await memory.retrieve_memories("agent-1", question, as_of=now - timedelta(days=55))
+
+    assert {hit.content: "date" in hit.score_parts for hit in of_today.hits} == {
+        "We painted the fence.": True,
+        "Last week we repaired the roof.": False,
+    }
+    assert {hit.content: "date" in hit.score_parts for hit in of_then.hits} == {"Last week we repaired the roof.": True}
+
+
+async def test_a_person_called_june_is_no_time(config: Callable[..., Config]) -> None:
+    """Nor is a verb: what was said in that month gets nothing for it."""
+    async with AgentMem(config(), embedder=FaultyEmbedder(away)) as memory:
+        await memory.create_active_memory(
+            "agent-1", "Chat", "June likes green tea.", occurred_at=datetime(2024, 6, 10, tzinfo=UTC)
+        )
+        for question, is_time in (("What does June like?", False), ("What was liked in June?", True)):
+            found = await memory.retrieve_memories("agent-1", question)
+            assert [("date" in hit.score_parts) for hit in found.hits] == [is_time]
+
+
 async def test_a_filter_says_what_may_be_a_hit_and_not_what_is_text(config: Callable[..., Config]) -> None:
     """A chunk of another tier or of too little confidence is left out, and its words still speak for its neighbours."""
     async with AgentMem(config(shortterm_promotion_threshold=0.54), embedder=FaultyEmbedder(away)) as memory:

@@ -240,6 +240,7 @@ def _active_memory(w: _World) -> dict[str, Any]:
         "description": None,
         "metadata": "{}",
         "language": "en",
+        "language_origin": "default",
         "source": "user",
         "actor": None,
         "conversation_id": None,
@@ -473,6 +474,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "get_versions": _memory,
         "get_all_active_memories": _stream,
         "count_active_memories": _stream,
+        "find_told_language": _stream,
         "count_memories": lambda w: _stream(w) | {"memory_ids": [w.victim.memory_id]},
         "find_memory_ids": _stream,
         "update_active_memory": lambda w: _active_memory(w) | {"expected_version": 6},
@@ -674,6 +676,12 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"folded_hashes": [_KNOWN_TEXT.hex()], "moments": [LONG_AGO], "ignored": []}
         ),
         "layout_chunks": _memory,
+        "get_texts": lambda w: _memory(w) | {"after": 0, "limit": 10},
+        "reread_chunks": lambda w: (
+            _stream(w)
+            | {"chunk_ids": list(w.chunk_ids)}
+            | {"words": [1] * len(w.chunk_ids), "text_flags": [0] * len(w.chunk_ids)}
+        ),
         "retouch_chunks": lambda w: (
             _stream(w)
             | {"chunk_ids": list(w.chunk_ids)}
@@ -745,6 +753,13 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"text_hashes": ["00"]}
             | {"terms": ["key", "taken"], "blocks": [0, 0], "firsts": [1, 7], "lengths": [6, 6], "entries": bytes(12)}
         ),
+        "get_headings": _memory,
+        "reread_headings": lambda w: _stream(w) | {"numbers": [-chunk_number(1, 0)], "words": [77]},
+        "read_entries": lambda w: _stream(w) | {"terms": ["hous"], "blocks": [0]},
+        "put_entries": lambda w: (
+            _stream(w) | {"terms": ["hous"], "blocks": [0], "firsts": [1], "lengths": [6], "entries": bytes(6)}
+        ),
+        "delete_entries": lambda w: _stream(w) | {"terms": ["hous"], "blocks": [0]},
         "find_heading_days": lambda w: _memory(w) | {"title": "House"},
         "add_layout": lambda w: _stream(w) | {"memory_id": uuid4(), "entries": bytes(32), "chunks": 1, "words": 1},
         "refresh_layouts": _memories,

@@ -6,7 +6,7 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -64,6 +64,10 @@ async def administrator(test_server: TestServer, database: str) -> AsyncIterator
 def external_id() -> str:
     """A tenant of the test's own."""
     return f"agent-{uuid4()}"
+
+
+def _day(number: int) -> datetime:
+    return datetime(2024, 5, number, 12, tzinfo=UTC)
 
 
 def _text(*paragraphs: str) -> str:
@@ -453,6 +457,39 @@ async def test_a_language_is_recognised_and_found_in_its_own_way(
     assert [hit.memory_id for hit in found.hits if "words" in hit.score_parts] == [note.id]
 
 
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("Der Umzug war letzte Woche.", "Wann war der Umzug?"),
+        ("Der Schlüssel liegt unter der Matte.", "Wo liegt denn der Schlüssel?"),
+        ("Le concert commence à huit heures.", "Quand commence le concert ?"),
+        ("La llave está debajo del felpudo.", "¿Dónde está la llave?"),
+        ("Il treno parte alle otto di sera.", "Quando parte il treno?"),
+        ("De sleutel ligt onder de mat.", "Waar ligt de sleutel?"),
+    ],
+)
+async def test_a_question_of_another_language_finds_its_answer(
+    memory: AgentMem, external_id: str, text: str, question: str
+) -> None:
+    """What only asks is no word that the answer would have to have."""
+    await memory.create_active_memory(external_id, "Notes", text)
+
+    found = await memory.retrieve_memories(external_id, question)
+
+    assert found.found
+    assert [hit.content for hit in found.hits] == [text]
+
+
+async def test_a_word_of_one_han_character_is_found(memory: AgentMem, external_id: str) -> None:
+    """Beside its particle in Japanese, and alone."""
+    cat = await memory.create_active_memory(external_id, "Notes", "私の猫は窓のそばで寝るのが好きです。")
+    key = await memory.create_active_memory(external_id, "Notes", "港の鍵がどこにもありません。")
+
+    for query, memory_id in (("猫", cat.id), ("猫の名前は何", cat.id), ("鍵", key.id)):
+        found = await memory.retrieve_memories(external_id, query)
+        assert [hit.memory_id for hit in found.hits if "words" in hit.score_parts][:1] == [memory_id]
+
+
 async def test_the_argument_comes_before_the_setting_and_the_setting_before_the_text(
     config: Callable[..., Config], administrator: SqlExecutor, external_id: str
 ) -> None:
@@ -475,6 +512,111 @@ async def test_the_argument_comes_before_the_setting_and_the_setting_before_the_
 
     assert [event.payload.get("language") for event in events] == ["fr", "it", None, "de", None, None, "de"]
     await check_index(administrator, external_id)
+
+
+async def test_the_event_says_how_the_language_came_about(config: Callable[..., Config], external_id: str) -> None:
+    """Chosen by the call or the setting, recognised from the text, or neither."""
+    async with AgentMem(config()) as memory:
+        await memory.create_active_memory(external_id, "Notes", "Hello!")
+        await memory.create_active_memory(external_id, "Notes", _GERMAN)
+        await memory.create_active_memory(external_id, "Notes", _GERMAN, language="en")
+        note = await memory.create_active_memory(external_id, "Notes", _GERMAN)
+        await memory.update_active_memory(external_id, note.id, title="Other notes", language="de")
+        await memory.update_active_memory(external_id, note.id, title="Notes")
+    async with AgentMem(config(language="fr")) as memory:
+        await memory.create_active_memory(external_id, "Notes", _GERMAN)
+        events = await memory.ledger.read(external_id)
+
+    assert [(event.payload.get("language"), event.payload.get("language_origin")) for event in events] == [
+        (None, None),
+        ("de", "recognised"),
+        (None, "chosen"),
+        ("de", "recognised"),
+        (None, "chosen"),
+        (None, None),
+        ("fr", "chosen"),
+    ]
+
+
+async def test_a_text_that_shows_no_language_has_that_of_the_newest_that_does(
+    memory: AgentMem, external_id: str
+) -> None:
+    """A short note of somebody who writes German is German; of somebody who has written nothing yet it is English."""
+    await memory.create_active_memory(external_id, "Notes", "Rex")
+    await memory.create_active_memory(external_id, "Notes", _GERMAN)
+    await memory.create_active_memory(external_id, "Notes", "Rex!")
+    await memory.create_active_memory(external_id, "Notes", "The ferry leaves at seven, and we are on it.")
+    await memory.create_active_memory(external_id, "Notes", "Rex?")
+    events = await memory.ledger.read(external_id, kinds=[EventKind.CREATED])
+
+    assert [event.payload.get("language", "en") for event in events][:5] == ["en", "de", "de", "en", "en"]
+    assert (await memory.admin.verify(external_id)).ok
+
+
+async def test_a_text_that_grows_is_recognised_again(
+    memory: AgentMem, administrator: SqlExecutor, external_id: str
+) -> None:
+    """An assistant appends turns: all of them are read in the language that shows at last, and found so."""
+    note = await memory.create_active_memory(external_id, "Chat", "user: Hallo!", occurred_at=_day(1))
+    grown = "user: Hallo!\n\nuser: Häuser?\n\nassistant: 2"
+    first = await memory.update_active_memory(external_id, note.id, content=grown, occurred_at=_day(2))
+    assert first.language == "en"
+    grown += "\n\nuser: Im Mai war das Haus noch grün, und gestern haben wir die Fenster gestrichen."
+    updated = await memory.update_active_memory(external_id, note.id, content=grown, occurred_at=_day(3))
+    await check_index(administrator, external_id)
+    before = await index_rows(administrator, external_id)
+
+    found = await memory.retrieve_memories(external_id, "Haus")
+    assert updated.language == "de"
+    assert {"user: Häuser?", "user: Hallo!"} <= {chunk.strip() for chunk in grown.split("\n\n")}
+    assert "user: Häuser?" in [hit.content.strip() for hit in found.hits if "words" in hit.score_parts]
+    events = await memory.ledger.read(external_id, kinds=[EventKind.UPDATED])
+    assert [(e.payload.get("language"), e.payload.get("language_origin")) for e in events] == [
+        (None, None),
+        ("de", "recognised"),
+    ]
+    # What stays keeps its chunks and their dates.
+    assert [chunk["new"] for chunk in events[-1].payload["chunks"]] == [False, False, False, True]
+    assert (await memory.admin.verify(external_id)).ok
+    await memory.admin.rebuild(external_id)
+    assert await index_rows(administrator, external_id) == before
+
+
+async def test_what_is_read_in_another_language_is_as_if_it_always_had_been(
+    memory: AgentMem, administrator: SqlExecutor, external_id: str
+) -> None:
+    """Passages that stay, those that have ended, and headings; beside another memory, which stays as it is."""
+    texts = ["The Häuser stand since May.", _text(_GERMAN, "Die Häuser stehen im Mai."), _text(_GERMAN, "Ende.")]
+    for tenant, language in ((external_id, "en"), (f"{external_id}-2", "de")):
+        await memory.create_active_memory(tenant, "Other", "Die Häuser were standing empty.", language="en")
+        note = await memory.create_active_memory(tenant, "Die Häuser", texts[0], language=language, occurred_at=_day(1))
+        for number, text in enumerate(texts[1:]):
+            await memory.update_active_memory(tenant, note.id, content=text, occurred_at=_day(2 + number))
+        await memory.update_active_memory(tenant, note.id, language="de", title="Häuser", occurred_at=_day(4))
+        await check_index(administrator, tenant)
+
+    postings = [await read_postings(administrator, tenant) for tenant in (external_id, f"{external_id}-2")]
+    assert postings[0] == postings[1]
+    with_bytes = "SELECT term, block, entries FROM posting WHERE external_id = $(tenant)p ORDER BY 1, 2"
+    rows = [
+        await administrator.fetch_all(with_bytes, {"tenant": tenant}) for tenant in (external_id, f"{external_id}-2")
+    ]
+    assert rows[0] == rows[1]
+    assert (await memory.admin.verify(external_id)).ok
+
+
+async def test_what_was_chosen_or_recognised_stays(memory: AgentMem, external_id: str) -> None:
+    """Only a default is decided again, and only by another text."""
+    chosen = await memory.create_active_memory(external_id, "Notes", "Hi", language="en")
+    english = "The ferry to the island leaves at seven each morning."
+    recognised = await memory.create_active_memory(external_id, "Notes", english)
+    default = await memory.create_active_memory(external_id, "Notes", "Hi")
+    for note in (chosen, recognised):
+        after = await memory.update_active_memory(external_id, note.id, content=_GERMAN)
+        assert after.language == "en"
+    after = await memory.update_active_memory(external_id, default.id, title="Gespräch mit dem Nachbarn")
+    assert after.language == "en"
+    assert (await memory.update_active_memory(external_id, default.id, content=_GERMAN)).language == "de"
 
 
 async def test_an_event_without_a_language_is_english_whatever_the_setting_says(

@@ -90,6 +90,7 @@ def _memory(memory_id: UUID) -> StoredMemory:
         description=None,
         metadata={},
         language="en",
+        language_origin="default",
         source="user",
         actor=None,
         conversation_id=None,

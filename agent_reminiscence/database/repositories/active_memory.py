@@ -52,6 +52,11 @@ class ActiveMemoryRepository:
         row = await db.fetch_one(_SQL["count_active_memories"], {"external_id": external_id})
         return 0 if row is None else int(row["memories"])
 
+    async def find_told_language(self, db: SqlExecutor, external_id: str) -> str | None:
+        """The language of the newest memory, of the last hundred, that was recognised or named; None for none."""
+        row = await db.fetch_one(_SQL["find_told_language"], {"external_id": external_id})
+        return None if row is None else str(row["language"])
+
     async def is_to_consolidate(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int) -> bool:
         """Whether a memory is still of this version, and the version not consolidated."""
         return await (await self.ask_whether_to_consolidate(db, external_id, memory_id, version=version)).result()

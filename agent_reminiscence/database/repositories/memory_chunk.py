@@ -80,6 +80,18 @@ class NewFact:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredText:
+    """A chunk or a fact, with all that its terms follow from."""
+
+    chunk_id: UUID
+    number: int
+    content: str
+    speaker_key: str | None
+    start_date: datetime
+    is_fact: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Twin:
     """An older chunk that says word for word what `chunk_id` says."""
 
@@ -214,6 +226,30 @@ class MemoryChunkRepository:
     async def ask_layout(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> Deferred[list[StoredChunk]]:
         """As `get_layout`, but not at once."""
         return await db.ask(_SQL["layout_chunks"], {"external_id": external_id, "memory_id": memory_id}, _stored_chunks)
+
+    async def get_texts(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, after: int, limit: int
+    ) -> list[StoredText]:
+        """The next chunks and facts of a memory behind number `after`, also those that have ended; none is the end."""
+        params = {"external_id": external_id, "memory_id": memory_id, "after": after, "limit": limit}
+        return [
+            StoredText(**row | {"chunk_id": UUID(row["chunk_id"])})
+            for row in await db.fetch_all(_SQL["get_texts"], params)
+        ]
+
+    async def reread(self, db: SqlExecutor, external_id: str, read: Mapping[UUID, tuple[int, int]]) -> None:
+        """Store what chunks are in another language.
+
+        Args:
+            read: How many terms each has, and its flags, by chunk id.
+        """
+        params = {
+            "external_id": external_id,
+            "chunk_ids": list(read),
+            "words": [words for words, _ in read.values()],
+            "text_flags": [flags for _, flags in read.values()],
+        }
+        await db.execute(_SQL["reread_chunks"], params)
 
     async def retouch(
         self, db: SqlExecutor, external_id: str, touched: Mapping[UUID, tuple[str, dict[str, Any]]]

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.index import MAX_COUNT, block_of, offset_of
+from agent_reminiscence.domain.index import HEADING, MAX_COUNT, block_of, offset_of, position_in_block
 
 _QUERIES = load_queries("sql", "text_index")
 _REFRESH = _QUERIES["refresh_layouts"].replace("{newest_heading}", _QUERIES["newest_heading"])
@@ -102,6 +102,41 @@ class TextIndexRepository:
         }
         await db.defer(_QUERIES["add_layout"], params)
 
+    async def get_headings(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[tuple[int, date, str]]:
+        """Number, day and title of every heading that the memory has had."""
+        params = {"external_id": external_id, "memory_id": memory_id}
+        rows = await db.fetch_all(_QUERIES["get_headings"], params)
+        return [(row["number"], row["day"], row["title"]) for row in rows]
+
+    async def reread_headings(self, db: SqlExecutor, external_id: str, words: Mapping[int, int]) -> None:
+        """Store how many terms headings have in another language, by number."""
+        params = {"external_id": external_id, "numbers": list(words), "words": list(words.values())}
+        await db.execute(_QUERIES["reread_headings"], params)
+
+    async def replace_texts(
+        self, db: SqlExecutor, external_id: str, before: Sequence[PostedText], after: Sequence[PostedText]
+    ) -> None:
+        """Store other terms of texts in place of all that they have, in the order that they would have stood in.
+
+        Args:
+            before: With the terms that they have.
+            after: The same texts with the terms that they are to have.
+        """
+        numbers = {text.number for text in before}
+        replaced = {block: {offset_of(n) for n in numbers if block_of(n) == block} for block in map(block_of, numbers)}
+        keys = sorted(_entries_of(before).keys() | (made := _entries_of(after)).keys())
+        places = {"external_id": external_id, "terms": [k[0] for k in keys], "blocks": [k[1] for k in keys]}
+        stored = {
+            (row["term"], row["block"]): row["entries"] for row in await db.fetch_all(_QUERIES["read_entries"], places)
+        }
+        merged = {key: _merged(stored.get(key, b""), bytes(made.get(key, b"")), replaced[key[1]]) for key in keys}
+        filled = {key: entries for key, entries in merged.items() if entries}
+        if filled:
+            await db.execute(_QUERIES["put_entries"], {"external_id": external_id, **_rows(filled)})
+        if emptied := [key for key in keys if not merged[key]]:
+            params = {"terms": [term for term, _ in emptied], "blocks": [block for _, block in emptied]}
+            await db.execute(_QUERIES["delete_entries"], {"external_id": external_id, **params})
+
     async def refresh_layouts(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> TextTotals:
         """Make the layouts of some memories what their rows say now; returns by how much the tenant's counts change."""
         params = {"external_id": external_id, "memory_ids": list(memory_ids)}
@@ -113,12 +148,31 @@ class TextIndexRepository:
 def _params(
     external_id: str, memory_id: UUID, texts: Sequence[PostedText], title: str, headings: Sequence[NewHeading]
 ) -> dict[str, Any]:
+    return {
+        "external_id": external_id,
+        **_rows(_entries_of(texts)),
+        "memory_id": memory_id,
+        "title": title,
+        "numbers": [heading.number for heading in headings],
+        "days": [heading.day for heading in headings],
+        "words": [heading.words for heading in headings],
+        "text_hashes": [heading.text_hash.hex() for heading in headings],
+    }
+
+
+def _entries_of(texts: Sequence[PostedText]) -> dict[tuple[str, int], bytearray]:
+    """The entries of some texts, by term and block."""
     blocks: dict[tuple[str, int], bytearray] = {}
     for text in texts:
         block, offset, words = block_of(text.number), offset_of(text.number), min(text.words, MAX_COUNT)
         for term, frequency in text.terms.items():
             entry = _ENTRY.pack(offset, words, min(frequency, MAX_COUNT))
             blocks.setdefault((term, block), bytearray()).extend(entry)
+    return blocks
+
+
+def _rows(blocks: Mapping[tuple[str, int], bytes | bytearray]) -> dict[str, Any]:
+    """Entries by term and block as parameters."""
     # Sorted, so that two writers of the same rows could never wait for each other.
     keys = sorted(blocks)
     firsts, lengths, first = [], [], 1
@@ -127,17 +181,19 @@ def _params(
         lengths.append(len(blocks[key]))
         first += len(blocks[key])
     return {
-        "external_id": external_id,
         "terms": [term for term, _ in keys],
         "blocks": [block for _, block in keys],
         "firsts": firsts,
         "lengths": lengths,
         # One value for all: the driver takes bytes in an array for a nested array.
         "entries": b"".join(blocks[key] for key in keys),
-        "memory_id": memory_id,
-        "title": title,
-        "numbers": [heading.number for heading in headings],
-        "days": [heading.day for heading in headings],
-        "words": [heading.words for heading in headings],
-        "text_hashes": [heading.text_hash.hex() for heading in headings],
     }
+
+
+def _merged(stored: bytes, made: bytes, replaced: set[int]) -> bytes:
+    """A block's entries of one term: those stored without the replaced ones, and those made, in the ledger's order."""
+    entries = [entry for entry in _ENTRY.iter_unpack(stored) if entry[0] not in replaced]
+    entries += _ENTRY.iter_unpack(made)
+    # An event's headings stand before its chunks.
+    entries.sort(key=lambda entry: (position_in_block(entry[0]), not entry[0] & HEADING, entry[0]))
+    return b"".join(_ENTRY.pack(*entry) for entry in entries)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ class Finder:
             reads_beside_graph: Whether also of a tenant with entities, which a question may name.
         """
         languages, days = self._remembered.get(request.external_id, ((), (0, 0)))
-        asked = read_question(request.query, languages, first_day=days[0], last_day=days[1])
+        asked = read_question(request.query, languages, first_day=days[0], last_day=days[1], today=_today(request))
         is_past = request.as_of is not None
         terms = [] if is_past else asked.looked_up
         statement, params = self._search.opening(
@@ -240,7 +240,9 @@ class Finder:
             self._remembered[request.external_id] = stream.languages, days
             if len(self._remembered) > _REMEMBERED_TENANTS:
                 del self._remembered[next(iter(self._remembered))]
-        return read_question(request.query, stream.languages, first_day=days[0], last_day=days[1])
+        return read_question(
+            request.query, stream.languages, first_day=days[0], last_day=days[1], today=_today(request)
+        )
 
     def _weights_for(self, graph: GraphWeights | None) -> Weights:
         return replace(self._weights, graph=self._weights.graph * (0.0 if graph is None else graph.certainty))
@@ -316,6 +318,11 @@ class Finder:
         )
         for row in rows:
             row["title"] = titles.get(row["memory_id"], row["title"])
+
+
+def _today(request: SearchRequest) -> date:
+    """The day that a question speaks from, in UTC as days are stored."""
+    return (request.as_of or request.now).astimezone(UTC).date()
 
 
 def _question(

@@ -60,16 +60,19 @@ class Asked:
         return list(dict.fromkeys([*self.terms, *self.period_terms]))
 
 
-def read_question(query: str, languages: Sequence[str], *, first_day: int, last_day: int) -> Asked:
+def read_question(
+    query: str, languages: Sequence[str], *, first_day: int, last_day: int, today: date | None = None
+) -> Asked:
     """Read a question.
 
     Args:
         languages: Those of the tenant's texts.
         first_day: Of what is stored, in days since 1970-01-01; a period without a year lies between it and the last.
         last_day: Of what is stored.
+        today: The day that "last week" is seen from: that of the call, or the one that it asks about.
     """
     languages = languages or _DEFAULT_LANGUAGES
-    period = named_period(query, _date(first_day), _date(last_day), languages)
+    period = named_period(query, _date(first_day), _date(last_day), languages, today=today)
     # Two words may be read as one term: then they are one.
     words: Counter[tuple[str, ...]] = Counter()
     for word in query_words(query, languages):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.text.languages import LANGUAGES, stop_words
+from agent_reminiscence.text.languages import LANGUAGES, question_words, stop_words
 from agent_reminiscence.text.words import (
     ANALYSER_VERSION,
     MAX_TERM_BYTES,
@@ -27,7 +27,7 @@ from agent_reminiscence.text.words import (
 )
 
 # Everything on which terms depend beside the code. Who changes it raises ANALYSER_VERSION and then the digest.
-DIGEST_OF_VERSION_1 = "691614da538e4782"
+DIGEST_OF_VERSION_2 = "691614da538e4782"
 
 ANY_LANGUAGE = st.sampled_from([*LANGUAGES, "xx", ""])
 WORDS_OF_ALL_KINDS = st.text(
@@ -73,11 +73,11 @@ def test_words_are_stems_in_lower_case_without_stop_words(language: str, text: s
 @pytest.mark.parametrize(
     ("language", "text", "terms"),
     [
-        ("zh", "我喜欢北京。", ["我喜", "喜欢", "欢北", "北京"]),
-        ("ja", "食べる、カメラ", ["食べ", "べる", "カメ", "メラ"]),
+        ("zh", "我喜欢北京。", ["我", "我喜", "喜", "喜欢", "欢", "欢北", "北", "北京", "京"]),
+        ("ja", "食べる、カメラ", ["食", "食べ", "べる", "カメ", "メラ"]),
         ("ko", "한국어를 배워요", ["한국", "국어", "어를", "배워", "워요"]),
         ("th", "ภาษาไทย", ["ภา", "าษ", "ษา", "าไ", "ไท", "ทย"]),
-        ("en", "茶 and 日本 are cups", ["茶", "日本", "cup"]),
+        ("en", "茶 and 日本 are cups", ["茶", "日", "日本", "本", "cup"]),
     ],
 )
 def test_scripts_without_spaces_give_pairs_of_characters(language: str, text: str, terms: list[str]) -> None:
@@ -87,7 +87,7 @@ def test_scripts_without_spaces_give_pairs_of_characters(language: str, text: st
 
 def test_scripts_are_parted_where_they_meet() -> None:
     """A Latin name within Japanese text is found by its own letters."""
-    assert analyse("東京Tower2024へ", "ja") == ["東京", "tower2024", "へ"]
+    assert analyse("東京Tower2024へ", "ja") == ["東", "東京", "京", "tower2024", "へ"]
 
 
 def test_width_does_not_matter() -> None:
@@ -183,7 +183,7 @@ def test_the_version_stands_for_the_stop_words_and_the_stems() -> None:
     terms = {language: analyse(words, language) for language in LANGUAGES}
     digest = hashlib.sha256(repr((lists, terms)).encode()).hexdigest()
 
-    assert (ANALYSER_VERSION, digest[:16]) == (1, DIGEST_OF_VERSION_1)
+    assert (ANALYSER_VERSION, digest[:16]) == (2, DIGEST_OF_VERSION_2)
 
 
 def test_a_question_is_read_in_every_language_of_the_tenant() -> None:
@@ -202,6 +202,49 @@ def test_stop_words_of_the_questions_language_are_no_words_in_another() -> None:
     assert query_terms("Wie war das Konzert?", ["en", "de"]) == {"konzert": 1}
 
 
+@pytest.mark.parametrize(
+    ("language", "question", "terms"),
+    [
+        ("de", "Wann war der Umzug?", ["umzug"]),
+        ("de", "Warum, wieso, wohin und woher?", []),
+        ("de", "Wem, wen und wer?", []),
+        ("es", "¿Cuándo y dónde es la boda?", ["bod"]),
+        ("es", "¿Quién, cómo, cuánto, cuál?", []),
+        ("fr", "Quand et où est le concert ?", ["concert"]),
+        ("fr", "Quelle est la couleur ? Combien, comment, pourquoi ?", ["couleur"]),
+        ("it", "Quando parte il treno? Cosa porta?", ["part", "tren", "port"]),
+        ("nl", "Wanneer, waar en waarom?", []),
+        ("pl", "Gdzie są klucze?", ["są", "klucz"]),
+        ("pt", "Onde fica a praia? Quanto?", ["fic", "pra"]),
+        ("ru", "Сколько и почему?", []),
+        ("sv", "Varifrån kommer tåget?", ["komm", "tåg"]),
+        ("xx", "Wann war das?", ["wann", "war", "das"]),
+    ],
+)
+def test_what_only_asks_is_not_looked_up(language: str, question: str, terms: list[str]) -> None:
+    """An answer has no "when" in it, and an unknown word would weigh more than all others."""
+    assert list(query_terms(question, [language])) == terms
+    # Also where another language would keep every word.
+    assert set(query_terms(question, [language, "xx"])).isdisjoint(question_words(language))
+
+
+def test_question_words_are_read_as_words_are() -> None:
+    """Folded, and none that the stop words have already."""
+    for language in LANGUAGES:
+        words = question_words(language)
+        assert all(word == word.casefold() == unicodedata.normalize("NFC", word) for word in words)
+        assert words.isdisjoint(stop_words(language))
+
+
+def test_a_han_character_is_found_alone() -> None:
+    """Many are words: a cat, a key."""
+    assert "猫" in analyse("私の猫は窓のそばにいる。", "ja")
+    assert set(query_terms("猫", ["en"])) == {"猫"}
+    assert "猫" in query_terms("猫の名前は？", ["ja"])
+    assert "鍵" in analyse("港の鍵がない", "ja")
+    assert analyse("猫", "zh") == ["猫"]
+
+
 def test_a_word_that_another_language_stops_is_kept() -> None:
     """The words "war" and "die" are words of grammar in German only."""
     assert set(query_terms("When did the war end and who would die?", ["en", "de"])) >= {"war", "die"}
@@ -209,8 +252,12 @@ def test_a_word_that_another_language_stops_is_kept() -> None:
 
 @given(WORDS_OF_ALL_KINDS, st.lists(ANY_LANGUAGE, max_size=4))
 def test_a_question_in_one_language_looks_up_its_own_terms(query: str, languages: list[str]) -> None:
-    """What was written is found by the same words in the same language."""
+    """What was written is found by the same words in the same language; what only asks is not looked up."""
     for language in languages:
-        terms = analyse(query, language)
-        assert query_terms(query, [language]) == {term: terms.count(term) for term in terms}
+        asking = {term for word in question_words(language) for term in analyse(word, language)}
+        terms = [term for term in analyse(query, language) if term not in asking]
+        found = query_terms(query, [language])
+        assert {term: count for term, count in found.items() if term not in asking} == {
+            term: terms.count(term) for term in terms
+        }
     assert all(count > 0 for count in query_terms(query, languages).values())

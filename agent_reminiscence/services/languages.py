@@ -1,0 +1,78 @@
+"""In which language a memory is read: what was asked for, else what its text shows, else what the tenant writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.domain.event import LanguageOrigin, MemoryCreated
+from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.text.languages import DEFAULT_LANGUAGE, recognise
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLanguage:
+    """A memory's language, and how it came about."""
+
+    language: str
+    origin: LanguageOrigin
+
+
+def choose_language(content: str, *, named: str | None) -> MemoryLanguage:
+    """The language of a text, as far as the text alone tells.
+
+    Args:
+        named: By the call or by the setting; None leaves it to the text.
+    """
+    if named is not None:
+        return MemoryLanguage(named, "chosen")
+    shown = recognise(content)
+    return MemoryLanguage(DEFAULT_LANGUAGE, "default") if shown is None else MemoryLanguage(shown, "recognised")
+
+
+class TenantLanguage:
+    """The language of a tenant's texts that show none: that of the newest one which does, else English.
+
+    For one transaction that has locked the stream.
+    """
+
+    def __init__(self, db: SqlExecutor, memories: ActiveMemoryRepository, external_id: str) -> None:
+        self._db = db
+        self._memories = memories
+        self._external_id = external_id
+        self._newest: str | None = None
+
+    async def settle(self, payload: MemoryCreated) -> MemoryCreated:
+        """The payload of the next new memory, read in the tenant's language where its own text shows none."""
+        if payload.language_origin != "default":
+            self._newest = payload.language
+            return payload
+        return payload.model_copy(update={"language": await self._find()})
+
+    async def settle_update(
+        self, memory: StoredMemory, content: str, *, asked: str | None, setting: str | None
+    ) -> MemoryLanguage:
+        """The language of a new version.
+
+        What was chosen or recognised stays until somebody names another one; what was a default is decided again by
+        each new text.
+
+        Args:
+            memory: As it is.
+            content: Its new text.
+            asked: Named by the call.
+            setting: The language of texts that name none.
+        """
+        if asked is not None:
+            return MemoryLanguage(asked, "chosen")
+        if memory.language_origin != "default" or content == memory.content:
+            return MemoryLanguage(memory.language, memory.language_origin)
+        chosen = choose_language(content, named=setting)
+        return MemoryLanguage(await self._find(), "default") if chosen.origin == "default" else chosen
+
+    async def _find(self) -> str:
+        if self._newest is None:
+            found = await self._memories.find_told_language(self._db, self._external_id)
+            self._newest = found or DEFAULT_LANGUAGE
+        return self._newest

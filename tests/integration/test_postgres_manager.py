@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.postgres_manager import (
     ConnectionSettings,
     PostgresManager,
+    Row,
     SqlExecutor,
     open_connection,
 )
@@ -434,6 +436,115 @@ async def test_a_search_cancelled_while_it_begins_leaves_nothing_to_its_successo
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2), store.reading("agent-1", "SELECT pg_sleep(30)::text", {}):
             pytest.fail("it sleeps")
+    await _assert_fresh(store)
+
+
+_ADD = "INSERT INTO memory_stream (external_id) VALUES ($(external_id)p) RETURNING external_id"
+_SET = "SELECT set_config('reminiscence.note', $(note)p, true) AS note"
+_SHOW = "SELECT current_setting('reminiscence.note', true) AS note, $(number)p::int AS number"
+
+
+def _notes(rows: list[Row]) -> list[Any]:
+    return [row["note"] for row in rows]
+
+
+async def test_what_is_deferred_runs_in_order_before_what_is_waited_for(new_store: NewStore) -> None:
+    """Also beside statements that are new to the connection, which the driver has prepared before it sends them."""
+    store = await new_store(pool_size=1)
+
+    for turn in range(12):
+        new = turn // 2
+        async with store.transaction("agent-1") as db:
+            await db.defer(f"{_SET} /* {new} */", {"note": f"first {turn}"})
+            early = await db.ask(_SHOW, {"number": turn}, _notes)
+            await db.defer(_SET, {"note": f"second {turn}"})
+            late = await db.ask(f"{_SHOW} /* {new} */", {"number": turn}, _notes)
+            await db.defer(_SET, {"note": f"third {turn}"})
+            row = await db.fetch_one(_SHOW, {"number": turn})
+            assert row == {"note": f"third {turn}", "number": turn}
+            assert (await early.result(), await late.result()) == ([f"first {turn}"], [f"second {turn}"])
+    await _assert_fresh(store)
+
+
+async def test_what_is_deferred_is_part_of_its_transaction(new_store: NewStore, administrator: SqlExecutor) -> None:
+    """The end of the block sends it, also where nothing is waited for; a failure in the block drops it."""
+    store = await new_store(pool_size=1)
+    async with store.transaction("kept") as db:
+        await db.defer(_ADD, {"external_id": "kept"})
+    with pytest.raises(RuntimeError):
+        async with store.transaction("dropped") as db:
+            await db.defer(_ADD, {"external_id": "dropped"})
+            raise RuntimeError
+    async with store.transaction("many") as db:
+        for number in range(100):
+            await db.defer(_SHOW, {"number": number})
+        await db.defer(_ADD, {"external_id": "many"})
+
+    rows = await administrator.fetch_all("SELECT external_id FROM memory_stream ORDER BY 1")
+    assert [row["external_id"] for row in rows] == ["kept", "many"]
+    await _assert_fresh(store)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_refused_deferred_statement_fails_whoever_waits(
+    new_store: NewStore, administrator: SqlExecutor, is_known: bool, waits: bool
+) -> None:
+    """Its own error is told, not that of the statements behind it, and nothing of the transaction stays."""
+    store = await new_store(pool_size=1)
+    divide = "SELECT 1 / $(number)p::int AS quotient"
+    if is_known:
+        async with store.transaction("agent-1") as db:
+            await db.fetch_all(divide, {"number": 1})
+            await db.fetch_all(_SHOW, {"number": 1})
+            await db.fetch_all(_SET, {"note": "known"})
+
+    with pytest.raises(StoreError, match="division by zero"):
+        async with store.transaction("agent-1") as db:
+            await db.defer(_ADD, {"external_id": "agent-1"})
+            quotient = await db.ask(divide, {"number": 0}, list)
+            await db.defer(_SET, {"note": "behind it"})
+            if waits:
+                await quotient.result()
+
+    assert await administrator.fetch_all("SELECT external_id FROM memory_stream") == []
+    await _assert_fresh(store)
+
+
+async def test_the_answer_of_a_statement_behind_a_refused_one_is_an_error(new_store: NewStore) -> None:
+    """Asked once more, it says that it was never sent."""
+    store = await new_store(pool_size=1)
+
+    with pytest.raises(StoreError, match="rolled back"):
+        async with store.transaction("agent-1") as db:
+            await db.defer("SELECT 1 / $(number)p::int", {"number": 0})
+            behind = await db.ask(_SHOW, {"number": 1}, _notes)
+            with pytest.raises(StoreError, match="division by zero"):
+                await behind.result()
+            with pytest.raises(StoreError, match="was not sent"):
+                await behind.result()
+
+
+async def test_outside_a_transaction_nothing_is_deferred(administrator: SqlExecutor) -> None:
+    """Nobody would ever send it."""
+    await administrator.defer("SELECT set_config('reminiscence.note', $(note)p, false)", {"note": "set"})
+    try:
+        row = await administrator.fetch_one("SELECT current_setting('reminiscence.note') AS note")
+    finally:
+        await administrator.execute_script("RESET reminiscence.note")
+
+    assert row == {"note": "set"}
+
+
+async def test_a_search_belongs_to_its_tenant_however_old_the_connection_is(new_store: NewStore) -> None:
+    """As a connection ages, plans are made anew at the beginning of a transaction."""
+    store = await new_store(pool_size=1)
+
+    for age in (0, 5, 11, 12, 23, 24, 50):
+        for connection in store._idle:
+            connection._opened_at = time.monotonic() - age
+        async with store.reading(f"aged {age}", _WHOSE, {"number": "x"}) as (_, rows):
+            assert rows == [{"external_id": f"aged {age}", "role": "reminiscence_app", "n": "x"}]
     await _assert_fresh(store)
 
 

@@ -11,7 +11,7 @@ import asyncio
 import json
 import secrets
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import accumulate
@@ -39,7 +39,7 @@ from agent_reminiscence.database.repositories.text_index import (
 )
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
-from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, block_of, offset_of, speaker_hash
+from agent_reminiscence.domain.index import LAYOUT_DTYPE, block_of, offset_of
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.projections import HANDLERS, Tables
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
@@ -237,9 +237,8 @@ class _WrittenDownIndex(TextIndexRepository):
         layout: Of the memory that was laid out last.
     """
 
-    def __init__(self, rows: _Rows, chunks: _WrittenDownChunks) -> None:
+    def __init__(self, rows: _Rows) -> None:
         self._rows = rows
-        self._chunks = chunks
         self._postings: dict[tuple[str, int], bytearray] = {}
         self._heading: NewHeading | None = None
         self.layout: npt.NDArray[np.void] = np.empty(0, LAYOUT_DTYPE)
@@ -273,39 +272,21 @@ class _WrittenDownIndex(TextIndexRepository):
             },
         )
 
-    async def refresh_layouts(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> TextTotals:
-        """Lay the chunks out that came in last."""
-        (memory_id,) = memory_ids
-        heading, added = self._heading, self._chunks.added
-        assert heading is not None
-        day = (heading.day - _EPOCH).days
-        self.layout = np.array(
-            [
-                (
-                    chunk["number"],
-                    heading.number,
-                    day,
-                    speaker_hash(chunk["speaker_key"]),
-                    chunk["words"],
-                    chunk["text_flags"] | (0 if place else FIRST),
-                    heading.words,
-                )
-                for place, chunk in enumerate(added)
-            ],
-            LAYOUT_DTYPE,
-        )
-        words = int(self.layout["length"].sum())
+    async def add_layout(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, entries: bytes, totals: TextTotals
+    ) -> None:
+        """Keep the layout, from which the norms are computed, and its row."""
+        self.layout = np.frombuffer(entries, LAYOUT_DTYPE)
         self._rows.add(
             "memory_layout",
             {
                 "external_id": external_id,
                 "memory_id": memory_id,
-                "entries": self.layout.tobytes(),
-                "chunks": len(added),
-                "words": words,
+                "entries": entries,
+                "chunks": totals.chunks,
+                "words": totals.words,
             },
         )
-        return TextTotals(len(added), words)
 
     def end(self, external_id: str) -> None:
         """Write the postings of a tenant down."""
@@ -319,7 +300,7 @@ class _WrittenDownIndex(TextIndexRepository):
 async def _fill(rows: _Rows, tenant: Tenant, words: WordModel, embedder: WordLlamaEmbedder) -> None:
     """All events of one tenant, what follows from them, and the stream's own row."""
     chunks = _WrittenDownChunks(rows)
-    index = _WrittenDownIndex(rows, chunks)
+    index = _WrittenDownIndex(rows)
     tables = Tables(
         active=_WrittenDownMemories(rows),
         shortterm=ShorttermMemoryRepository(),

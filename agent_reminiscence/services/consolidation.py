@@ -214,13 +214,13 @@ class ConsolidationService:
             reader: SqlExecutor | None = await open_transaction.enter_async_context(self._reading(external_id, db))
             assert reader is not None
             asked_memory = await self._tables.active.ask_by_id(reader, external_id, memory_id)
-            asked_layout = await self._tables.chunks.ask_layout(reader, external_id, memory_id)
             asked_generation = await ask_for_current(reader)
             asked_change = await self._graph.ask_for_last_change(reader, external_id)
             memory = await asked_memory.result()
             await reader.plan_for(len(memory.chunk_ids))
+            layout = await self._tables.chunks.get_layout(reader, external_id, memory_id)
             # What has ended for good stays in its text and has no further part in anything.
-            chunks = [chunk for chunk in await asked_layout.result() if not chunk.has_ended]
+            chunks = [chunk for chunk in layout if not chunk.has_ended]
             generation = (await asked_generation.result()).number
             compared_at = await asked_change.result()
             if len(chunks) <= constants.RECURRENCE_BATCH_CHUNKS:

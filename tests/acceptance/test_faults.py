@@ -176,6 +176,9 @@ async def test_a_write_without_a_key_is_not_repeated_once_commit_was_sent(
     async with AgentMem(behind_proxy()) as memory:
         for message in count(1):
             tenant = f"agent-{message}"
+            # What a new connection prepares takes messages, too. Once all is prepared COMMIT is the same one each time.
+            known = await memory.create_active_memory("prepared", "House", _TEXT)
+            await _CHANGES[change](memory, "prepared", known, None)
             note = await memory.create_active_memory(tenant, "House", _TEXT)
             proxy.cut_at(message, loss)
             try:

@@ -57,6 +57,7 @@ _OTHER_WORDS = {
     ("memory_chunk", "tier"): "CASE tier WHEN 'active' THEN 'longterm' ELSE 'active' END",
     ("entity", "tier"): "CASE tier WHEN 'shortterm' THEN 'longterm' ELSE 'shortterm' END",
     ("relationship", "tier"): "CASE tier WHEN 'shortterm' THEN 'longterm' ELSE 'shortterm' END",
+    ("active_memory", "language_origin"): "CASE language_origin WHEN 'chosen' THEN 'default' ELSE 'chosen' END",
     ("memory_event", "source"): "CASE source WHEN 'user' THEN 'model' ELSE 'user' END",
 }
 

@@ -69,7 +69,7 @@ async def _is_stopped(process: asyncio.subprocess.Process) -> bool:
     [
         ("create", "append_event"),
         ("create", "add_chunks"),
-        ("create", "refresh_layouts"),
+        ("create", "add_layout"),
         ("create", "fill_vectors"),
         ("create", "COMMIT"),
         ("update", "update_active_memory"),
@@ -141,7 +141,7 @@ async def test_a_process_that_is_killed_while_it_sorts_vectors_leaves_a_tenant_i
     assert [hit.chunk_id for hit in (await memory.retrieve_memories(_TENANT, question)).hits] == expected
 
 
-@pytest.mark.parametrize("statement", ["append_event", "refresh_layouts", "fill_vectors", "COMMIT"])
+@pytest.mark.parametrize("statement", ["append_event", "add_layout", "fill_vectors", "COMMIT"])
 async def test_a_writer_that_is_stopped_inside_its_write_stops_nobody_else(
     memory: AgentMem, test_server: TestServer, database: str, statement: str
 ) -> None:

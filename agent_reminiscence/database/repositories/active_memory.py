@@ -59,17 +59,20 @@ class ActiveMemoryRepository:
 
     async def is_to_consolidate(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int) -> bool:
         """Whether a memory is still of this version, and the version not consolidated."""
-        return await (await self.ask_whether_to_consolidate(db, external_id, memory_id, version=version)).result()
+        row = await db.fetch_one(_SQL["get_versions"], {"external_id": external_id, "memory_id": memory_id})
+        return row is not None and row["version"] == version and row["consolidated_version"] < version
 
     async def ask_whether_to_consolidate(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int
     ) -> Deferred[bool]:
-        """As `is_to_consolidate`, but not at once."""
-        return await db.ask(
-            _SQL["get_versions"],
-            {"external_id": external_id, "memory_id": memory_id},
-            lambda rows: any(row["version"] == version and row["consolidated_version"] < version for row in rows),
-        )
+        """The same, but not at once; asked for, it raises MemoryNotFoundError where there is no such memory."""
+
+        def read(rows: list[Row]) -> bool:
+            if not rows:
+                raise MemoryNotFoundError(external_id, memory_id)
+            return bool(rows[0]["version"] == version and rows[0]["consolidated_version"] < version)
+
+        return await db.ask(_SQL["get_versions"], {"external_id": external_id, "memory_id": memory_id}, read)
 
     async def are_there(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> bool:
         """Whether all of these memories are there, archived or not."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from agent_reminiscence.domain.graph import without_possessive
@@ -17,6 +17,8 @@ from agent_reminiscence.text.words import query_words
 # A name longer than four words is no speaker's; more candidates than this come from no question.
 _NAME_WORDS = 4
 _MAX_NAME_CANDIDATES = 200
+MAX_WORDS = 64
+"""Of so many different words at most, the places are looked at; a longer question costs no more."""
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
 # A text without a language of its own is read as English.
@@ -30,17 +32,42 @@ class Asked:
     Attributes:
         words: How often it has each word, by the terms that the languages read it as; a text has the word if it has
             any of them.
-        speakers: Hashes of the names that it may mean, as layouts have them.
+        names: Folded names that it may mean, as chunks have their speakers'.
         period: First and last day that it names, in days since 1970-01-01.
         period_terms: Under these a chunk that speaks of that period is indexed.
     """
 
     words: Mapping[tuple[str, ...], int]
-    speakers: frozenset[int]
+    names: tuple[str, ...]
     first_person: bool
     asks_when: bool
     period: tuple[int, int] | None
     period_terms: tuple[str, ...]
+
+    @property
+    def speakers(self) -> frozenset[int]:
+        """Hashes of the names that it may mean, as layouts have them."""
+        return frozenset(map(speaker_hash, self.names))
+
+    def bounded(self, counts: Mapping[str, int]) -> Asked:
+        """The question with no more than `MAX_WORDS` of its words: the rarest that any text has.
+
+        Words that no text has stay as large a part of the question as they were, up to half of it: a question of
+        unknown words is about something else.
+
+        Args:
+            counts: How many postings each term has; those that no text has may be absent.
+        """
+        if len(self.words) <= MAX_WORDS:
+            return self
+        by_count = {terms: max((counts.get(term, 0) for term in terms), default=0) for terms in self.words}
+        unknown = [terms for terms, count in by_count.items() if not count]
+        known = sorted(
+            (terms for terms, count in by_count.items() if count), key=lambda terms: (by_count[terms], terms)
+        )
+        room = min(MAX_WORDS * len(unknown) // len(self.words), MAX_WORDS // 2)
+        kept = {*known[: MAX_WORDS - room], *unknown[:room]}
+        return replace(self, words={terms: count for terms, count in self.words.items() if terms in kept})
 
     @property
     def terms(self) -> list[str]:
@@ -79,7 +106,7 @@ def read_question(
         words[word.terms] += word.count
     return Asked(
         words=words,
-        speakers=frozenset(speaker_hash(name) for name in name_candidates(query)),
+        names=tuple(name_candidates(query)),
         first_person=is_first_person(query, languages),
         asks_when=asks_when(query, languages),
         period=None if period is None else (day_number(period[0]), day_number(period[1])),

@@ -92,8 +92,11 @@ class TermPostings:
     """Chunks (positive) and headings (negative) that have it, each once, in any order. They need not be in the text."""
     frequencies: NDArray[np.float32]
     """How often each has it; above 0."""
-    found_in: int = 0
-    """How many chunks of all texts have it; it counts where only some texts are ranked (`Whole`)."""
+    found_in: float = 0
+    """How many chunks of all texts have it, themselves or in their heading; it counts where only some texts are ranked
+    (`Whole`)."""
+    own_in: float = 0
+    """How many of these have it themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,18 @@ class Whole:
     chunks: int
     """How many chunks they have."""
     mean_length: float
-    """How many terms a chunk has on average; above 0."""
+    """How many terms a chunk and its heading have on average; above 0."""
+    mean_heading_length: float
+    """How many of these are the heading's."""
+    window_chunks: tuple[float, ...]
+    """How many chunks a window has on average; in the order of `WINDOWS`."""
+    said_share: float | None = None
+    """The share of all chunks that the one speaker asked about has said; None is that of what is ranked."""
+
+    def mean_window_length(self, window: int) -> float:
+        """How many terms a window has on average, the heading of the chunk in its middle included."""
+        own = max(self.mean_length - self.mean_heading_length, 0)
+        return own * self.window_chunks[window] + self.mean_heading_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +193,9 @@ def rank(
         limit: At most so many chunks; None is all.
         weights: What each part is worth.
         cosine_match: What the cosines of `vectors` say of a match; None if that is not known of their embedder.
-        whole: Of what `layout` is a part: how rare a word is and how long a text is then follow from all of it, for
-            windows of more than one chunk as if the chunks that have a word stood anywhere. None: it is all there is.
+        whole: Of what `layout` is a part: how rare a word is, how long a text is and how much a speaker has said then
+            follow from all of it, for windows of more than one chunk as if the chunks that have a word stood anywhere.
+            None: it is all there is.
 
     Returns:
         The chunks that anything speaks for.
@@ -192,7 +207,8 @@ def rank(
     words = _Words(text, question.terms, whole)
     meaning = None if vectors is None else _Meaning(text, vectors)
     spoken = _asked_speaker(text, question)
-    parts, possible = _parts(text, question, words, meaning, spoken, may_be_hit, weights)
+    share_said = _share_said(spoken, whole)
+    parts, possible = _parts(text, question, words, meaning, spoken, share_said, may_be_hit, weights)
 
     total = np.zeros(text.size, dtype=np.float64)
     for part in parts:
@@ -256,6 +272,7 @@ def _parts(
     words: _Words,
     meaning: _Meaning | None,
     spoken: NDArray[np.bool_] | None,
+    share_said: float,
     may_be_hit: NDArray[np.bool_],
     weights: Weights,
 ) -> tuple[list[_Part], float]:
@@ -277,7 +294,7 @@ def _parts(
             best_gets("meaning" + _WINDOW_NAMES[window], meaning.cosines[window], weight)
     if spoken is not None:
         # Who says more than half of everything is told apart by the less, the more that is.
-        weight = weights.speaker * min(1.0, 2 - 2 * float(spoken.mean()))
+        weight = weights.speaker * min(1.0, 2 - 2 * share_said)
         possible += weight
         parts.append(_Part("speaker", np.where(text.speaker == 0, UNKNOWN_SPEAKER, spoken), weight))
     if question.period is not None:
@@ -408,15 +425,15 @@ class _Words:
             return
         self._text = text
         self._whole = whole
-        # How many chunks a window has on average.
-        self._window_chunks = [
-            float(end.sum() - start.sum()) / text.size for start, end in zip(text.start, text.end, strict=True)
-        ]
         self._saturation = [
-            _saturation(lengths, float(lengths.mean()) if whole is None else whole.mean_length * chunks)
-            for lengths, chunks in zip(text.lengths, self._window_chunks, strict=True)
+            _saturation(lengths, float(lengths.mean()) if whole is None else whole.mean_window_length(window))
+            for window, lengths in enumerate(text.lengths)
         ]
-        found_in = np.array([term.found_in for term in terms], dtype=np.float64)
+        # Of each term the share of all chunks that lack it, and that lack it themselves.
+        lacking = np.ones((2, len(terms)))
+        if whole is not None:
+            having = np.array([[term.found_in for term in terms], [term.own_in for term in terms]], dtype=np.float64)
+            lacking = 1 - np.minimum(having / whole.chunks, 1)
         counts = np.array([term.count for term in terms], dtype=np.float64)
         term_of = np.repeat(np.arange(len(terms)), [len(term.numbers) for term in terms])
         frequencies = np.concatenate([term.frequencies for term in terms]).astype(np.int32)
@@ -429,7 +446,7 @@ class _Words:
             of_headings = _table(
                 batch, term_of[heading_rows], heading_places, frequencies[heading_rows], len(text.headings)
             )
-            all_idf += self._add(own, of_headings, counts[first : batch.stop], found_in[first : batch.stop])
+            all_idf += self._add(own, of_headings, counts[first : batch.stop], lacking[:, first : batch.stop])
         self.share_alone /= np.float32(all_idf)
         self.share_around /= np.float32(all_idf)
 
@@ -438,7 +455,7 @@ class _Words:
         own: NDArray[np.int32],
         of_headings: NDArray[np.int32],
         counts: NDArray[np.float64],
-        found_in: NDArray[np.float64],
+        lacking: NDArray[np.float64],
     ) -> float:
         """Add what some terms give to each window.
 
@@ -446,7 +463,7 @@ class _Words:
             own: How often each chunk has each term; shape (terms, n).
             of_headings: How often each heading has each; shape (terms, headings).
             counts: How often the question has each; shape (terms,).
-            found_in: In how many chunks of all texts each is; shape (terms,).
+            lacking: Which share of the chunks of all texts lacks each, and lacks it itself; shape (2, terms).
 
         Returns:
             The sum of their idf among chunks alone.
@@ -463,7 +480,7 @@ class _Words:
             frequency -= sums.ravel().take(in_sums + text.start[window][places])
             frequency += in_heading
             found = frequency != 0
-            rare = self._rarity(window, terms, found, found_in)
+            rare = self._rarity(window, terms, found, lacking)
             if window == _ALONE:
                 own_idf = rare.astype(np.float32)
                 self.share_alone += _sum_at(places, own_idf[terms] * found, text.size)
@@ -476,19 +493,20 @@ class _Words:
         return float(own_idf.sum())
 
     def _rarity(
-        self, window: int, terms: NDArray[np.intp], found: NDArray[np.bool_], found_in: NDArray[np.float64]
+        self, window: int, terms: NDArray[np.intp], found: NDArray[np.bool_], lacking: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The idf of each term among the windows of one kind; shape (terms,).
 
         Args:
             terms: Which of the terms may be in a window, again for each window.
             found: Whether it is.
-            found_in: In how many chunks of all texts each is.
+            lacking: As in `_add`.
         """
         if self._whole is None:
-            return idf(self._text.size, np.bincount(terms[found], minlength=len(found_in)))
-        without = 1 - np.minimum(found_in / self._whole.chunks, 1)
-        return idf(self._whole.chunks, self._whole.chunks * (1 - without ** self._window_chunks[window]))
+            return idf(self._text.size, np.bincount(terms[found], minlength=lacking.shape[1]))
+        # The heading of the chunk in the middle is in the window, those of its neighbours are not.
+        without = lacking[0] * lacking[1] ** (self._whole.window_chunks[window] - 1)
+        return idf(self._whole.chunks, self._whole.chunks * (1 - without))
 
     def _frequency(self, sums: NDArray[np.int32], of_headings: NDArray[np.int32], window: int) -> NDArray[np.int32]:
         """How often a window has each term around each chunk; shape (terms, n)."""
@@ -558,8 +576,9 @@ class _Meaning:
             dot = sums.take(end)
             dot -= sums.take(start)
             dot += heading
-            # Vectors are stored in 16 bits, so a cosine may come out a little above 1.
-            self.cosines.append(np.clip(dot / norm, 0, 1).astype(np.float32))
+            # Vectors are stored in 16 bits, so a cosine may come out a little above 1. A chunk without a vector gets
+            # nothing for its neighbours' and its heading's.
+            self.cosines.append(np.where(self.is_known, np.clip(dot / norm, 0, 1), 0).astype(np.float32))
 
 
 def _whole_steps(products: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -575,6 +594,13 @@ def _asked_speaker(text: _Text, question: Question) -> NDArray[np.bool_] | None:
         user: NDArray[np.bool_] = (text.flags & USER) != 0
         known = [user] if user.any() else []
     return known[0] if len(known) == 1 else None
+
+
+def _share_said(spoken: NDArray[np.bool_] | None, whole: Whole | None) -> float:
+    """Which share of all chunks the one speaker asked about has said."""
+    if whole is not None and whole.said_share is not None:
+        return whole.said_share
+    return 0.0 if spoken is None else float(spoken.mean())
 
 
 def _running_sums[Whole: (np.int32, np.int64)](values: NDArray[Whole]) -> NDArray[Whole]:

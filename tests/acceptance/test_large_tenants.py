@@ -138,3 +138,68 @@ async def test_a_speaker_who_said_nearly_everything_is_told_apart_by_little(path
         assert same
         for hit in same:
             assert hit.score_parts.get("speaker", 0) == pytest.approx(parts[hit.chunk_id], abs=0.01), question
+
+
+async def test_a_month_without_a_year_is_the_same_one_on_both_paths(paths: Paths) -> None:
+    """What is to come is stored, too, and does not make it the month of next year."""
+    for year, line in ((2026, "The boat was painted green."), (2027, "The boat will be sold.")):
+        await paths.whole.create_active_memory("agent-1", "Log", line, occurred_at=datetime(year, 5, 3, tzinfo=UTC))
+
+    for found in await paths.ask("What about the boat in May?"):
+        dated = [hit.start_date.year for hit in found.hits if "date" in hit.score_parts]
+        assert dated == [2026]
+
+
+@pytest.mark.parametrize("question", ["What happened in May?", "in May 2026", "What happened last spring?"])
+async def test_a_question_of_time_alone_is_found_where_anything_lies_in_it(paths: Paths, question: str) -> None:
+    """Neither "happened" nor the month stands in what happened."""
+    await paths.whole.create_active_memory(
+        "agent-1", "Log", "The boat was painted green.", occurred_at=datetime(2026, 5, 3, tzinfo=UTC)
+    )
+    await paths.whole.create_active_memory(
+        "agent-1", "Log", "The roof leaks.", occurred_at=datetime(2026, 10, 3, tzinfo=UTC)
+    )
+
+    for found in await paths.ask(question):
+        assert found.found
+        assert found.hits[0].content.strip() == "The boat was painted green."
+        assert [hit.match for hit in found.hits] == [1, *[0] * (len(found.hits) - 1)]
+    for found in await paths.ask(question.replace("May", "July").replace("spring", "summer")):
+        assert not found.found
+
+
+async def test_words_beside_the_time_decide_whether_it_is_there(paths: Paths) -> None:
+    """The period says when, and is no word that an answer has to have."""
+    await paths.whole.create_active_memory(
+        "agent-1", "Log", "The boat was painted green.", occurred_at=datetime(2026, 5, 3, tzinfo=UTC)
+    )
+
+    for found in await paths.ask("Was the boat painted in May 2026?"):
+        assert found.found
+    for found in await paths.ask("Which zebra did the penguin bite in May 2026?"):
+        assert not found.found
+
+
+async def test_a_smaller_limit_gives_the_first_of_a_larger_one(paths: Paths) -> None:
+    """Also where very many are equal but for their age: the newest are first."""
+    for minute in range(250):
+        await paths.whole.create_active_memory(
+            "agent-1", "Log", "The boat.", occurred_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
+        )
+
+    few = (await paths.whole.retrieve_memories("agent-1", "the boat")).hits
+    many = (await paths.whole.retrieve_memories("agent-1", "the boat", limit=200)).hits
+    assert [hit.chunk_id for hit in few] == [hit.chunk_id for hit in many[:10]]
+    assert few[0].start_date == max(hit.start_date for hit in many)
+
+
+async def test_of_a_very_long_question_the_rare_words_are_looked_at(paths: Paths) -> None:
+    """Words that no text has take no more than half of the places; and a question of such words is not answered."""
+    await _remember(paths.whole, memories=20, chunks=10)
+    await paths.whole.create_active_memory("agent-1", "Keys", "Mara: the lighthouse key hangs in the pantry.")
+    filler = " ".join(f"frobnicated{n}" for n in range(300))
+
+    for found in await paths.ask(f"{' '.join(_FREQUENT)} {filler} lighthouse key pantry"):
+        assert any("pantry" in hit.content for hit in found.hits)
+    for found in await paths.ask(f"{filler} market"):
+        assert not found.found

@@ -393,7 +393,9 @@ def _words(
         having = max(counts.get(term, 0) for term in terms)
         if is_whole:
             having = int(np.count_nonzero(where.numbers > 0))
-        words[terms] = TermPostings(terms[0], count, where.numbers, where.frequencies, having, having)
+        words[terms] = TermPostings(
+            terms[0], count, where.numbers, where.frequencies, having, having, terms in asked.time_words
+        )
     return words
 
 

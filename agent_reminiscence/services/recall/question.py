@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cache
 
 from agent_reminiscence.domain.graph import without_possessive
 from agent_reminiscence.domain.index import speaker_hash
 from agent_reminiscence.projections.indexed_text import WORD, fold_name
 from agent_reminiscence.services.recall.ranking import DAYS_AFTER_PERIOD
-from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms
-from agent_reminiscence.text.words import query_words
+from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms, words_of_time
+from agent_reminiscence.text.words import analyse, query_words
 
 # A name longer than four words is no speaker's; more candidates than this come from no question.
 _NAME_WORDS = 4
 _MAX_NAME_CANDIDATES = 200
 MAX_WORDS = 64
 """Of so many different words at most, the places are looked at; a longer question costs no more."""
+_DAY_OR_YEAR = re.compile(r"[0-9]{1,2}(?:st|nd|rd|th)?|[0-9]{4}")
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
 # A text without a language of its own is read as English.
@@ -34,6 +37,7 @@ class Asked:
             any of them.
         names: Folded names that it may mean, as chunks have their speakers'.
         period: First and last day that it names, in days since 1970-01-01.
+        time_words: Those of `words` that say nothing but the period.
         period_terms: Under these a chunk that speaks of that period is indexed.
     """
 
@@ -42,6 +46,7 @@ class Asked:
     first_person: bool
     asks_when: bool
     period: tuple[int, int] | None
+    time_words: frozenset[tuple[str, ...]]
     period_terms: tuple[str, ...]
 
     @property
@@ -110,8 +115,20 @@ def read_question(
         first_person=is_first_person(query, languages),
         asks_when=asks_when(query, languages),
         period=None if period is None else (day_number(period[0]), day_number(period[1])),
+        time_words=frozenset() if period is None else _time_words(words, tuple(languages)),
         period_terms=() if period is None else tuple(period_terms(period)),
     )
+
+
+def _time_words(words: Iterable[tuple[str, ...]], languages: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    """Those of a question's words that name a period: a month, "last week", a number as days and years have it."""
+    of_time = _terms_of_time(languages)
+    return frozenset(terms for terms in words if any(term in of_time or _DAY_OR_YEAR.fullmatch(term) for term in terms))
+
+
+@cache
+def _terms_of_time(languages: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(term for language in languages for term in analyse(" ".join(words_of_time(language)), language))
 
 
 def name_candidates(query: str) -> list[str]:

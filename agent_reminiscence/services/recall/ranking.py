@@ -97,6 +97,8 @@ class TermPostings:
     (`Whole`)."""
     own_in: float = 0
     """How many of these have it themselves."""
+    is_time: bool = False
+    """It says nothing but the period that the question names, so what is found there need not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Chunks, best first; equal scores in order of their numbers. All arrays have one entry per chunk."""
+    """Chunks, best first; equal scores by day and number, the newest first. All arrays have one entry per chunk."""
 
     places: NDArray[np.int64]
     """Into the layout."""
@@ -166,7 +168,8 @@ class Ranked:
     match: NDArray[np.float32]
     """From 0 to 1, in absolute terms: how likely the question is about something that was talked about here."""
     found: bool
-    """Whether one of the `FOUND_AMONG` best matches at least `FOUND_FROM`, also if `limit` is smaller."""
+    """Whether one of the `FOUND_AMONG` best matches at least `FOUND_FROM`, also if `limit` is smaller. Where nothing
+    but a time is asked for: whether anything lies in it."""
     hint: NDArray[np.bool_]
     """True where it seems that somebody else has said this than the one speaker whom the question asks about."""
 
@@ -219,12 +222,18 @@ def rank(
     penalty = _Part("question", np.minimum(asks * weights.question, total), -1)
     total -= penalty.values
 
-    best = _best(total, text.number, spoken_for, None if limit is None else max(limit, FOUND_AMONG))
-    match = match_of(words.share_alone[best], words.share_around[best])
+    best = _best(total, text, spoken_for, None if limit is None else max(limit, FOUND_AMONG))
+    match = match_of(words.asked_alone[best], words.asked_around[best])
     if meaning is not None and cosine_match is not None:
         cosine = meaning.cosines[_ALONE][best]
-        with_cosine = match_of(words.share_alone[best], words.share_around[best], cosine, cosine_match)
+        with_cosine = match_of(words.asked_alone[best], words.asked_around[best], cosine, cosine_match)
         match = np.where(meaning.is_known[best], with_cosine, match)
+    found = bool((match[:FOUND_AMONG] >= FOUND_FROM).any())
+    if question.period is not None and all(term.is_time for term in question.terms):
+        # Nothing is asked for but a time.
+        lies_there = (text.day >= question.period[0]) & (text.day <= question.period[1]) | text.are_named(question.said)
+        match = lies_there[best].astype(np.float32)
+        found = bool((lies_there & may_be_hit).any())
     places = best[:limit]
     scale = 1 / possible if possible else 0.0
     return Ranked(
@@ -236,7 +245,7 @@ def rank(
             part.name: (part.values[places] * (part.factor * scale)).astype(np.float32) for part in [*parts, penalty]
         },
         match=match[:limit],
-        found=bool((match[:FOUND_AMONG] >= FOUND_FROM).any()),
+        found=found,
         hint=_said_by_other(text, words, spoken, may_be_hit, places),
     )
 
@@ -414,13 +423,15 @@ class _Words:
     Attributes:
         bm25: One array of shape (n,) per window.
         share_alone: Shape (n,): the idf of the terms that the chunk or its heading has, divided by that of all terms.
-        share_around: Shape (n,): the same of the window of two on each side.
+        asked_alone: Shape (n,): the same of the terms that say more than the question's period.
+        asked_around: Shape (n,): the same of the window of two on each side.
     """
 
     def __init__(self, text: _Text, terms: Sequence[TermPostings], whole: Whole | None) -> None:
         self.bm25 = [np.zeros(text.size, dtype=np.float32) for _ in WINDOWS]
         self.share_alone = np.zeros(text.size, dtype=np.float32)
-        self.share_around = np.zeros(text.size, dtype=np.float32)
+        self.asked_alone = np.zeros(text.size, dtype=np.float32)
+        self.asked_around = np.zeros(text.size, dtype=np.float32)
         if not terms or not text.size:
             return
         self._text = text
@@ -438,7 +449,8 @@ class _Words:
         term_of = np.repeat(np.arange(len(terms)), [len(term.numbers) for term in terms])
         frequencies = np.concatenate([term.frequencies for term in terms]).astype(np.int32)
         rows, places, heading_rows, heading_places = text.find(np.concatenate([term.numbers for term in terms]))
-        all_idf = 0.0
+        says_more = np.array([not term.is_time for term in terms])
+        all_idf = np.zeros(2)
         step = max(1, _BATCH_NUMBERS // text.size)
         for first in range(0, len(terms), step):
             batch = range(first, min(first + step, len(terms)))
@@ -446,9 +458,18 @@ class _Words:
             of_headings = _table(
                 batch, term_of[heading_rows], heading_places, frequencies[heading_rows], len(text.headings)
             )
-            all_idf += self._add(own, of_headings, counts[first : batch.stop], lacking[:, first : batch.stop])
-        self.share_alone /= np.float32(all_idf)
-        self.share_around /= np.float32(all_idf)
+            own_idf = self._add(
+                own,
+                of_headings,
+                counts[first : batch.stop],
+                lacking[:, first : batch.stop],
+                says_more[first : batch.stop],
+            )
+            all_idf += own_idf.sum(), own_idf[says_more[first : batch.stop]].sum()
+        self.share_alone /= np.float32(all_idf[0])
+        if all_idf[1]:
+            self.asked_alone /= np.float32(all_idf[1])
+            self.asked_around /= np.float32(all_idf[1])
 
     def _add(
         self,
@@ -456,7 +477,8 @@ class _Words:
         of_headings: NDArray[np.int32],
         counts: NDArray[np.float64],
         lacking: NDArray[np.float64],
-    ) -> float:
+        says_more: NDArray[np.bool_],
+    ) -> NDArray[np.float32]:
         """Add what some terms give to each window.
 
         Args:
@@ -464,9 +486,10 @@ class _Words:
             of_headings: How often each heading has each; shape (terms, headings).
             counts: How often the question has each; shape (terms,).
             lacking: Which share of the chunks of all texts lacks each, and lacks it itself; shape (2, terms).
+            says_more: Which say more than the question's period; shape (terms,).
 
         Returns:
-            The sum of their idf among chunks alone.
+            Their idf among chunks alone; shape (terms,).
         """
         text = self._text
         sums = _running_sums(own)
@@ -484,13 +507,14 @@ class _Words:
             if window == _ALONE:
                 own_idf = rare.astype(np.float32)
                 self.share_alone += _sum_at(places, own_idf[terms] * found, text.size)
+                self.asked_alone += _sum_at(places, (own_idf * says_more)[terms] * found, text.size)
             elif window == _AROUND:
-                self.share_around += _sum_at(places, own_idf[terms] * found, text.size)
+                self.asked_around += _sum_at(places, (own_idf * says_more)[terms] * found, text.size)
             gain = frequency.astype(np.float32)
             gain /= gain + self._saturation[window][places]
             gain *= (counts * rare * (K1 + 1)).astype(np.float32)[terms]
             self.bm25[window] += _sum_at(places, gain, text.size)
-        return float(own_idf.sum())
+        return own_idf
 
     def _rarity(
         self, window: int, terms: NDArray[np.intp], found: NDArray[np.bool_], lacking: NDArray[np.float64]
@@ -627,14 +651,14 @@ def _present(
 
 
 def _best(
-    total: NDArray[np.float64], numbers: NDArray[np.int64], spoken_for: NDArray[np.bool_], limit: int | None
+    total: NDArray[np.float64], text: _Text, spoken_for: NDArray[np.bool_], limit: int | None
 ) -> NDArray[np.int64]:
-    """The best of `total`, best first, ties by number; at most `limit`, and only what is `spoken_for`."""
+    """The best of `total`, best first, of equal ones the newest; at most `limit`, and only what is `spoken_for`."""
     chosen = np.flatnonzero(spoken_for)
     if limit is not None and limit < len(chosen):
         values = total[chosen]
-        # All that are as good as the last one stay, so that their numbers decide which is left out.
+        # All that are as good as the last one stay, so that their age decides which is left out.
         least = np.partition(values, len(values) - limit)[len(values) - limit] if limit else np.inf
         chosen = chosen[values >= least]
-    order = np.lexsort((numbers[chosen], -total[chosen]))
+    order = np.lexsort((-text.number[chosen], -text.day[chosen], -total[chosen]))
     return chosen[order][:limit]

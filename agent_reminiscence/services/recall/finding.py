@@ -154,7 +154,7 @@ class Finder:
         if not len(texts.entries):
             return FoundRows([], is_found=False)
         asked = self._read_question(request, opening, stream, stream.days)
-        left = [term for term in asked.looked_up if term not in opened.terms]
+        left = _not_among(asked.looked_up, opened.terms)
         found = {**opened.found, **await self._search.find_terms(db, request.external_id, left)}
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
         words = _words(asked, found, {})
@@ -185,7 +185,7 @@ class Finder:
         tenant, generation = request.external_id, stream.generation
         asked = self._read_question(request, opening, stream, stream.days)
         counts, few = opened.counts, opened.found
-        if left := [term for term in asked.looked_up if term not in opened.terms]:
+        if left := _not_among(asked.looked_up, opened.terms):
             more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
             counts, few = {**counts, **more_counts}, {**few, **more}
         asked = asked.bounded(counts)
@@ -376,6 +376,12 @@ def _question(
         said=_said(asked, found),
         graph=reached or None,
     )
+
+
+def _not_among(terms: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Those of `terms` that are not known; a long question has thousands."""
+    there = frozenset(known)
+    return [term for term in terms if term not in there]
 
 
 def _words(

@@ -41,6 +41,9 @@ _LINES = 10_000
 _MESSAGES = 5_000
 _WORDS = ("the", "lake", "and", "pottery", "to", "Caroline", "a", "river", "that", "for", "it", "mountain", "with")
 _TENANT = "bench"
+# So many texts are in store where a question of distinct words is asked.
+_NOTES = 2_000
+_NOTE_WORDS = 15
 
 Input = Callable[[AgentMem], Awaitable[object]]
 
@@ -169,7 +172,16 @@ def _inputs() -> dict[str, Input]:
         note = await memory.create_active_memory(f"{_TENANT}-update", "Log", lines[: len(lines) // 4])
         await memory.update_active_memory(f"{_TENANT}-update", note.id, content=lines[: len(lines) // 4] + "\n\nEnd.")
 
+    vocabulary = [f"{word.lower()}{n}" for word in _WORDS for n in range(300)]
+    notes = "\n\n".join(" ".join(numbers.choices(vocabulary, k=_NOTE_WORDS)) for _ in range(_NOTES))
+    distinct = " ".join(vocabulary)[:MAX_QUERY_CHARACTERS]
+
+    async def ask_of_many(memory: AgentMem) -> None:
+        await memory.retrieve_memories(f"{_TENANT}-full", distinct)
+
     return {
+        "store": lambda memory: memory.create_active_memory(f"{_TENANT}-full", "Notes", notes),
+        "distinct": ask_of_many,
         "metadata": lambda memory: memory.create_active_memory(_TENANT, "Metadata", "A text.", metadata=metadata),
         "event": lambda memory: memory.ledger.append(_TENANT, "world.observed", payload),
         "question": lambda memory: memory.retrieve_memories(_TENANT, prose[:MAX_QUERY_CHARACTERS]),

@@ -217,7 +217,8 @@ async def _check_totals(db: SqlExecutor, external_id: str, languages: _Languages
     )
     for row in layouts:
         entries = np.frombuffer(row["entries"], LAYOUT_DTYPE)
-        assert (row["chunks"], row["words"]) == (len(entries), int(entries["length"].sum()))
+        words = int(entries["length"].sum()) + int(entries["heading_length"].sum())
+        assert (row["chunks"], row["words"]) == (len(entries), words)
     [stream] = await db.fetch_all(
         "SELECT text_chunks, text_words, languages FROM memory_stream WHERE external_id = $(external_id)p",
         {"external_id": external_id},

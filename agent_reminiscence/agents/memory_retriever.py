@@ -36,6 +36,8 @@ _RANGE = re.compile(r"[\[［【][\d\s,;，；、]*\d\s*[-–—]\s*\d[\d\s,;，�
 # What stands in an answer as code cites nothing, whatever its brackets hold.
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
+_LITTLE_MATCHES = "(little matches the question: these passages are only what is least unlike it)"
+
 _INSTRUCTIONS = f"""\
 You answer a question from somebody's memory, which is shown to you as material, and from nothing else.
 First see whether the passages that come with the question answer it. Where they do not, search: by other words, in
@@ -45,6 +47,8 @@ another tier, for the names it is about. Several searches may be made at once.
 - Say only what passages say. Put the number of each passage in square brackets behind what it says, such as [3]. Other
   numbers do not stand in square brackets, unless as `code`.
 - Where passages contradict each other, the later one counts; say so if that matters.
+- Where it says that little matches the question, passages are what is least unlike it: answer from them only if they
+  do say it.
 - Where memory does not hold the answer, set `is_known` to false, say so in a sentence, and cite nothing.
 - Answer in the language of the question, in a few sentences.
 
@@ -111,6 +115,7 @@ class RetrieverDeps:
                     "tier": hit.tier,
                     "title": hit.title,
                     "said_by": hit.speaker,
+                    "match": round(hit.match, 2),
                     "from": f"{hit.start_date:%Y-%m-%d}",
                     "until": None if hit.end_date is None else f"{hit.end_date:%Y-%m-%d}",
                     "text": text,
@@ -174,7 +179,8 @@ def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str) -> s
     passages = quoted("passages", deps.show_hits(found.hits[:_SHOWN_HITS], 0)) or "(recall has found no passage)"
     relationships = quoted("relationships", _rows(found))
     asked = quoted("question", [{"text": question}])
-    return "\n\n".join(part for part in (passages, relationships, "Answer this question:", asked) if part)
+    parts = (passages, _doubt(found), relationships, "Answer this question:", asked)
+    return "\n\n".join(part for part in parts if part)
 
 
 def check_answer(context: RunContext[RetrieverDeps], answer: RetrievalAnswer) -> RetrievalAnswer:
@@ -266,7 +272,13 @@ async def _search(context: RunContext[RetrieverDeps], query: str, tiers: Sequenc
 
 
 def _passages(context: RunContext[RetrieverDeps], found: RetrievalResult) -> str:
-    return quoted("passages", context.deps.show_hits(found.hits[:_SHOWN_HITS], context.run_step))
+    passages = quoted("passages", context.deps.show_hits(found.hits[:_SHOWN_HITS], context.run_step))
+    return "\n\n".join(part for part in (passages, _doubt(found)) if part)
+
+
+def _doubt(found: RetrievalResult) -> str:
+    """What a model is told where nothing matches well enough to be called found; empty where something does."""
+    return _LITTLE_MATCHES if found.hits and not found.found else ""
 
 
 async def _find(deps: RetrieverDeps, query: str, tiers: Sequence[Tier]) -> RetrievalResult:

@@ -72,20 +72,24 @@ def search(
 def _show_hits(out: Console, result: RetrievalResult) -> None:
     if not result.hits:
         say(out, "Nothing found.")
+    elif not result.found:
+        say(out, "Probably not there: nothing matches the question well. What comes closest:")
     for number, hit in enumerate(result.hits, start=1):
         say(out, f"[{number}] {source_line(hit)}", style="bold")
         say(out, hit.content.strip(), indent=4)
+        if hit.is_of_other:
+            say(out, "said by somebody else than the one asked about, it seems", indent=4, style="dim")
     for omission in result.omitted:
         say(out, f"Left out: {omission.count} ({omission.reason})", style="dim")
 
 
 def source_line(hit: SearchHit) -> str:
-    """Where a hit is from: title, speaker, when it was true, tier, source and score."""
+    """Where a hit is from: title, speaker, when it was true, tier, source, score and match."""
     until = "" if hit.end_date is None else f" to {hit.end_date:%Y-%m-%d}"
     said = f", {hit.speaker}" if hit.speaker else ""
     return (
         f"{one_line(hit.title)}{said}, {hit.start_date:%Y-%m-%d}{until}"
-        f" ({hit.tier}, source {hit.source}, score {hit.score:.2f})"
+        f" ({hit.tier}, source {hit.source}, score {hit.score:.2f}, match {hit.match:.2f})"
     )
 
 

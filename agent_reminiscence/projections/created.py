@@ -57,7 +57,8 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
         days=[day_of(event.occurred_at)],
         chunks=[posted for _, posted in indexed],
     )
-    totals = TextTotals(len(indexed), sum(chunk.words for chunk, _ in indexed))
+    above = min(headings[0].words, MAX_HEADING_LENGTH) if indexed else 0
+    totals = TextTotals(len(indexed), sum(chunk.words + above for chunk, _ in indexed))
     if indexed:
         entries = _layout(event, headings[0], [chunk for chunk, _ in indexed])
         await tables.index.add_layout(db, event.external_id, payload.memory_id, entries, totals)

@@ -37,6 +37,15 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _QUESTION_ENDS: Final = ("?", "？", "؟", "՞")  # noqa: RUF001  # as they are written
 _CLOSING: Final = " \t\r\n\"'”’»)]*_」』"
 _BEFORE_CHARACTERS: Final = 60
+# Of a pattern: blanks, the names of groups, escapes.
+_NOT_A_WORD: Final = re.compile(r"\{[^}]*\}|\?P?<[^>]*>|\\.|\[[^\]]*\]")
+# What a question that asks for nothing but a time says besides.
+_HAPPENS: Final = {
+    "de": "passiert passierte passieren geschah geschehen geschieht ereignet ereignete los",
+    "en": "happen happens happened happening occur occurs occurred",
+    "es": "pasó pasa pasado ocurrió ocurre ocurrido sucedió sucede sucedido",
+    "fr": "passé passe passait arrivé arrive",
+}
 _LAST_ORDINAL: Final = date.max.toordinal()
 # The first month of spring, summer, autumn and winter.
 _SEASON_STARTS: Final = (3, 6, 9, 12)
@@ -104,6 +113,21 @@ def has_time_words(text: str, periods: Sequence[Period], languages: Sequence[str
     return bool(_YEAR.search(folded)) or any(
         _rules(language).time_words.search(folded) for language in languages if language in TIME_WORDS
     )
+
+
+@cache
+def words_of_time(language: str) -> frozenset[str]:
+    """The words with which a question in `language` names a period, or asks what happened in it."""
+    words = TIME_WORDS.get(language)
+    if words is None:
+        return frozenset()
+    named = [*words.months, *words.weekdays, *words.seasons, *words.numbers]
+    patterns = [
+        *words.units, *words.weekends, *words.days, *words.ago, *(pattern for pattern, _ in words.directed),
+        words.between, words.joins, words.before_month, words.before_season, words.late, words.early, words.middle,
+    ]  # fmt: skip
+    plain = _NOT_A_WORD.sub(" ", " ".join(patterns))
+    return frozenset((*named, *_WORD.findall(plain), *_HAPPENS.get(language, "").split()))
 
 
 def is_first_person(question: str, languages: Sequence[str] = ("en",)) -> bool:

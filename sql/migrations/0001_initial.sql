@@ -37,7 +37,7 @@ CREATE UNIQUE INDEX embedding_generation_building_idx ON embedding_generation (s
 
 -- One row per external_id: the head of its stream. Locking it orders the writers of one stream; writers of
 -- different streams never meet. live_chunks counts what a search may find now; text_chunks and text_words count the chunks
--- of all layouts and their terms; languages are those that memories were indexed in.
+-- of all layouts and their terms, each with its heading's; languages are those that memories were indexed in.
 -- work_at, review_at and all that begins with failed_ are no projections: since when something is due (NULL: nothing is), when
 -- a worker is to look at the stream though nothing is, how often in a row its work has failed, why, and since when it is not
 -- tried again by itself. Nor is what begins with graph_: the last event that changed the graph, up to which a store of graphs
@@ -231,7 +231,7 @@ ALTER TABLE posting ALTER entries SET STORAGE MAIN;
 
 -- The text of this moment of one memory: its chunks in the order of the text, those that have ended as duplicates included,
 -- then its facts. An entry has 32 bytes, big-endian: number (8), number of its heading (8; 0 for a fact), day (4, since 1970),
--- speaker (4, of a hash), its terms (4), flags (2), its heading's terms (2). chunks and words count entries and terms.
+-- speaker (4, of a hash), its terms (4), flags (2), its heading's terms (2). chunks and words count entries and terms, each entry with its heading's.
 CREATE TABLE memory_layout (
     external_id text NOT NULL,
     memory_id uuid NOT NULL,

@@ -24,7 +24,8 @@ CROSS JOIN LATERAL (
 -- name: open_stream
 -- What a search wants to know of a stream, and which vectors are searched at this moment. Of a small one also the layouts of
 -- all texts, one memory after the other, the chunks that are still laid out, though they have ended in the world by now, and
--- all entries of some terms; of a larger one what find_rare_postings says. Where there are entities, these only if asked for.
+-- all entries of some terms; of a larger one what find_rare_postings says, but the entries of the rarest terms only. Where
+-- there are entities, all these only if asked for.
 WITH stream AS MATERIALIZED (
     SELECT *, reads AND text_chunks <= $(whole)p::int AS is_whole
     FROM (
@@ -64,11 +65,14 @@ CROSS JOIN (
         SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
     ) AS stored
     WHERE (SELECT reads FROM stream)
-        AND ((SELECT is_whole FROM stream) OR asked.place IN (SELECT place FROM counted WHERE total <= $(most)p::bigint))
+        AND ((SELECT is_whole FROM stream) OR asked.place IN (
+            SELECT place FROM counted WHERE total <= $(most)p::bigint ORDER BY total, place LIMIT 128
+        ))
 ) AS found;
 
 -- name: find_rare_postings
--- In how many chunks and headings each of some terms is, six bytes each; and all entries of those that are in few.
+-- In how many chunks and headings each of some terms is, six bytes each; and all entries of the rarest of those that are in
+-- few.
 WITH counted AS MATERIALIZED (
     SELECT asked.place, sum(octet_length(stored.entries)) / 6 AS total
     FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
@@ -87,7 +91,9 @@ FROM (
     CROSS JOIN LATERAL (
         SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
     ) AS stored
-    WHERE counted.total <= $(most)p::bigint
+    WHERE counted.place IN (
+        SELECT place FROM counted WHERE total <= $(most)p::bigint ORDER BY total, place LIMIT 128
+    )
 ) AS found;
 
 -- name: find_postings_in
@@ -154,6 +160,39 @@ WHERE {visible} AND number = ANY($(numbers)p::bigint[]);
 SELECT string_agg(int8send(number), ''::bytea) AS numbers
 FROM memory_chunk
 WHERE {visible};
+
+-- name: count_said
+-- How many chunks each of some speakers has said, those that have ended included, counted up to so many.
+SELECT asked.speaker_key, count(*) AS chunks
+FROM unnest($(speaker_keys)p::text[]) AS asked (speaker_key)
+CROSS JOIN LATERAL (
+    SELECT FROM memory_chunk
+    WHERE external_id = $(external_id)p AND speaker_key = asked.speaker_key
+    LIMIT $(most)p::int
+) AS said
+GROUP BY asked.speaker_key;
+
+-- name: find_said
+-- The chunks of texts that some speakers have said.
+SELECT string_agg(int8send(said.number), ''::bytea) AS numbers
+FROM unnest($(speaker_keys)p::text[]) AS asked (speaker_key)
+CROSS JOIN LATERAL (
+    SELECT number FROM memory_chunk
+    WHERE external_id = $(external_id)p AND speaker_key = asked.speaker_key
+        AND (superseded_at IS NULL OR duplicate_of IS NOT NULL)
+    OFFSET 0
+) AS said;
+
+-- name: find_said_among
+-- Those of them that are among some.
+SELECT string_agg(int8send(said.number), ''::bytea) AS numbers
+FROM unnest($(numbers)p::bigint[]) AS asked (number)
+CROSS JOIN LATERAL (
+    SELECT number FROM memory_chunk
+    WHERE external_id = $(external_id)p AND number = asked.number AND speaker_key = ANY($(speaker_keys)p::text[])
+        AND (superseded_at IS NULL OR duplicate_of IS NOT NULL)
+    OFFSET 0
+) AS said;
 
 -- name: read_past
 -- What the layouts of another moment are made of: chunks that were visible then, and those that had ended as duplicates.

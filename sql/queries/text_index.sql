@@ -100,7 +100,7 @@ WITH asked AS (
         OFFSET 0
     ) AS c
 ), layout AS MATERIALIZED (
-    SELECT memory_id, count(*)::int AS chunks, sum(words) AS words, string_agg(
+    SELECT memory_id, count(*)::int AS chunks, sum(words + least(heading_words, 32767)) AS words, string_agg(
         int8send(number) || int8send(heading) || int4send(day - DATE '1970-01-01')
             || CASE WHEN speaker_key IS NULL THEN '\x00000000'::bytea
                 ELSE substring(sha256(convert_to(speaker_key, 'UTF8')) FROM 1 FOR 4) END

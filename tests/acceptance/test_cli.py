@@ -173,7 +173,11 @@ def test_text_output_is_for_reading(cli: CommandLine, chat: Path) -> None:
 
     output = cli("search", "who brings the coffee", "--external-id", "crew", "--limit", "1")
     assert output.startswith("[1] chat 1, Ben, 2025-05-01 (active, source import, score ")
+    assert ", match " in output
     assert "    Ben: Then I bring the coffee.\n" in output
+    unanswered = cli("search", "which zebra did the penguin bite", "--external-id", "crew")
+    assert unanswered.startswith("Probably not there: nothing matches the question well.")
+    assert "[1] " in unanswered
 
     memory_id = cli.json("memories", "--external-id", "crew")[0]["id"]
     assert f"{memory_id}  2025-05-01  chat 1\n" in cli("memories", "--external-id", "crew")

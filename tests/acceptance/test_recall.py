@@ -99,6 +99,31 @@ async def test_an_embedder_that_fails_within_a_search_leaves_the_words(
     assert not any("meaning" in hit.score_parts for hit in found.hits)
 
 
+async def test_a_chunk_without_a_vector_is_matched_by_its_words(
+    wordllama_memory: AgentMem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cosine that is not known is no bad one, and that of its heading does not stand in for it."""
+    await wordllama_memory.create_active_memory("agent-1", "Studio", _CHAT, occurred_at=_MAY)
+
+    async def fail(*_: object) -> None:
+        raise EmbeddingError("out of order")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(WordLlamaEmbedder, "embed", fail)
+        await wordllama_memory.create_active_memory("agent-1", "Studio", "The harbour lamp is green.", occurred_at=_MAY)
+    question = "Which colour has the lamp of the studio?"
+    found = await wordllama_memory.retrieve_memories("agent-1", question)
+    with monkeypatch.context() as failing:
+        failing.setattr(WordLlamaEmbedder, "embed", fail)
+        failing.setattr(WordLlamaEmbedder, "embed_weighted", fail)
+        by_words = await wordllama_memory.retrieve_memories("agent-1", question)
+
+    (hit,), (same,) = ([hit for hit in one.hits if "lamp" in hit.content] for one in (found, by_words))
+    assert hit.match == pytest.approx(same.match, abs=1e-6)
+    assert not any(name.startswith("meaning") for name in hit.score_parts)
+    assert any("meaning" in other.score_parts for other in found.hits)
+
+
 async def test_what_matches_too_little_is_left_out_and_counted(wordllama_memory: AgentMem) -> None:
     """`min_match` is a bound on each hit; what stays is what a call without it finds, in its order."""
     await wordllama_memory.create_active_memory("agent-1", "Studio", _CHAT, occurred_at=_MAY)

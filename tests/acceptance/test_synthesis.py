@@ -619,3 +619,16 @@ async def test_a_model_that_was_named_is_closed_and_one_that_was_passed_is_not(
         assert [client.is_closed() for client in ours] == [True, True]
         assert not theirs.client.is_closed()
     await theirs.client.close()
+
+
+async def test_the_model_is_told_where_little_matches_the_question(config: MakeConfig) -> None:
+    """Something is always the best hit: that it is only what comes closest is said, in the prompt and by a tool."""
+    unknown = answer({"answer": "Memory does not say.", "is_known": False})
+    search = call_all(("get_detailed_active_memories", {"query": "which zebra did the penguin bite"}))
+    model = ScriptedModel(unknown, unknown, search, unknown)
+    async with _memory(config, model) as memory:
+        for question in ("which zebra did the penguin bite?", "who owns the red boat?", "who owns the red boat?"):
+            await memory.retrieve_memories("agent-1", question, synthesis=True)
+
+    told = ["little matches the question:" in str(messages[-1].parts) for messages in model.asked]
+    assert told == [True, False, False, True]

@@ -188,7 +188,7 @@ class SearchRepository:
         Args:
             terms: Of the question, each once.
             whole: Up to so many chunks, all texts are read and the terms whole; of more, what `find_rare_terms` says.
-            most: The `most` of that.
+            most: The `most` of that; of very many terms, some of those that are in few are left to be read.
             reads_beside_graph: Whether this is so too where there are entities; otherwise the stream is described.
         """
         params = {
@@ -313,6 +313,30 @@ class SearchRepository:
         """All headings that there have been."""
         rows = await db.fetch_all(_SQL["read_headings"], {"external_id": external_id})
         return [Heading(**row | {"memory_id": UUID(row["memory_id"])}) for row in rows]
+
+    async def count_said(
+        self, db: SqlExecutor, external_id: str, speaker_keys: Sequence[str], *, most: int
+    ) -> dict[str, int]:
+        """How many chunks each of some speakers has said, counted up to `most`; names of nobody are left out."""
+        if not speaker_keys:
+            return {}
+        params = {"external_id": external_id, "speaker_keys": list(speaker_keys), "most": most}
+        return {row["speaker_key"]: row["chunks"] for row in await db.fetch_all(_SQL["count_said"], params)}
+
+    async def find_said(
+        self, db: SqlExecutor, external_id: str, speaker_keys: Sequence[str], among: NDArray[np.int64] | None
+    ) -> NDArray[np.int64]:
+        """The numbers of the chunks that some speakers have said, ascending.
+
+        Args:
+            among: Only those of these; None is all.
+        """
+        params: dict[str, Any] = {"external_id": external_id, "speaker_keys": list(speaker_keys)}
+        if among is None:
+            row = await db.fetch_one(_SQL["find_said"], params)
+        else:
+            row = await db.fetch_one(_SQL["find_said_among"], params | {"numbers": among.tolist()})
+        return np.sort(np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64))
 
     async def reach_chunks(
         self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights, *, mentions: int, least_share: float

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.search import (
     FoundTerm,
@@ -22,8 +23,9 @@ from agent_reminiscence.database.repositories.search import (
     SearchRequest,
 )
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.domain.index import blocks_of
+from agent_reminiscence.domain.index import blocks_of, speaker_hash
 from agent_reminiscence.exceptions import EmbeddingError
+from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.embedders import WORDLLAMA_MODEL
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.recall import narrowing
@@ -34,8 +36,9 @@ from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_
 from agent_reminiscence.text.words import analyse
 
 _SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT
-# How many more than are wanted are weighed by recency, importance and confidence at most.
-_MAX_CANDIDATES = 200
+# So many are weighed by recency, importance and confidence at most; however many are wanted, so that a smaller limit
+# gives the first of what a larger one does.
+_MAX_CANDIDATES = 400
 _REMEMBERED_TENANTS = 10_000
 _NOWHERE = FoundTerm(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.float32))
 
@@ -150,10 +153,10 @@ class Finder:
             texts = lasting_texts(opened.layouts, is_filtered=request.is_filtered)
         if not len(texts.entries):
             return FoundRows([], is_found=False)
-        days = int(texts.entries["day"].min()), int(texts.entries["day"].max())
-        asked = self._read_question(request, opening, stream, days)
-        left = [term for term in asked.looked_up if term not in opened.terms]
+        asked = self._read_question(request, opening, stream, stream.days)
+        left = _not_among(asked.looked_up, opened.terms)
         found = {**opened.found, **await self._search.find_terms(db, request.external_id, left)}
+        asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
         words = _words(asked, found, {})
         vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
         ranked = rank(
@@ -161,7 +164,7 @@ class Finder:
             _question(asked, found, words, await self._reach(db, request, graph)),
             None if vector is None else await self._texts.compare(db, request, texts, vector, stream.generation),
             eligible=await self._find_eligible(db, request, texts),
-            limit=request.limit + _MAX_CANDIDATES,
+            limit=_MAX_CANDIDATES,
             weights=self._weights_for(graph),
             cosine_match=cosine_match,
         )
@@ -180,36 +183,38 @@ class Finder:
         stream = opened.stream
         assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
-        asked = self._read_question(request, opening, stream, (day_number(stream.days[0]), day_number(stream.days[1])))
+        asked = self._read_question(request, opening, stream, stream.days)
         counts, few = opened.counts, opened.found
-        if left := [term for term in asked.looked_up if term not in opened.terms]:
+        if left := _not_among(asked.looked_up, opened.terms):
             more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
             counts, few = {**counts, **more_counts}, {**few, **more}
+        asked = asked.bounded(counts)
         rare = narrowing.choose_rare({term: counts[term] for term in asked.terms if term in counts})
-        # The rarest of the words is read in any case.
-        found = {**few, **await self._search.find_terms(db, tenant, [term for term in rare if term not in few])}
+        wanted = [*rare, *narrowing.readable({term: counts[term] for term in asked.period_terms if term in counts})]
+        # The rarest of the words is read in any case; and of a long question not all have been.
+        found = {**few, **await self._search.find_terms(db, tenant, [term for term in wanted if term not in few])}
         words = _words(asked, found, counts)
         vector, cosine_match = await self._weigh(question, stream, words, stream.text_chunks)
         near = None
         if vector is not None:
             near = await self._texts.find_near(db, tenant, vector, generation)
         reached = await self._reach(db, request, graph)
-        chosen = narrowing.choose(
-            [found[term] for term in rare],
-            _said(asked, found),
-            near,
-            reached,
-            chunks=stream.text_chunks,
-            mean_length=stream.text_words / stream.text_chunks,
-        )
-        texts, may_be_hit = await self._texts.read_around(db, request, generation, chosen, asked.days)
+        mean_length = max(stream.text_words / stream.text_chunks, 1e-9)
+        weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, mean_length)
+        said_by = await self._find_said_by(db, request, asked, weighed, near)
+        if near is not None and vector is not None and said_by.is_all:
+            near = await self._texts.find_more(db, tenant, vector, generation, near, said_by.numbers)
+        chosen = narrowing.choose(weighed, _said(asked, found), near, reached, said_by.numbers)
+        around = await self._texts.read_around(db, request, generation, chosen, asked.days)
+        texts, may_be_hit = around.texts, around.may_be_hit
         if not len(texts.entries):
             return FoundRows([], is_found=False)
         if frequent := [term for term in asked.terms if term in counts and term not in found]:
             # What is too frequent to be read whole is read for these.
             numbers = np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64)
             found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
-            words = _words(asked, found, counts)
+        read = narrowing.ReadTexts(around.read, stream.text_chunks)
+        words = _counted(_words(asked, found, counts), counts, read)
         if request.is_filtered:
             may_be_hit &= np.isin(
                 texts.entries["number"],
@@ -222,17 +227,47 @@ class Finder:
             _question(asked, found, words, reached),
             None if vector is None else await self._texts.compare(db, request, texts, vector, generation, known=near),
             eligible=may_be_hit,
-            limit=request.limit + _MAX_CANDIDATES,
+            limit=_MAX_CANDIDATES,
             weights=self._weights_for(graph),
             cosine_match=cosine_match,
-            whole=Whole(stream.text_chunks, max(stream.text_words / stream.text_chunks, 1e-9)),
+            whole=Whole(
+                stream.text_chunks,
+                mean_length,
+                read.mean_heading_length,
+                read.window_chunks,
+                len(said_by.numbers) / stream.text_chunks if said_by.is_all else read.share_said(said_by.speakers),
+            ),
         )
         return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
 
+    async def _find_said_by(
+        self, db: SqlExecutor, request: SearchRequest, asked: Asked, weighed: narrowing.Weighed, near: Dots | None
+    ) -> narrowing.SaidBy:
+        """Which chunks those whom the question names have said: all of them, or those of many that could be best."""
+        names = [*asked.names, *([USER_KEY] if asked.first_person else [])]
+        counts = await self._search.count_said(db, request.external_id, names, most=narrowing.MAX_SAID + 1)
+        if len(counts) > 1 and USER_KEY not in asked.names:
+            # Who says "I" and names somebody asks about that one.
+            counts.pop(USER_KEY, None)
+        speakers = frozenset(map(speaker_hash, counts))
+        if not counts:
+            return narrowing.SaidBy(speakers, np.zeros(0, np.int64), is_all=True)
+        is_all = max(counts.values()) <= narrowing.MAX_SAID
+        among = None if is_all else narrowing.likely(weighed, near)
+        said = await self._search.find_said(db, request.external_id, list(counts), among)
+        return narrowing.SaidBy(speakers, said, is_all)
+
     def _read_question(
-        self, request: SearchRequest, opening: Opening, stream: SearchedStream, days: tuple[int, int]
+        self, request: SearchRequest, opening: Opening, stream: SearchedStream, stored: tuple[date, date]
     ) -> Asked:
-        """The question as the tenant's languages and days read it, which the next one about this tenant begins with."""
+        """The question as the tenant's languages and days read it, which the next one about this tenant begins with.
+
+        Args:
+            stored: The first and the last day on which chunks came in.
+        """
+        # What is to come says nothing of which May is meant.
+        last = min(day_number(stored[1]), day_number(_today(request)))
+        days = min(day_number(stored[0]), last), last
         if (stream.languages, days) == (opening.languages, opening.days):
             return opening.asked
         if request.as_of is None:
@@ -343,6 +378,12 @@ def _question(
     )
 
 
+def _not_among(terms: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Those of `terms` that are not known; a long question has thousands."""
+    there = frozenset(known)
+    return [term for term in terms if term not in there]
+
+
 def _words(
     asked: Asked, found: Mapping[str, FoundTerm], counts: Mapping[str, int]
 ) -> dict[tuple[str, ...], TermPostings]:
@@ -354,15 +395,25 @@ def _words(
     words = {}
     for terms, count in asked.words.items():
         where = _together([found[term] for term in terms if term in found])
-        found_in = max((counts.get(term, 0) for term in terms), default=0)
+        is_whole = all(term in found for term in terms if term in counts)
+        having = max(counts.get(term, 0) for term in terms)
+        if is_whole:
+            having = int(np.count_nonzero(where.numbers > 0))
         words[terms] = TermPostings(
-            terms[0],
-            count,
-            where.numbers,
-            where.frequencies,
-            found_in or int(np.count_nonzero(where.numbers > 0)),
+            terms[0], count, where.numbers, where.frequencies, having, having, terms in asked.time_words
         )
     return words
+
+
+def _counted(
+    words: Mapping[tuple[str, ...], TermPostings], counts: Mapping[str, int], read: narrowing.ReadTexts
+) -> dict[tuple[str, ...], TermPostings]:
+    """The words of a question, with how many chunks of a large tenant have each."""
+    counted = {}
+    for terms, word in words.items():
+        found_in, own_in = read.count(word.numbers, max((counts.get(term, 0) for term in terms), default=0))
+        counted[terms] = replace(word, found_in=found_in, own_in=own_in)
+    return counted
 
 
 def _together(found: Sequence[FoundTerm]) -> FoundTerm:
@@ -388,7 +439,7 @@ def _word_weights(
     words: Mapping[tuple[str, ...], TermPostings], languages: Sequence[str], chunks: int
 ) -> Callable[[str], float]:
     """How rare each word of a question is among some chunks; 0 for a stop word."""
-    having = np.array([np.count_nonzero(word.numbers > 0) for word in words.values()], dtype=np.int64)
+    having = np.array([word.own_in for word in words.values()], dtype=np.float64)
     rarity_of = zip(words, idf(chunks, having).tolist(), strict=True)
     rarities = {term: rarity for terms, rarity in rarity_of for term in terms}
 

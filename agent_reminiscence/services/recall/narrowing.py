@@ -8,7 +8,7 @@ as much of the text as its windows reach.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,10 @@ _BY_HEADING: Final = 10
 _BY_MEANING: Final = 60
 _BY_TIME: Final = 40
 _BY_GRAPH: Final = 80
+_BY_SPEAKER: Final = 40
+MAX_SAID: Final = 1_000
+"""Of a speaker who has said no more chunks, each is looked at; of another one, those among the likely ones."""
+_LIKELY: Final = 500
 DATED_TEXTS: Final = 20
 """So many texts of a period that the question names are looked at besides."""
 
@@ -44,43 +48,76 @@ def choose_rare(counts: Mapping[str, int]) -> list[str]:
     return [term for term, count in counts.items() if count <= MAX_ENTRIES or term == rarest]
 
 
+def readable(counts: Mapping[str, int]) -> list[str]:
+    """The terms of which all postings may be read."""
+    return [term for term, count in counts.items() if count <= MAX_ENTRIES]
+
+
+class Weighed(NamedTuple):
+    """What some words say of chunks and headings alone: BM25, by number, ascending."""
+
+    numbers: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+
+class SaidBy(NamedTuple):
+    """What the speakers whom a question names have said.
+
+    Attributes:
+        speakers: Hashes of those of the names that are speakers'.
+        numbers: Of their chunks, ascending.
+        is_all: Whether these are all of theirs; otherwise those among the likely ones.
+    """
+
+    speakers: frozenset[int]
+    numbers: NDArray[np.int64]
+    is_all: bool
+
+
+def likely(weighed: Weighed, near: Dots | None) -> NDArray[np.int64]:
+    """The chunks for which words or meaning speak most, many more than are chosen."""
+    is_chunk = weighed.numbers > 0
+    best = [_best(weighed.numbers[is_chunk], weighed.scores[is_chunk], _LIKELY)]
+    if near is not None:
+        is_chunk = near.numbers > 0
+        best.append(_best(near.numbers[is_chunk], near.dots[is_chunk], _LIKELY))
+    return np.unique(np.concatenate(best))
+
+
 def choose(
-    words: Sequence[FoundTerm],
+    weighed: Weighed,
     said: NDArray[np.int64] | None,
     near: Dots | None,
     graph: Mapping[int, float],
-    *,
-    chunks: int,
-    mean_length: float,
+    said_by: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """The numbers of chunks and headings that could lead to the best hits.
 
     Args:
-        words: The rare words of the question.
+        weighed: By the rare words of the question.
         said: Chunks that speak of a time which the question names; None names none.
-        near: Vectors in the nearest cells; None is a question without a vector.
+        near: Vectors in the nearest cells, and others whose dot products are known; None is a question without a
+            vector.
         graph: What each chunk that the graph reaches weighs.
-        chunks: How many there are.
-        mean_length: How many terms one has on average.
+        said_by: Chunks of the speakers whom the question names.
 
     Returns:
         Ascending, each once.
     """
-    numbers, scores = _weigh(words, chunks, mean_length)
+    numbers, scores = weighed
     is_chunk = numbers > 0
     chosen = [_best(numbers[is_chunk], scores[is_chunk], _BY_WORDS)]
     chosen.append(_best(numbers[~is_chunk], scores[~is_chunk], _BY_HEADING))
     if said is not None and len(said):
         # Among them those first that have the question's words.
-        weights = np.zeros(len(said), dtype=np.float64)
-        if len(numbers):
-            at = np.minimum(np.searchsorted(numbers, said), len(numbers) - 1)
-            weights = np.where(numbers[at] == said, scores[at], 0)
-        chosen.append(_best(said, weights, _BY_TIME))
+        chosen.append(_best(said, _values_at(said, numbers, scores), _BY_TIME))
+    chosen.append(_best(said_by, _values_at(said_by, numbers, scores), _BY_SPEAKER))
     if near is not None and len(near.numbers):
         of_chunks = near.numbers > 0
         chosen.append(_best(near.numbers[of_chunks], near.dots[of_chunks], _BY_MEANING))
         chosen.append(_best(near.numbers[~of_chunks], near.dots[~of_chunks], _BY_HEADING))
+        of_theirs = np.isin(near.numbers, said_by)
+        chosen.append(_best(near.numbers[of_theirs], near.dots[of_theirs], _BY_SPEAKER))
     if graph:
         reached = np.fromiter(graph.keys(), np.int64, len(graph))
         chosen.append(_best(reached, np.fromiter(graph.values(), np.float64, len(graph)), _BY_GRAPH))
@@ -112,6 +149,98 @@ def zone(entries: NDArray[np.void], numbers: NDArray[np.int64]) -> tuple[NDArray
     return places, may_be_hit[places]
 
 
+class Occurrence(NamedTuple):
+    """In how many chunks of a tenant a term is; estimated for the texts that were not read.
+
+    Attributes:
+        found_in: In the chunk itself or in its heading.
+        own_in: In the chunk itself.
+    """
+
+    found_in: float
+    own_in: float
+
+
+class ReadTexts:
+    """The texts around what was chosen, whole: what they say of the texts that were not read.
+
+    Attributes:
+        mean_heading_length: How many terms the heading of a chunk has on average.
+        window_chunks: How many chunks a window has on average; in the order of `WINDOWS`.
+    """
+
+    def __init__(self, entries: NDArray[np.void], chunks: int) -> None:
+        """Look at some texts.
+
+        Args:
+            entries: Shape (n,), `LAYOUT_DTYPE`; n is at least 1.
+            chunks: How many all texts of the tenant have.
+        """
+        numbers = entries["number"].astype(np.int64)
+        order = np.argsort(numbers, kind="stable")
+        self._numbers = numbers[order]
+        self._speakers = entries["speaker"]
+        self._headings, heading_of, self._under = np.unique(
+            entries["heading"].astype(np.int64), return_inverse=True, return_counts=True
+        )
+        self._heading_of = heading_of[order]
+        # Facts have no heading.
+        under = self._under[self._headings != 0]
+        self._mean_under = float(under.mean()) if len(under) else 0.0
+        self._unread = max(chunks - len(entries), 0)
+        self.mean_heading_length = float(entries["heading_length"].mean())
+        begins = (entries["flags"] & FIRST) != 0
+        begins[:1] = True
+        sizes = np.diff(np.flatnonzero(begins), append=len(entries))
+        self.window_chunks = tuple(
+            float((sizes + _reached(sizes, before) + _reached(sizes, after)).sum() / len(entries))
+            for before, after in WINDOWS
+        )
+
+    def share_said(self, speakers: frozenset[int]) -> float:
+        """Which share of the chunks some speakers have said."""
+        return float(np.isin(self._speakers, list(speakers)).mean())
+
+    def count(self, numbers: NDArray[np.int64], total: int) -> Occurrence:
+        """In how many chunks a word is: counted in the texts that were read, and estimated from its postings beyond.
+
+        Args:
+            numbers: Of chunks and headings that have it; of a frequent one, as far as they were read.
+            total: How many postings it has at least.
+        """
+        is_chunk = numbers > 0
+        places = _places(self._numbers, numbers[is_chunk])
+        has = np.zeros(len(self._headings), dtype=np.bool_)
+        has[_places(self._headings, numbers[~is_chunk])] = True
+        # Of a frequent term's other postings as many are headings' as of those that were read.
+        headings = np.count_nonzero(~is_chunk)
+        more = max(total / len(numbers), 1.0) if len(numbers) else 1.0
+        own_beyond = (len(numbers) - headings) * more - len(places)
+        headings_beyond = headings * more - np.count_nonzero(has)
+        lacking_itself = 1 - min(own_beyond / self._unread, 1.0) if self._unread else 1.0
+        lacking_above = 1 - min(headings_beyond * self._mean_under / self._unread, 1.0) if self._unread else 1.0
+        under = int(self._under[has].sum())
+        beside = int(np.count_nonzero(~has[self._heading_of[places]]))
+        return Occurrence(
+            under + beside + self._unread * (1 - lacking_itself * lacking_above),
+            len(places) + self._unread * (1 - lacking_itself),
+        )
+
+
+def _reached(sizes: NDArray[np.intp], reach: int) -> NDArray[np.intp]:
+    """How many neighbours on one side all chunks of a text have together, at most `reach` each."""
+    near = np.minimum(sizes, reach)
+    reached: NDArray[np.intp] = near * (near - 1) // 2 + reach * (sizes - near)
+    return reached
+
+
+def _places(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Where those of `numbers` stand that are in `ascending`."""
+    at = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    places: NDArray[np.intp] = at[ascending[at] == numbers]
+    return places
+
+
 def _around(marked: NDArray[np.bool_], text: NDArray[np.intp], reach: int) -> NDArray[np.bool_]:
     """What is marked, and what stands so near to it in the same text."""
     near = marked.copy()
@@ -122,18 +251,32 @@ def _around(marked: NDArray[np.bool_], text: NDArray[np.intp], reach: int) -> ND
     return near
 
 
-def _weigh(
-    words: Sequence[FoundTerm], chunks: int, mean_length: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """BM25 of each chunk and heading alone, by number, ascending."""
+def weigh(words: Sequence[FoundTerm], chunks: int, mean_length: float) -> Weighed:
+    """BM25 of each chunk and heading alone.
+
+    Args:
+        words: Where each word is.
+        chunks: How many there are.
+        mean_length: How many terms one has on average.
+    """
     if not words:
-        return np.zeros(0, np.int64), np.zeros(0, np.float64)
+        return Weighed(np.zeros(0, np.int64), np.zeros(0, np.float64))
     gains = []
     for word in words:
         saturation = K1 * (1 - B + B * word.lengths / max(mean_length, 1e-9))
         gains.append(float(idf(chunks, len(word.numbers))) * word.frequencies / (word.frequencies + saturation))
     numbers, places = np.unique(np.concatenate([word.numbers for word in words]), return_inverse=True)
-    return numbers, np.bincount(places, weights=np.concatenate(gains), minlength=len(numbers))
+    return Weighed(numbers, np.bincount(places, weights=np.concatenate(gains), minlength=len(numbers)))
+
+
+def _values_at(
+    wanted: NDArray[np.int64], numbers: NDArray[np.int64], values: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The value of each of `wanted`; 0 where `numbers`, which ascend, have it not."""
+    if not len(numbers):
+        return np.zeros(len(wanted), dtype=np.float64)
+    at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    return np.where(numbers[at] == wanted, values[at], 0)
 
 
 def _best(

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cache
 
 from agent_reminiscence.domain.graph import without_possessive
 from agent_reminiscence.domain.index import speaker_hash
 from agent_reminiscence.projections.indexed_text import WORD, fold_name
 from agent_reminiscence.services.recall.ranking import DAYS_AFTER_PERIOD
-from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms
-from agent_reminiscence.text.words import query_words
+from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms, words_of_time
+from agent_reminiscence.text.words import analyse, query_words
 
 # A name longer than four words is no speaker's; more candidates than this come from no question.
 _NAME_WORDS = 4
 _MAX_NAME_CANDIDATES = 200
+MAX_WORDS = 64
+"""Of so many different words at most, the places are looked at; a longer question costs no more."""
+_DAY_OR_YEAR = re.compile(r"[0-9]{1,2}(?:st|nd|rd|th)?|[0-9]{4}")
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
 # A text without a language of its own is read as English.
@@ -30,17 +35,44 @@ class Asked:
     Attributes:
         words: How often it has each word, by the terms that the languages read it as; a text has the word if it has
             any of them.
-        speakers: Hashes of the names that it may mean, as layouts have them.
+        names: Folded names that it may mean, as chunks have their speakers'.
         period: First and last day that it names, in days since 1970-01-01.
+        time_words: Those of `words` that say nothing but the period.
         period_terms: Under these a chunk that speaks of that period is indexed.
     """
 
     words: Mapping[tuple[str, ...], int]
-    speakers: frozenset[int]
+    names: tuple[str, ...]
     first_person: bool
     asks_when: bool
     period: tuple[int, int] | None
+    time_words: frozenset[tuple[str, ...]]
     period_terms: tuple[str, ...]
+
+    @property
+    def speakers(self) -> frozenset[int]:
+        """Hashes of the names that it may mean, as layouts have them."""
+        return frozenset(map(speaker_hash, self.names))
+
+    def bounded(self, counts: Mapping[str, int]) -> Asked:
+        """The question with no more than `MAX_WORDS` of its words: the rarest that any text has.
+
+        Words that no text has stay as large a part of the question as they were, up to half of it: a question of
+        unknown words is about something else.
+
+        Args:
+            counts: How many postings each term has; those that no text has may be absent.
+        """
+        if len(self.words) <= MAX_WORDS:
+            return self
+        by_count = {terms: max((counts.get(term, 0) for term in terms), default=0) for terms in self.words}
+        unknown = [terms for terms, count in by_count.items() if not count]
+        known = sorted(
+            (terms for terms, count in by_count.items() if count), key=lambda terms: (by_count[terms], terms)
+        )
+        room = min(MAX_WORDS * len(unknown) // len(self.words), MAX_WORDS // 2)
+        kept = {*known[: MAX_WORDS - room], *unknown[:room]}
+        return replace(self, words={terms: count for terms, count in self.words.items() if terms in kept})
 
     @property
     def terms(self) -> list[str]:
@@ -79,12 +111,24 @@ def read_question(
         words[word.terms] += word.count
     return Asked(
         words=words,
-        speakers=frozenset(speaker_hash(name) for name in name_candidates(query)),
+        names=tuple(name_candidates(query)),
         first_person=is_first_person(query, languages),
         asks_when=asks_when(query, languages),
         period=None if period is None else (day_number(period[0]), day_number(period[1])),
+        time_words=frozenset() if period is None else _time_words(words, tuple(languages)),
         period_terms=() if period is None else tuple(period_terms(period)),
     )
+
+
+def _time_words(words: Iterable[tuple[str, ...]], languages: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
+    """Those of a question's words that name a period: a month, "last week", a number as days and years have it."""
+    of_time = _terms_of_time(languages)
+    return frozenset(terms for terms in words if any(term in of_time or _DAY_OR_YEAR.fullmatch(term) for term in terms))
+
+
+@cache
+def _terms_of_time(languages: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(term for language in languages for term in analyse(" ".join(words_of_time(language)), language))
 
 
 def name_candidates(query: str) -> list[str]:

@@ -92,8 +92,13 @@ class TermPostings:
     """Chunks (positive) and headings (negative) that have it, each once, in any order. They need not be in the text."""
     frequencies: NDArray[np.float32]
     """How often each has it; above 0."""
-    found_in: int = 0
-    """How many chunks of all texts have it; it counts where only some texts are ranked (`Whole`)."""
+    found_in: float = 0
+    """How many chunks of all texts have it, themselves or in their heading; it counts where only some texts are ranked
+    (`Whole`)."""
+    own_in: float = 0
+    """How many of these have it themselves."""
+    is_time: bool = False
+    """It says nothing but the period that the question names, so what is found there need not have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,18 @@ class Whole:
     chunks: int
     """How many chunks they have."""
     mean_length: float
-    """How many terms a chunk has on average; above 0."""
+    """How many terms a chunk and its heading have on average; above 0."""
+    mean_heading_length: float
+    """How many of these are the heading's."""
+    window_chunks: tuple[float, ...]
+    """How many chunks a window has on average; in the order of `WINDOWS`."""
+    said_share: float | None = None
+    """The share of all chunks that the one speaker asked about has said; None is that of what is ranked."""
+
+    def mean_window_length(self, window: int) -> float:
+        """How many terms a window has on average, the heading of the chunk in its middle included."""
+        own = max(self.mean_length - self.mean_heading_length, 0)
+        return own * self.window_chunks[window] + self.mean_heading_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +156,7 @@ class Vectors:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Chunks, best first; equal scores in order of their numbers. All arrays have one entry per chunk."""
+    """Chunks, best first; equal scores by day and number, the newest first. All arrays have one entry per chunk."""
 
     places: NDArray[np.int64]
     """Into the layout."""
@@ -152,7 +168,8 @@ class Ranked:
     match: NDArray[np.float32]
     """From 0 to 1, in absolute terms: how likely the question is about something that was talked about here."""
     found: bool
-    """Whether one of the `FOUND_AMONG` best matches at least `FOUND_FROM`, also if `limit` is smaller."""
+    """Whether one of the `FOUND_AMONG` best matches at least `FOUND_FROM`, also if `limit` is smaller. Where nothing
+    but a time is asked for: whether anything lies in it."""
     hint: NDArray[np.bool_]
     """True where it seems that somebody else has said this than the one speaker whom the question asks about."""
 
@@ -179,8 +196,9 @@ def rank(
         limit: At most so many chunks; None is all.
         weights: What each part is worth.
         cosine_match: What the cosines of `vectors` say of a match; None if that is not known of their embedder.
-        whole: Of what `layout` is a part: how rare a word is and how long a text is then follow from all of it, for
-            windows of more than one chunk as if the chunks that have a word stood anywhere. None: it is all there is.
+        whole: Of what `layout` is a part: how rare a word is, how long a text is and how much a speaker has said then
+            follow from all of it, for windows of more than one chunk as if the chunks that have a word stood anywhere.
+            None: it is all there is.
 
     Returns:
         The chunks that anything speaks for.
@@ -192,7 +210,8 @@ def rank(
     words = _Words(text, question.terms, whole)
     meaning = None if vectors is None else _Meaning(text, vectors)
     spoken = _asked_speaker(text, question)
-    parts, possible = _parts(text, question, words, meaning, spoken, may_be_hit, weights)
+    share_said = _share_said(spoken, whole)
+    parts, possible = _parts(text, question, words, meaning, spoken, share_said, may_be_hit, weights)
 
     total = np.zeros(text.size, dtype=np.float64)
     for part in parts:
@@ -203,12 +222,18 @@ def rank(
     penalty = _Part("question", np.minimum(asks * weights.question, total), -1)
     total -= penalty.values
 
-    best = _best(total, text.number, spoken_for, None if limit is None else max(limit, FOUND_AMONG))
-    match = match_of(words.share_alone[best], words.share_around[best])
+    best = _best(total, text, spoken_for, None if limit is None else max(limit, FOUND_AMONG))
+    match = match_of(words.asked_alone[best], words.asked_around[best])
     if meaning is not None and cosine_match is not None:
         cosine = meaning.cosines[_ALONE][best]
-        with_cosine = match_of(words.share_alone[best], words.share_around[best], cosine, cosine_match)
+        with_cosine = match_of(words.asked_alone[best], words.asked_around[best], cosine, cosine_match)
         match = np.where(meaning.is_known[best], with_cosine, match)
+    found = bool((match[:FOUND_AMONG] >= FOUND_FROM).any())
+    if question.period is not None and all(term.is_time for term in question.terms):
+        # Nothing is asked for but a time.
+        lies_there = (text.day >= question.period[0]) & (text.day <= question.period[1]) | text.are_named(question.said)
+        match = lies_there[best].astype(np.float32)
+        found = bool((lies_there & may_be_hit).any())
     places = best[:limit]
     scale = 1 / possible if possible else 0.0
     return Ranked(
@@ -220,7 +245,7 @@ def rank(
             part.name: (part.values[places] * (part.factor * scale)).astype(np.float32) for part in [*parts, penalty]
         },
         match=match[:limit],
-        found=bool((match[:FOUND_AMONG] >= FOUND_FROM).any()),
+        found=found,
         hint=_said_by_other(text, words, spoken, may_be_hit, places),
     )
 
@@ -256,6 +281,7 @@ def _parts(
     words: _Words,
     meaning: _Meaning | None,
     spoken: NDArray[np.bool_] | None,
+    share_said: float,
     may_be_hit: NDArray[np.bool_],
     weights: Weights,
 ) -> tuple[list[_Part], float]:
@@ -277,7 +303,7 @@ def _parts(
             best_gets("meaning" + _WINDOW_NAMES[window], meaning.cosines[window], weight)
     if spoken is not None:
         # Who says more than half of everything is told apart by the less, the more that is.
-        weight = weights.speaker * min(1.0, 2 - 2 * float(spoken.mean()))
+        weight = weights.speaker * min(1.0, 2 - 2 * share_said)
         possible += weight
         parts.append(_Part("speaker", np.where(text.speaker == 0, UNKNOWN_SPEAKER, spoken), weight))
     if question.period is not None:
@@ -397,31 +423,34 @@ class _Words:
     Attributes:
         bm25: One array of shape (n,) per window.
         share_alone: Shape (n,): the idf of the terms that the chunk or its heading has, divided by that of all terms.
-        share_around: Shape (n,): the same of the window of two on each side.
+        asked_alone: Shape (n,): the same of the terms that say more than the question's period.
+        asked_around: Shape (n,): the same of the window of two on each side.
     """
 
     def __init__(self, text: _Text, terms: Sequence[TermPostings], whole: Whole | None) -> None:
         self.bm25 = [np.zeros(text.size, dtype=np.float32) for _ in WINDOWS]
         self.share_alone = np.zeros(text.size, dtype=np.float32)
-        self.share_around = np.zeros(text.size, dtype=np.float32)
+        self.asked_alone = np.zeros(text.size, dtype=np.float32)
+        self.asked_around = np.zeros(text.size, dtype=np.float32)
         if not terms or not text.size:
             return
         self._text = text
         self._whole = whole
-        # How many chunks a window has on average.
-        self._window_chunks = [
-            float(end.sum() - start.sum()) / text.size for start, end in zip(text.start, text.end, strict=True)
-        ]
         self._saturation = [
-            _saturation(lengths, float(lengths.mean()) if whole is None else whole.mean_length * chunks)
-            for lengths, chunks in zip(text.lengths, self._window_chunks, strict=True)
+            _saturation(lengths, float(lengths.mean()) if whole is None else whole.mean_window_length(window))
+            for window, lengths in enumerate(text.lengths)
         ]
-        found_in = np.array([term.found_in for term in terms], dtype=np.float64)
+        # Of each term the share of all chunks that lack it, and that lack it themselves.
+        lacking = np.ones((2, len(terms)))
+        if whole is not None:
+            having = np.array([[term.found_in for term in terms], [term.own_in for term in terms]], dtype=np.float64)
+            lacking = 1 - np.minimum(having / whole.chunks, 1)
         counts = np.array([term.count for term in terms], dtype=np.float64)
         term_of = np.repeat(np.arange(len(terms)), [len(term.numbers) for term in terms])
         frequencies = np.concatenate([term.frequencies for term in terms]).astype(np.int32)
         rows, places, heading_rows, heading_places = text.find(np.concatenate([term.numbers for term in terms]))
-        all_idf = 0.0
+        says_more = np.array([not term.is_time for term in terms])
+        all_idf = np.zeros(2)
         step = max(1, _BATCH_NUMBERS // text.size)
         for first in range(0, len(terms), step):
             batch = range(first, min(first + step, len(terms)))
@@ -429,27 +458,38 @@ class _Words:
             of_headings = _table(
                 batch, term_of[heading_rows], heading_places, frequencies[heading_rows], len(text.headings)
             )
-            all_idf += self._add(own, of_headings, counts[first : batch.stop], found_in[first : batch.stop])
-        self.share_alone /= np.float32(all_idf)
-        self.share_around /= np.float32(all_idf)
+            own_idf = self._add(
+                own,
+                of_headings,
+                counts[first : batch.stop],
+                lacking[:, first : batch.stop],
+                says_more[first : batch.stop],
+            )
+            all_idf += own_idf.sum(), own_idf[says_more[first : batch.stop]].sum()
+        self.share_alone /= np.float32(all_idf[0])
+        if all_idf[1]:
+            self.asked_alone /= np.float32(all_idf[1])
+            self.asked_around /= np.float32(all_idf[1])
 
     def _add(
         self,
         own: NDArray[np.int32],
         of_headings: NDArray[np.int32],
         counts: NDArray[np.float64],
-        found_in: NDArray[np.float64],
-    ) -> float:
+        lacking: NDArray[np.float64],
+        says_more: NDArray[np.bool_],
+    ) -> NDArray[np.float32]:
         """Add what some terms give to each window.
 
         Args:
             own: How often each chunk has each term; shape (terms, n).
             of_headings: How often each heading has each; shape (terms, headings).
             counts: How often the question has each; shape (terms,).
-            found_in: In how many chunks of all texts each is; shape (terms,).
+            lacking: Which share of the chunks of all texts lacks each, and lacks it itself; shape (2, terms).
+            says_more: Which say more than the question's period; shape (terms,).
 
         Returns:
-            The sum of their idf among chunks alone.
+            Their idf among chunks alone; shape (terms,).
         """
         text = self._text
         sums = _running_sums(own)
@@ -463,32 +503,34 @@ class _Words:
             frequency -= sums.ravel().take(in_sums + text.start[window][places])
             frequency += in_heading
             found = frequency != 0
-            rare = self._rarity(window, terms, found, found_in)
+            rare = self._rarity(window, terms, found, lacking)
             if window == _ALONE:
                 own_idf = rare.astype(np.float32)
                 self.share_alone += _sum_at(places, own_idf[terms] * found, text.size)
+                self.asked_alone += _sum_at(places, (own_idf * says_more)[terms] * found, text.size)
             elif window == _AROUND:
-                self.share_around += _sum_at(places, own_idf[terms] * found, text.size)
+                self.asked_around += _sum_at(places, (own_idf * says_more)[terms] * found, text.size)
             gain = frequency.astype(np.float32)
             gain /= gain + self._saturation[window][places]
             gain *= (counts * rare * (K1 + 1)).astype(np.float32)[terms]
             self.bm25[window] += _sum_at(places, gain, text.size)
-        return float(own_idf.sum())
+        return own_idf
 
     def _rarity(
-        self, window: int, terms: NDArray[np.intp], found: NDArray[np.bool_], found_in: NDArray[np.float64]
+        self, window: int, terms: NDArray[np.intp], found: NDArray[np.bool_], lacking: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The idf of each term among the windows of one kind; shape (terms,).
 
         Args:
             terms: Which of the terms may be in a window, again for each window.
             found: Whether it is.
-            found_in: In how many chunks of all texts each is.
+            lacking: As in `_add`.
         """
         if self._whole is None:
-            return idf(self._text.size, np.bincount(terms[found], minlength=len(found_in)))
-        without = 1 - np.minimum(found_in / self._whole.chunks, 1)
-        return idf(self._whole.chunks, self._whole.chunks * (1 - without ** self._window_chunks[window]))
+            return idf(self._text.size, np.bincount(terms[found], minlength=lacking.shape[1]))
+        # The heading of the chunk in the middle is in the window, those of its neighbours are not.
+        without = lacking[0] * lacking[1] ** (self._whole.window_chunks[window] - 1)
+        return idf(self._whole.chunks, self._whole.chunks * (1 - without))
 
     def _frequency(self, sums: NDArray[np.int32], of_headings: NDArray[np.int32], window: int) -> NDArray[np.int32]:
         """How often a window has each term around each chunk; shape (terms, n)."""
@@ -558,8 +600,9 @@ class _Meaning:
             dot = sums.take(end)
             dot -= sums.take(start)
             dot += heading
-            # Vectors are stored in 16 bits, so a cosine may come out a little above 1.
-            self.cosines.append(np.clip(dot / norm, 0, 1).astype(np.float32))
+            # Vectors are stored in 16 bits, so a cosine may come out a little above 1. A chunk without a vector gets
+            # nothing for its neighbours' and its heading's.
+            self.cosines.append(np.where(self.is_known, np.clip(dot / norm, 0, 1), 0).astype(np.float32))
 
 
 def _whole_steps(products: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -575,6 +618,13 @@ def _asked_speaker(text: _Text, question: Question) -> NDArray[np.bool_] | None:
         user: NDArray[np.bool_] = (text.flags & USER) != 0
         known = [user] if user.any() else []
     return known[0] if len(known) == 1 else None
+
+
+def _share_said(spoken: NDArray[np.bool_] | None, whole: Whole | None) -> float:
+    """Which share of all chunks the one speaker asked about has said."""
+    if whole is not None and whole.said_share is not None:
+        return whole.said_share
+    return 0.0 if spoken is None else float(spoken.mean())
 
 
 def _running_sums[Whole: (np.int32, np.int64)](values: NDArray[Whole]) -> NDArray[Whole]:
@@ -601,14 +651,14 @@ def _present(
 
 
 def _best(
-    total: NDArray[np.float64], numbers: NDArray[np.int64], spoken_for: NDArray[np.bool_], limit: int | None
+    total: NDArray[np.float64], text: _Text, spoken_for: NDArray[np.bool_], limit: int | None
 ) -> NDArray[np.int64]:
-    """The best of `total`, best first, ties by number; at most `limit`, and only what is `spoken_for`."""
+    """The best of `total`, best first, of equal ones the newest; at most `limit`, and only what is `spoken_for`."""
     chosen = np.flatnonzero(spoken_for)
     if limit is not None and limit < len(chosen):
         values = total[chosen]
-        # All that are as good as the last one stay, so that their numbers decide which is left out.
+        # All that are as good as the last one stay, so that their age decides which is left out.
         least = np.partition(values, len(values) - limit)[len(values) - limit] if limit else np.inf
         chosen = chosen[values >= least]
-    order = np.lexsort((numbers[chosen], -total[chosen]))
+    order = np.lexsort((-text.number[chosen], -text.day[chosen], -total[chosen]))
     return chosen[order][:limit]

@@ -21,6 +21,21 @@ from agent_reminiscence.services.vectors.norms import window_norms
 
 
 @dataclass(frozen=True, slots=True)
+class TextsAround:
+    """What stands around some chunks of a large tenant.
+
+    Attributes:
+        texts: As far as windows reach.
+        may_be_hit: Shape (n,): which of these entries may be hits.
+        read: The same texts from beginning to end; shape (m,), `LAYOUT_DTYPE`.
+    """
+
+    texts: Texts
+    may_be_hit: NDArray[np.bool_]
+    read: NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
 class Texts:
     """The texts of a moment.
 
@@ -50,8 +65,8 @@ class TextReader:
         generation: int,
         numbers: NDArray[np.int64],
         days: tuple[date, date] | None,
-    ) -> tuple[Texts, NDArray[np.bool_]]:
-        """What stands around some chunks, and which of it may be hits.
+    ) -> TextsAround:
+        """What stands around some chunks.
 
         Args:
             numbers: Of chunks and headings, ascending.
@@ -62,11 +77,25 @@ class TextReader:
         entries = found.entries[places]
         norms = None if found.norms is None else found.norms[places]
         lasts = ~np.isin(entries["number"], found.ended) if len(found.ended) else None
-        return Texts(entries, norms, lasts), may_be_hit
+        return TextsAround(Texts(entries, norms, lasts), may_be_hit, found.entries)
 
     async def find_near(self, db: SqlExecutor, external_id: str, vector: Sequence[float], generation: int) -> Dots:
         """The vectors in the cells nearest to a question's."""
         return await self._vectors.find_dots(db, external_id, generation, vector, cells=SEARCHED_CELLS)
+
+    async def find_more(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        vector: Sequence[float],
+        generation: int,
+        known: Dots,
+        numbers: NDArray[np.int64],
+    ) -> Dots:
+        """`known` with the dot products of those of `numbers` that it lacks."""
+        missing = _without(numbers, known.numbers)
+        more = await self._vectors.find_dots_of(db, external_id, generation, vector, missing)
+        return Dots(np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots)))
 
     async def read_past(self, db: SqlExecutor, request: SearchRequest) -> Texts:
         """The texts of the moment that the request asks about."""
@@ -103,10 +132,9 @@ class TextReader:
         tenant = request.external_id
         if known is not None:
             assert texts.norms is not None
-            missing = _without(np.concatenate((texts.entries["number"], _headings(texts))), known.numbers)
-            more = await self._vectors.find_dots_of(db, tenant, generation, vector, missing)
-            numbers, dots = np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots))
-            return Vectors(numbers, dots, texts.norms)
+            missing = np.concatenate((texts.entries["number"], _headings(texts)))
+            found = await self.find_more(db, tenant, vector, generation, known, missing)
+            return Vectors(found.numbers, found.dots, texts.norms)
         if request.as_of is not None:
             found = await self._vectors.find_dots(db, tenant, generation, vector)
             return Vectors(found.numbers, found.dots, await self._compute_norms(db, request, texts, generation))

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.search import FoundTerm
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, chunk_number
-from agent_reminiscence.services.recall.narrowing import MAX_ENTRIES, choose, choose_rare, zone
+from agent_reminiscence.services.recall.narrowing import MAX_ENTRIES, choose, choose_rare, weigh, zone
+
+_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 def _found(*numbers: int, frequency: float = 1.0) -> FoundTerm:
@@ -44,15 +46,14 @@ def test_rare_words_are_read_whole_and_the_rarest_in_any_case() -> None:
 def test_what_anything_speaks_for_is_chosen() -> None:
     """By a word, by a heading's word, by meaning, by a time, by the graph; each once."""
     chosen = choose(
-        [_found(1, 2, -9)],
+        weigh([_found(1, 2, -9)], 1_000, 10),
         np.array([2, 5], dtype=np.int64),
         _dots({1: 0.5, 3: 0.9, -7: 0.8}),
         {4: 1.0},
-        chunks=1_000,
-        mean_length=10,
+        np.array([6], dtype=np.int64),
     )
 
-    assert chosen.tolist() == [-9, -7, 1, 2, 3, 4, 5]
+    assert chosen.tolist() == [-9, -7, 1, 2, 3, 4, 5, 6]
 
 
 def test_of_a_rare_and_a_frequent_word_the_rare_one_chooses() -> None:
@@ -60,7 +61,7 @@ def test_of_a_rare_and_a_frequent_word_the_rare_one_chooses() -> None:
     frequent = _found(*range(1_000, 2_000))
     rare = _found(3)
 
-    chosen = choose([frequent, rare], None, None, {}, chunks=100_000, mean_length=10)
+    chosen = choose(weigh([frequent, rare], 100_000, 10), None, None, {}, _NOBODY)
 
     assert 3 in chosen
     assert len(chosen) < 200
@@ -68,7 +69,7 @@ def test_of_a_rare_and_a_frequent_word_the_rare_one_chooses() -> None:
 
 def test_a_question_that_finds_nothing_chooses_nothing() -> None:
     """Neither words nor vectors: there is nothing to look at."""
-    assert choose([], None, None, {}, chunks=1_000, mean_length=10).tolist() == []
+    assert choose(weigh([], 1_000, 10), None, None, {}, _NOBODY).tolist() == []
 
 
 def test_around_what_was_chosen_stands_what_its_windows_reach() -> None:

@@ -132,10 +132,14 @@ def test_parts_add_up_to_scores_between_0_and_1_in_falling_order(data: st.DataOb
     """Whoever shows the parts of a score shows all of it."""
     memories = data.draw(texts())
     found = ranked(memories, data.draw(questions(memories)))
+    days = {chunk.number: chunk.day for memory in memories for chunk in memory}
 
     assert sum(found.parts.values()) == pytest.approx(found.scores, abs=1e-6)
     assert ((found.scores >= 0) & (found.scores <= 1)).all()
-    keys = list(zip((-found.scores).tolist(), found.numbers.tolist(), strict=True))
+    keys = [
+        (-score, -days[number], -number)
+        for score, number in zip(found.scores.tolist(), found.numbers.tolist(), strict=True)
+    ]
     assert keys == sorted(keys)
 
 
@@ -195,7 +199,7 @@ def assert_same(one: Ranked, other: Ranked) -> None:
 
 
 def test_equal_chunks_have_equal_scores_wherever_they_stand() -> None:
-    """Sums over a long text lose nothing at its end, and what is equal is ordered by number."""
+    """Sums over a long text lose nothing at its end, and of what is equal the newest is first."""
     filler = [note(position, *("lamp storm may",) * 9, heading="red") for position in range(2, 2_000)]
     twins = [
         [replace(chunk, vector=(0.6, 0.8), mass=7) for chunk in note(position, "boat", "red boat", "harbour")]
@@ -205,8 +209,8 @@ def test_equal_chunks_have_equal_scores_wherever_they_stand() -> None:
 
     found = ranked([twins[1], *filler, twins[0]], Asked(words=("boat", "harbour"), vector=(0.0, 1.0)), limit=6)
 
-    assert [number - chunk_number(1, 0) for number in found.numbers[0::2]] == [
-        number - chunk_number(2_001, 0) for number in found.numbers[1::2]
+    assert [number - chunk_number(2_001, 0) for number in found.numbers[0::2]] == [
+        number - chunk_number(1, 0) for number in found.numbers[1::2]
     ]
     assert found.scores[0::2].tolist() == found.scores[1::2].tolist()
 

@@ -34,6 +34,7 @@ from agent_reminiscence.domain.event import (
     MemoryConsolidated,
     MemoryEnded,
     RelationshipEnded,
+    write_payload,
 )
 from agent_reminiscence.domain.graph import Relationship, name_key
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
@@ -219,8 +220,9 @@ class ConsolidationService:
             asked_change = await self._graph.ask_for_last_change(reader, external_id)
             memory = await asked_memory.result()
             await reader.plan_for(len(memory.chunk_ids))
+            layout = await self._tables.chunks.finish_layout(reader, external_id, memory_id, asked_layout)
             # What has ended for good stays in its text and has no further part in anything.
-            chunks = [chunk for chunk in await asked_layout.result() if not chunk.has_ended]
+            chunks = [chunk for chunk in layout if not chunk.has_ended]
             generation = (await asked_generation.result()).number
             compared_at = await asked_change.result()
             if len(chunks) <= constants.RECURRENCE_BATCH_CHUNKS:
@@ -354,7 +356,9 @@ class ConsolidationService:
             return None
         if not await self._is_there(db, draft):
             raise _GoneMeanwhileError
-        twins = await asked_twins.result()
+        twins = await self._tables.chunks.finish_twins(
+            db, external_id, memory_id, asked_twins, moment=moment, chunks=len(memory.chunk_ids)
+        )
         has_changed = await asked_change.result() > draft.compared_at
         # Each word of a long text is looked at.
         plan = await beside(
@@ -403,8 +407,9 @@ class ConsolidationService:
         if draft.reading.importances:
             labels.append(_MODEL)
         request = WriteRequest(external_id=draft.memory.external_id, source=least_trusted(labels))
-        recorded: list[tuple[EventKind, BaseModel, datetime]] = [(EventKind.CONSOLIDATED, events.plan, events.moment)]
-        recorded += [(EventKind.ENTITIES_MERGED, merge, events.moment) for merge in events.merges]
+        recorded: list[tuple[EventKind, BaseModel, datetime]] = [
+            (EventKind.ENTITIES_MERGED, merge, events.moment) for merge in events.merges
+        ]
         recorded += [(EventKind.ENDED, ended, since) for ended, since in events.ended]
         recorded += [(EventKind.RELATIONSHIP_ENDED, ended, events.moment) for ended in events.relationships_ended]
         for ended, _ in events.ended:
@@ -413,9 +418,11 @@ class ConsolidationService:
             await self._uses.touch_repetitions(db, request.external_id, ended.chunks, moment=events.moment)
         # Facts have no vectors yet; whoever fills them in may be cut off behind the commit.
         makes_work = bool(events.plan.facts)
+        plan = await write_payload(events.plan, events.plan.chunks)
+        consolidated = request.event(EventKind.CONSOLIDATED, plan, events.moment)
+        await self._projector.record(db, consolidated, makes_work=makes_work)
         for kind, payload, moment in recorded:
-            event = request.event(kind, payload.model_dump(mode="json"), moment)
-            await self._projector.record(db, event, makes_work=makes_work and kind == EventKind.CONSOLIDATED)
+            await self._projector.record(db, request.event(kind, payload.model_dump(mode="json"), moment))
 
     async def _plan_facts(self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated) -> tuple[FactEntry, ...]:
         """The facts that nothing says yet, word for word."""

@@ -40,7 +40,7 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
     payload = await read_payload(MemoryUpdated, ChunkEntry, event)
     external_id, memory_id = event.external_id, payload.memory_id
     before = await tables.active.get_by_id(db, external_id, memory_id)
-    layout = await tables.chunks.get_layout(db, external_id, memory_id)
+    stays = await _find_kept(db, tables, event, payload, before)
     after = before.model_copy(
         update={
             **payload.changes,
@@ -73,9 +73,6 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         source=event.source,
         start_date=event.occurred_at,
         recorded_at=event.recorded_at,
-    )
-    stays = await beside_many(
-        lambda: _compare(event, payload.chunks, after.content, before, layout), items=len(payload.chunks) + len(layout)
     )
     await add_texts(
         db,
@@ -119,6 +116,17 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         ended.memory_ids | {memory_id},
         live_chunks=len(indexed) - ended.live,
         language=after.language,
+    )
+
+
+async def _find_kept(
+    db: SqlExecutor, tables: Tables, event: Event, payload: MemoryUpdated, before: StoredMemory
+) -> _Kept:
+    """Read the text before, which is let go of here: that takes its time, too, where there was much of it."""
+    content = payload.changes.get("content", before.content)
+    layout = await tables.chunks.get_layout(db, event.external_id, before.memory_id)
+    return await beside_many(
+        lambda: _compare(event, payload.chunks, content, before, layout), items=len(payload.chunks) + len(layout)
     )
 
 

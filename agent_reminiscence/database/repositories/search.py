@@ -21,7 +21,7 @@ from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
 
 # Chunks of another moment are read so many at a time, so that other tasks go on in between.
-_PAST_CHUNKS: Final = 2_000
+_PAST_CHUNKS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)

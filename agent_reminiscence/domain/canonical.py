@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from json.encoder import encode_basestring
@@ -19,11 +20,23 @@ _ITEM_CHARACTERS: Final = 16
 # characters it gets so many items at a time.
 _ENCODED: Final = 100_000
 _PORTION: Final = 64
+# Objects within objects are read one by one down to so many levels.
+_WALKED_LEVELS: Final = 8
+# What takes some microseconds for each of so many items is done on the event loop.
+INLINE_ITEMS: Final = 256
+_BETWEEN = re.compile(r"[\s,:]*")
+_CLOSING: Final = {"{": "}", "[": "]"}
+_DECODER = json.JSONDecoder()
 
 
 async def beside[T](work: Callable[[], T], *, value: object) -> T:
     """What `work` returns: in a thread where `value`, which it works on, is so large that other tasks would wait."""
     return await asyncio.to_thread(work) if is_large(value) else work()
+
+
+async def beside_many[T](work: Callable[[], T], *, items: int) -> T:
+    """The same of work whose length is told by how many items it goes through."""
+    return await asyncio.to_thread(work) if items > INLINE_ITEMS else work()
 
 
 def is_large(value: object, *, characters: int = _LARGE) -> bool:
@@ -84,6 +97,38 @@ def _write(value: Any, pieces: list[str]) -> None:
                 pieces.append(f"{encode_basestring(item)}:")
             _write(value[item] if is_object else item, pieces)
     pieces.append("}" if is_object else "]")
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text of PostgreSQL's; the items of a large one's arrays are read one by one, as above."""
+    return json.loads(text) if len(text) < _ENCODED else _read(text, 0, _WALKED_LEVELS)[0]
+
+
+def _read(text: str, place: int, levels: int) -> tuple[Any, int]:
+    """The value at `place`, and where it ends."""
+    closing = _CLOSING.get(text[place])
+    if closing is None or not levels:
+        return _DECODER.raw_decode(text, place)
+    keys: list[str] = []
+    values: list[Any] = []
+    place = _next(text, place + 1)
+    while text[place] != closing:
+        if closing == "}":
+            key, place = _DECODER.raw_decode(text, place)
+            keys.append(key)
+            place = _next(text, place)
+        # There may be very many items, so each is small.
+        value, place = _read(text, place, levels - 1 if closing == "}" else 0)
+        values.append(value)
+        place = _next(text, place)
+    return (dict(zip(keys, values, strict=True)) if closing == "}" else values), place + 1
+
+
+def _next(text: str, place: int) -> int:
+    """Where the next key, value or closing bracket stands."""
+    found = _BETWEEN.match(text, place)
+    assert found is not None
+    return found.end()
 
 
 def _dumps(value: Any) -> str:

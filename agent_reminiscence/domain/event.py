@@ -6,7 +6,7 @@ decided. A replay of the same events therefore gives the same rows, whatever the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -21,6 +21,7 @@ from agent_reminiscence.config.constants import (
     Source,
     Tier,
 )
+from agent_reminiscence.domain.canonical import INLINE_ITEMS, beside_many
 
 RESERVED_PREFIX = "memory."
 
@@ -173,6 +174,42 @@ class MemoryUpdated(_Frozen):
     consolidation_due: bool
     form_version: int = FORM_VERSION
     redactions: _Redactions = Field(default_factory=dict)
+
+
+async def read_payload[P: BaseModel](payload: type[P], entry: type[BaseModel], event: Event) -> P:
+    """What an event says of the chunks of a text.
+
+    Args:
+        entry: What it says of each. Those of a long text are checked one by one beside the event loop: all in one call
+            would hold the interpreter's lock for as long as it takes.
+
+    Raises:
+        ValidationError: The event says something else.
+    """
+    entries = event.payload.get("chunks")
+    if not isinstance(entries, list) or len(entries) <= INLINE_ITEMS:
+        return payload.model_validate(event.payload)
+    return await beside_many(
+        lambda: payload.model_validate(event.payload | {"chunks": [entry.model_validate(one) for one in entries]}),
+        items=len(entries),
+    )
+
+
+async def write_payload(payload: BaseModel, entries: Sequence[BaseModel]) -> dict[str, Any]:
+    """What an event says of the chunks of a text, as JSON; the other way round, and in the same way.
+
+    Args:
+        entries: Its chunks.
+    """
+    if len(entries) <= INLINE_ITEMS:
+        return payload.model_dump(mode="json")
+    return await beside_many(
+        lambda: (
+            payload.model_dump(mode="json", exclude={"chunks"})
+            | {"chunks": [entry.model_dump(mode="json") for entry in entries]}
+        ),
+        items=len(entries),
+    )
 
 
 class MemoryArchived(_Frozen):

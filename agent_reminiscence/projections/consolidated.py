@@ -6,7 +6,7 @@ from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewFact
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.event import Event, FactEntry, MemoryConsolidated
+from agent_reminiscence.domain.event import ChunkRating, Event, FactEntry, MemoryConsolidated, read_payload
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.memory import ShorttermMemory
 from agent_reminiscence.projections.indexed_text import IndexedText, fold_text, index_fact
@@ -19,7 +19,7 @@ FACT_SOURCE: Source = "model"
 
 async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Move the plan's chunks to shortterm, end repetitions, store summary and facts, and add to the graph."""
-    payload = MemoryConsolidated.model_validate(event.payload)
+    payload = await read_payload(MemoryConsolidated, ChunkRating, event)
     marked = await tables.active.mark_consolidated(db, event.external_id, payload.memory_id, version=payload.version)
     await tables.shortterm.put(
         db,

@@ -11,8 +11,8 @@ from agent_reminiscence.config.constants import SOURCE_TRUST
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewChunk
 from agent_reminiscence.database.repositories.text_index import NewHeading, PostedText, TextTotals
-from agent_reminiscence.domain.canonical import beside, sha256
-from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryCreated
+from agent_reminiscence.domain.canonical import beside, beside_many, sha256
+from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryCreated, read_payload
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, MAX_HEADING_LENGTH, chunk_number, speaker_hash
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.projections.indexed_text import (
@@ -32,7 +32,7 @@ _EPOCH = date(1970, 1, 1)
 
 async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Store the memory at version 1 with its chunks in the active tier."""
-    payload = MemoryCreated.model_validate(event.payload)
+    payload = await read_payload(MemoryCreated, ChunkEntry, event)
     await tables.active.create(db, created_memory(event, payload))
     indexed = await beside(
         lambda: index_entries(event, payload.chunks, payload.content, language=payload.language), value=payload.content
@@ -60,7 +60,9 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
     above = min(headings[0].words, MAX_HEADING_LENGTH) if indexed else 0
     totals = TextTotals(len(indexed), sum(chunk.words + above for chunk, _ in indexed))
     if indexed:
-        entries = _layout(event, headings[0], [chunk for chunk, _ in indexed])
+        entries = await beside_many(
+            lambda: _layout(event, headings[0], [chunk for chunk, _ in indexed]), items=len(indexed)
+        )
         await tables.index.add_layout(db, event.external_id, payload.memory_id, entries, totals)
     return Change(len(indexed), totals.chunks, totals.words, payload.language)
 

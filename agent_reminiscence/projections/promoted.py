@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.domain.event import Event, MemoryPromoted
+from agent_reminiscence.domain.event import Event, MemoryPromoted, Promotion, read_payload
 from agent_reminiscence.projections.tables import Change, Tables
 
 
 async def apply_promoted(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Change the chunks' tier, validity and confidence, and the tier of what they say; they stay the rows they are."""
-    payload = MemoryPromoted.model_validate(event.payload)
+    payload = await read_payload(MemoryPromoted, Promotion, event)
     await tables.longterm.promote(db, event.external_id, payload.chunks)
     await tables.graph.promote(
         db,

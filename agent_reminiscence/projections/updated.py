@@ -5,20 +5,42 @@ A version in another language has all of the memory read in it: the former one w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from uuid import UUID
+
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.domain.canonical import beside
-from agent_reminiscence.domain.event import Event, MemoryUpdated
+from agent_reminiscence.domain.canonical import beside, beside_many
+from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryUpdated, read_payload
+from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.projections.created import index_entries
 from agent_reminiscence.projections.tables import Change, Tables
 from agent_reminiscence.projections.texts import add_texts, day_of, lay_out, reread
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What a new version keeps of the one before it.
+
+    Attributes:
+        days: Those on which the chunks of the new text came in.
+        touched: New content and metadata by the id of a chunk that stays.
+        dropped: Chunks that do not stay.
+    """
+
+    days: set[date]
+    touched: dict[UUID, tuple[str, dict[str, Any]]]
+    dropped: list[UUID]
+
+
 async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change:
     """Store the new version; only what it brings in is indexed, unless its language is another one."""
-    payload = MemoryUpdated.model_validate(event.payload)
+    payload = await read_payload(MemoryUpdated, ChunkEntry, event)
     external_id, memory_id = event.external_id, payload.memory_id
     before = await tables.active.get_by_id(db, external_id, memory_id)
-    old_chunks = {chunk.chunk_id: chunk for chunk in await tables.chunks.get_layout(db, external_id, memory_id)}
+    stays = await _find_kept(db, tables, event, payload, before)
     after = before.model_copy(
         update={
             **payload.changes,
@@ -52,7 +74,6 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         start_date=event.occurred_at,
         recorded_at=event.recorded_at,
     )
-    days = {day_of(event.occurred_at if entry.new else old_chunks[entry.id].start_date) for entry in payload.chunks}
     await add_texts(
         db,
         tables,
@@ -60,20 +81,12 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         memory_id,
         title=after.title,
         language=after.language,
-        days=days - await tables.index.find_heading_days(db, external_id, memory_id, after.title),
+        days=stays.days - await tables.index.find_heading_days(db, external_id, memory_id, after.title),
         chunks=[posted for _, posted in indexed],
     )
 
-    touched = {}
-    for entry in payload.chunks:
-        if not entry.new:
-            content, old = after.content[entry.start : entry.end], old_chunks[entry.id]
-            if (content, entry.metadata) != (old.content, old.metadata):
-                touched[entry.id] = (content, entry.metadata)
-    await tables.chunks.retouch(db, external_id, touched)
-
-    kept = {entry.id for entry in payload.chunks}
-    dropped = [chunk_id for chunk_id in before.chunk_ids if chunk_id not in kept]
+    await tables.chunks.retouch(db, external_id, stays.touched)
+    dropped = stays.dropped
     ended = await tables.chunks.end(db, external_id, dropped, recorded_at=event.recorded_at, ended_at=event.occurred_at)
     ended += await tables.chunks.end_facts(
         db, external_id, dropped, recorded_at=event.recorded_at, ended_at=event.occurred_at
@@ -104,3 +117,44 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         live_chunks=len(indexed) - ended.live,
         language=after.language,
     )
+
+
+async def _find_kept(
+    db: SqlExecutor, tables: Tables, event: Event, payload: MemoryUpdated, before: StoredMemory
+) -> _Kept:
+    """Read the text before, which is let go of here: that takes its time, too, where there was much of it."""
+    content = payload.changes.get("content", before.content)
+    layout = await tables.chunks.get_layout(db, event.external_id, before.memory_id)
+    return await beside_many(
+        lambda: _compare(event, payload.chunks, content, before, layout), items=len(payload.chunks) + len(layout)
+    )
+
+
+def _compare(
+    event: Event, entries: Sequence[ChunkEntry], content: str, before: StoredMemory, layout: Sequence[StoredChunk]
+) -> _Kept:
+    """What of a text stays.
+
+    Args:
+        entries: Of the new text, which is `content`.
+        layout: The chunks of the text before.
+    """
+    old_chunks = {chunk.chunk_id: chunk for chunk in layout}
+    moments = {event.occurred_at if entry.new else old_chunks[entry.id].start_date for entry in entries}
+    touched = {}
+    for entry in entries:
+        if not entry.new:
+            text, old = content[entry.start : entry.end], old_chunks[entry.id]
+            if (text, entry.metadata) != (old.content, old.metadata):
+                touched[entry.id] = (text, entry.metadata)
+    return _Kept(
+        days={day_of(moment) for moment in moments},
+        touched=touched,
+        dropped=dropped_chunks(before.chunk_ids, entries),
+    )
+
+
+def dropped_chunks(before: Sequence[UUID], entries: Sequence[ChunkEntry]) -> list[UUID]:
+    """Those of a text's chunks that are not among the entries of the next one."""
+    kept = {entry.id for entry in entries}
+    return [chunk_id for chunk_id in before if chunk_id not in kept]

@@ -34,6 +34,7 @@ from agent_reminiscence.domain.event import (
     MemoryConsolidated,
     MemoryEnded,
     RelationshipEnded,
+    write_payload,
 )
 from agent_reminiscence.domain.graph import Relationship, name_key
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
@@ -260,9 +261,9 @@ class ConsolidationService:
             async with self._reading(external_id, db) as reader:
                 # Each time: others may become current while a long memory is compared.
                 generation = (await current_generation(reader)).number
+                await reader.plan_for(len(chunks))
                 recurring = await self._ask_how_many_similar(reader, memory, batch, generation)
                 recurrences |= await recurring.result()
-            await reader.plan_for(len(memory.chunk_ids))
         return recurrences, generation
 
     async def _known_names(
@@ -354,7 +355,9 @@ class ConsolidationService:
             return None
         if not await self._is_there(db, draft):
             raise _GoneMeanwhileError
-        twins = await asked_twins.result()
+        twins = await self._tables.chunks.finish_twins(
+            db, external_id, memory_id, asked_twins, moment=moment, chunks=len(memory.chunk_ids)
+        )
         has_changed = await asked_change.result() > draft.compared_at
         # Each word of a long text is looked at.
         plan = await beside(
@@ -403,8 +406,9 @@ class ConsolidationService:
         if draft.reading.importances:
             labels.append(_MODEL)
         request = WriteRequest(external_id=draft.memory.external_id, source=least_trusted(labels))
-        recorded: list[tuple[EventKind, BaseModel, datetime]] = [(EventKind.CONSOLIDATED, events.plan, events.moment)]
-        recorded += [(EventKind.ENTITIES_MERGED, merge, events.moment) for merge in events.merges]
+        recorded: list[tuple[EventKind, BaseModel, datetime]] = [
+            (EventKind.ENTITIES_MERGED, merge, events.moment) for merge in events.merges
+        ]
         recorded += [(EventKind.ENDED, ended, since) for ended, since in events.ended]
         recorded += [(EventKind.RELATIONSHIP_ENDED, ended, events.moment) for ended in events.relationships_ended]
         for ended, _ in events.ended:
@@ -413,9 +417,11 @@ class ConsolidationService:
             await self._uses.touch_repetitions(db, request.external_id, ended.chunks, moment=events.moment)
         # Facts have no vectors yet; whoever fills them in may be cut off behind the commit.
         makes_work = bool(events.plan.facts)
+        plan = await write_payload(events.plan, events.plan.chunks)
+        consolidated = request.event(EventKind.CONSOLIDATED, plan, events.moment)
+        await self._projector.record(db, consolidated, makes_work=makes_work)
         for kind, payload, moment in recorded:
-            event = request.event(kind, payload.model_dump(mode="json"), moment)
-            await self._projector.record(db, event, makes_work=makes_work and kind == EventKind.CONSOLIDATED)
+            await self._projector.record(db, request.event(kind, payload.model_dump(mode="json"), moment))
 
     async def _plan_facts(self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated) -> tuple[FactEntry, ...]:
         """The facts that nothing says yet, word for word."""

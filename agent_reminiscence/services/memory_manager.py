@@ -23,7 +23,7 @@ from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, PostgresM
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
-from agent_reminiscence.domain.canonical import beside
+from agent_reminiscence.domain.canonical import beside, beside_many
 from agent_reminiscence.domain.event import (
     ChunkEntry,
     Event,
@@ -33,6 +33,7 @@ from agent_reminiscence.domain.event import (
     MemoryCreated,
     MemoryUpdated,
     NewEvent,
+    write_payload,
 )
 from agent_reminiscence.domain.memory import ActiveMemory, StoredChunk, StoredMemory, WriteOutcome
 from agent_reminiscence.domain.transfer import AddedMemory
@@ -47,6 +48,7 @@ from agent_reminiscence.projections import Tables
 from agent_reminiscence.projections.created import created_memory
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
 from agent_reminiscence.projections.texts import day_of
+from agent_reminiscence.projections.updated import dropped_chunks
 from agent_reminiscence.services.chunking import TextSpan, Turn, chunk_text
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.languages import TenantLanguage, choose_language
@@ -274,9 +276,11 @@ class MemoryManager:
             payload = await self._plan_update(db, before, request, occurred_at=occurred_at)
             if "content" in payload.changes:
                 self._check_length(request.external_id, payload.chunks)
-            kept = {chunk.id for chunk in payload.chunks}
-            dropped = [chunk_id for chunk_id in before.chunk_ids if chunk_id not in kept]
-            await self._touch_repetitions(db, request.external_id, dropped)
+            if self._chunks_expire:
+                dropped = await beside_many(
+                    lambda: dropped_chunks(before.chunk_ids, payload.chunks), items=len(before.chunk_ids)
+                )
+                await self._touch_repetitions(db, request.external_id, dropped)
             is_work = _makes_work(payload) and self._vectors.leaves_work(made)
             event = await self._projector.record(
                 db, await _event(request, EventKind.UPDATED, payload, occurred_at), makes_work=is_work
@@ -386,17 +390,7 @@ class MemoryManager:
                 value=[new.content, new.metadata, reusable],
             )
         else:
-            entries = tuple(
-                ChunkEntry(
-                    id=c.chunk_id,
-                    start=start,
-                    end=start + len(c.content),
-                    speaker=c.speaker,
-                    metadata=c.metadata,
-                    new=False,
-                )
-                for c, start in zip(layout, memory.chunk_starts, strict=True)
-            )
+            entries = await beside_many(lambda: _same_entries(layout, memory.chunk_starts), items=len(layout))
         tenant = TenantLanguage(db, self._tables.active, memory.external_id)
         read = await tenant.settle_update(memory, new.content, asked=request.language, setting=self._language)
         return MemoryUpdated(
@@ -619,14 +613,9 @@ async def _event(
     request: CreateRequest | UpdateRequest, kind: EventKind, payload: MemoryCreated | MemoryUpdated, now: datetime
 ) -> NewEvent:
     """The event of a write; that of a long text is put together in a thread."""
-
-    def make() -> NewEvent:
-        # Chunk by chunk: all in one call would hold the interpreter's lock for as long as it takes.
-        chunks = [chunk.model_dump(mode="json") for chunk in payload.chunks]
-        return request.event(kind, payload.model_dump(mode="json", exclude={"chunks"}) | {"chunks": chunks}, now)
-
+    content = await write_payload(payload, payload.chunks)
     asked = request.content if isinstance(request, CreateRequest) else request.changes
-    return await beside(make, value=[asked, payload.chunks])
+    return await beside(lambda: request.event(kind, content, now), value=asked)
 
 
 async def _plan_creations(requests: Sequence[CreateRequest], language: str | None) -> list[MemoryCreated]:
@@ -704,6 +693,21 @@ def _new_entries(spans: Sequence[TextSpan], metadata: Mapping[str, Any]) -> tupl
             ChunkEntry(id=uuid7(), start=span.start, end=span.end, speaker=span.speaker, metadata=said, new=True)
         )
     return tuple(entries)
+
+
+def _same_entries(layout: Sequence[StoredChunk], starts: Sequence[int]) -> tuple[ChunkEntry, ...]:
+    """Entries of chunks that all stay where they are."""
+    return tuple(
+        ChunkEntry(
+            id=chunk.chunk_id,
+            start=start,
+            end=start + len(chunk.content),
+            speaker=chunk.speaker,
+            metadata=chunk.metadata,
+            new=False,
+        )
+        for chunk, start in zip(layout, starts, strict=True)
+    )
 
 
 def _match(content: str, entries: Sequence[ChunkEntry], layout: Sequence[StoredChunk]) -> tuple[ChunkEntry, ...]:

@@ -10,7 +10,7 @@ from agent_reminiscence.config.constants import least_trusted
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.shortterm_memory import Candidate
-from agent_reminiscence.domain.event import EventKind, MemoryPromoted, Promotion
+from agent_reminiscence.domain.event import EventKind, MemoryPromoted, Promotion, write_payload
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.importance import effective_importance
 from agent_reminiscence.services.projector import Projector
@@ -58,7 +58,8 @@ class PromotionService:
             plan = MemoryPromoted(
                 memory_id=memory_id, threshold=self._threshold, chunks=tuple(promotion for _, promotion in chosen)
             )
-            await self._projector.record(db, request.event(EventKind.PROMOTED, plan.model_dump(mode="json"), now))
+            payload = await write_payload(plan, plan.chunks)
+            await self._projector.record(db, request.event(EventKind.PROMOTED, payload, now))
             await self._uses.reset(db, external_id, [promotion.id for promotion in plan.chunks])
         return len(chosen)
 

@@ -57,11 +57,12 @@ WITH ended AS (
 SELECT memory_id, count(*) AS chunks FROM ended GROUP BY memory_id;
 
 -- name: layout_chunks
--- The chunks that tile a memory's text, in text order; those that ended as duplicates, or for good, are part of it.
+-- A portion of the chunks that tile a memory's text, in text order; those that ended as duplicates, or for good, are part
+-- of it.
 SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.estimate, c.source, c.memory_version,
     c.start_date, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended
 FROM active_memory AS m
-CROSS JOIN LATERAL unnest(m.chunk_ids) WITH ORDINALITY AS layout (chunk_id, place)
+CROSS JOIN LATERAL unnest(m.chunk_ids[$(after)p + 1 : $(after)p + $(limit)p]) WITH ORDINALITY AS layout (chunk_id, place)
 CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one. A plan made for a small tenant read all that a large one has.
     SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = layout.chunk_id OFFSET 0
@@ -113,7 +114,8 @@ WITH corrected AS (
         corrected_end_dates = array_append(corrected_end_dates, greatest(start_date, $(ended_at)p::timestamptz))
     WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND superseded_at IS NOT NULL
         -- A fact goes with the chunks that it rests on.
-        AND CASE WHEN derived_from IS NULL THEN chunk_id <> ALL($(kept)p::uuid[])
+        -- As a subquery it is hashed, whatever the plan.
+        AND CASE WHEN derived_from IS NULL THEN chunk_id NOT IN (SELECT unnest($(kept)p::uuid[]))
             ELSE NOT derived_from <@ $(kept)p::uuid[] END
         AND least(corrected_end_dates[cardinality(corrected_end_dates)], end_date)
             > greatest(start_date, $(ended_at)p::timestamptz)
@@ -261,11 +263,11 @@ CROSS JOIN LATERAL (
 ORDER BY near.distance, c.number;
 
 -- name: find_twins
--- For each new chunk of a memory: the oldest live consolidated chunk of another memory with the same text and speaker
+-- For each new chunk in a portion of a memory's text: the oldest live consolidated chunk of another memory with the same text and speaker
 -- that is trusted no less and holds at the moment from which it would stand for both.
 SELECT mine.chunk_id, other.chunk_id AS twin_id, other.memory_id, other.importance, other.confidence
 FROM active_memory AS m
-CROSS JOIN LATERAL unnest(m.chunk_ids) AS layout (chunk_id)
+CROSS JOIN LATERAL unnest(m.chunk_ids[$(after)p + 1 : $(after)p + $(limit)p]) AS layout (chunk_id)
 CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one. A plan made before the tables were analysed held every chunk against every other.
     SELECT chunk_id, folded_hash, speaker_key, confidence, start_date FROM memory_chunk

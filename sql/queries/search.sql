@@ -195,7 +195,8 @@ CROSS JOIN LATERAL (
 ) AS said;
 
 -- name: read_past
--- What the layouts of another moment are made of: chunks that were visible then, and those that had ended as duplicates.
+-- A portion of what the layouts of another moment are made of: chunks that were visible then, and those that had ended as
+-- duplicates.
 SELECT number, chunk_id, memory_id, (start_date AT TIME ZONE 'UTC')::date AS day, speaker_key, words, text_flags,
     derived_from IS NOT NULL AS is_fact, NOT is_visible AS is_duplicate,
     is_visible AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8 AS is_eligible
@@ -204,9 +205,11 @@ FROM (
         recorded_at, superseded_at, start_date, end_date, corrected_at, corrected_end_dates, $(as_of)p::timestamptz,
         $(known_at)p::timestamptz) AS is_visible
     FROM memory_chunk
-    WHERE external_id = $(external_id)p
+    WHERE external_id = $(external_id)p AND number > $(after)p
 ) AS c
-WHERE is_visible OR duplicate_of IS NOT NULL AND recorded_at <= $(known_at)p AND start_date <= $(as_of)p;
+WHERE is_visible OR duplicate_of IS NOT NULL AND recorded_at <= $(known_at)p AND start_date <= $(as_of)p
+ORDER BY number
+LIMIT $(limit)p;
 
 -- name: read_past_texts
 -- Of each memory the version that was known at known_at to be true at as_of: its chunks in order.

@@ -31,7 +31,8 @@ from agent_reminiscence.database.postgres_manager import Params, PostgresManager
 from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories import chunk_vector, memory_chunk, search, text_index
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
-from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, bigint_array, halfvec, real_array
+from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
+from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, halfvec
 from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger

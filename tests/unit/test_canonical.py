@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.domain import canonical
-from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, sha256
+from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, read_json, sha256
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
@@ -148,3 +148,25 @@ async def test_what_is_large_is_worked_on_in_a_thread(size: int) -> None:
     thread = await beside(threading.get_ident, value={"text": "a" * size})
 
     assert (thread == threading.get_ident()) == (size == 10)
+
+
+@given(JSON)
+def test_a_large_text_is_read_as_a_small_one(value: Any) -> None:
+    """Item by item, whatever stands in it; PostgreSQL puts a space behind each colon and each comma."""
+    text = json.dumps(value, ensure_ascii=False)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canonical, "_ENCODED", 0)
+        assert read_json(text) == json.loads(text)
+
+
+def test_very_deep_objects_are_read() -> None:
+    """Levels that are not walked are left to the standard library."""
+    value: Any = 1
+    for _ in range(200):
+        value = {"inner": value}
+    text = json.dumps(value)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canonical, "_ENCODED", 0)
+        assert read_json(text) == value

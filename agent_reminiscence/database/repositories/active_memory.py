@@ -10,6 +10,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.arrays import int_array, uuid_array
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.exceptions import MemoryNotFoundError, VersionConflictError
 
@@ -128,10 +129,10 @@ class ActiveMemoryRepository:
 
 
 def _params(memory: StoredMemory) -> dict[str, Any]:
-    return memory.model_dump() | {
+    return memory.model_dump(exclude={"chunk_ids", "chunk_starts"}) | {
         "metadata": json.dumps(memory.metadata, ensure_ascii=False),
-        "chunk_ids": list(memory.chunk_ids),
-        "chunk_starts": list(memory.chunk_starts),
+        "chunk_ids": uuid_array(memory.chunk_ids),
+        "chunk_starts": int_array(memory.chunk_starts),
     }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import vector_query
 from agent_reminiscence.database.repositories.chunk_vector import StoredVectors, stored_vectors
-from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.canonical import beside_many, sha256
 from agent_reminiscence.domain.index import LAYOUT_DTYPE
 
 
@@ -69,16 +69,19 @@ class ChunkNormsRepository:
         """
         params = {"external_id": external_id, "memory_ids": list(memory_ids), "is_forced": is_forced}
         rows = await db.fetch_all(_sql("read_layout_vectors", generation), params)
-        return [
-            LaidOutVectors(
-                UUID(row["memory_id"]),
-                row["entries"] or b"",
-                has_norms=row["has_norms"],
-                is_current=row["is_current"],
-                stored=stored_vectors(row),
-            )
-            for row in rows
-        ]
+        return await beside_many(
+            lambda: [
+                LaidOutVectors(
+                    UUID(row["memory_id"]),
+                    row["entries"] or b"",
+                    has_norms=row["has_norms"],
+                    is_current=row["is_current"],
+                    stored=stored_vectors(row),
+                )
+                for row in rows
+            ],
+            items=sum(len(row["entries"] or b"") for row in rows) // LAYOUT_DTYPE.itemsize,
+        )
 
     async def put(
         self,

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.arrays import uuid_array
 
 _SQL = load_queries("sql", "chunk_use")
 
@@ -59,13 +60,13 @@ class ChunkUseRepository:
     async def reset(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> None:
         """Begin to count anew for chunks about which was decided, in a transaction in which the stream is locked."""
         if chunk_ids:
-            await db.defer(_SQL["reset_uses"], {"external_id": external_id, "chunk_ids": list(chunk_ids)})
+            await db.defer(_SQL["reset_uses"], {"external_id": external_id, "chunk_ids": uuid_array(chunk_ids)})
 
     async def touch_repetitions(
         self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, moment: datetime
     ) -> None:
         """Note that what repeats some chunks, which are about to end, comes back into use."""
-        params = {"external_id": external_id, "chunk_ids": list(chunk_ids), "moment": moment}
+        params = {"external_id": external_id, "chunk_ids": uuid_array(chunk_ids), "moment": moment}
         await db.defer(_SQL["touch_repetitions"], params)
 
     async def forget_gone(self, db: SqlExecutor, external_id: str) -> None:

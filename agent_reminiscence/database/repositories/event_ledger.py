@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, sha256
+from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, read_json, sha256
 from agent_reminiscence.domain.event import Event, NewEvent
 from agent_reminiscence.exceptions import StoreError
 
@@ -95,7 +95,7 @@ class EventLedger:
         row = await db.fetch_one(
             _SQL["find_event_by_idempotency_key"], {"external_id": external_id, "idempotency_key": idempotency_key}
         )
-        return None if row is None else event_from_row(row)
+        return None if row is None else (await _events([row]))[0]
 
     async def find_idempotency_keys(
         self, db: SqlExecutor, external_id: str, idempotency_keys: Sequence[str]
@@ -129,7 +129,7 @@ class EventLedger:
             "limit": limit,
             "max_bytes": max_bytes,
         }
-        return [event_from_row(row) for row in await db.fetch_all(_SQL["read_events"], params)]
+        return await _events(await db.fetch_all(_SQL["read_events"], params))
 
     async def read_page(
         self, db: SqlExecutor, external_id: str, *, after: int, limit: int = PAGE_EVENTS
@@ -140,7 +140,7 @@ class EventLedger:
     async def read_memory(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, position: int) -> list[Event]:
         """All events of one memory up to and including `position`, in order."""
         params = {"external_id": external_id, "memory_id": str(memory_id), "position": position}
-        return [event_from_row(row) for row in await db.fetch_all(_SQL["read_memory_events"], params)]
+        return await _events(await db.fetch_all(_SQL["read_memory_events"], params))
 
     async def find_writers(
         self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]
@@ -309,6 +309,11 @@ def next_chain(previous: bytes, digest: bytes, position: int, recorded_at: datet
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
+async def _events(rows: Sequence[Row]) -> list[Event]:
+    """The events of some rows; large payloads are read in a thread."""
+    return await beside(lambda: [event_from_row(row) for row in rows], value=[row["payload"] for row in rows])
+
+
 def event_from_row(row: Row) -> Event:
     """The event that a row of `memory_event` holds, its payload read as text.
 
@@ -316,7 +321,7 @@ def event_from_row(row: Row) -> Event:
         StoreError: The row is no event; the message quotes nothing of it.
     """
     try:
-        return Event.model_validate(row | {"payload": json.loads(row["payload"])})
+        return Event.model_validate(row | {"payload": read_json(row["payload"])})
     except ValidationError:
         # From None: the message would quote the payload.
         raise StoreError(

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.domain.event import EntityEntry, GraphChanges, RelationshipEntry
 from agent_reminiscence.domain.graph import name_key
 
@@ -74,7 +75,7 @@ class GraphChangesRepository:
             return
         params = {
             "external_id": external_id,
-            "chunk_ids": list(chunk_ids),
+            "chunk_ids": uuid_array(chunk_ids),
             "ended_at": ended_at,
             "recorded_at": recorded_at,
             "position": position,
@@ -100,7 +101,7 @@ class GraphChangesRepository:
             return
         params = {
             "external_id": external_id,
-            "chunk_ids": list(importances),
+            "chunk_ids": uuid_array(list(importances)),
             "importances": list(importances.values()),
             "recorded_at": recorded_at,
             "position": position,
@@ -210,7 +211,7 @@ def _common_params(
         "importances": [entry.importance for entry in entries],
         "metadata": [json.dumps(entry.metadata, ensure_ascii=False) for entry in entries],
         "places": [_places(entry.chunks, len(chunk_ids)) for entry in entries],
-        "chunk_ids": list(chunk_ids),
+        "chunk_ids": uuid_array(chunk_ids),
     }
 
 

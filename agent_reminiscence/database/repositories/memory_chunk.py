@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -14,10 +14,12 @@ from uuid import UUID
 from agent_reminiscence.config.constants import Source, Tier
 from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
+from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.domain.event import ChunkRating, Duplicate
 from agent_reminiscence.domain.memory import StoredChunk
 
 _SQL = load_queries("sql", "memory_chunk")
+# A portion at a time: no statement takes long, and other tasks go on in between.
 _CHUNKS_PER_STATEMENT: Final = 1_000
 
 
@@ -138,8 +140,7 @@ class MemoryChunkRepository:
             "start_date": start_date,
             "recorded_at": recorded_at,
         }
-        # A portion at a time: no statement takes long, and other tasks go on in between.
-        send = db.defer if len(chunks) <= _CHUNKS_PER_STATEMENT else db.execute
+        send = _sender(db, chunks)
         for portion in batched(chunks, _CHUNKS_PER_STATEMENT):
             await send(_SQL["add_chunks"], shared | _columns_of(portion))
 
@@ -195,7 +196,8 @@ class MemoryChunkRepository:
             return EndedChunks()
         params = {
             "external_id": external_id,
-            "chunk_ids": list(chunk_ids),
+            # All at once: a fact may rest on chunks of several portions.
+            "chunk_ids": uuid_array(chunk_ids),
             "recorded_at": recorded_at,
             "ended_at": ended_at,
         }
@@ -221,11 +223,26 @@ class MemoryChunkRepository:
 
     async def get_layout(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[StoredChunk]:
         """The chunks that tile the memory's text, in text order."""
-        return await (await self.ask_layout(db, external_id, memory_id)).result()
+        begun = await self.ask_layout(db, external_id, memory_id)
+        return await self.finish_layout(db, external_id, memory_id, begun)
 
-    async def ask_layout(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> Deferred[list[StoredChunk]]:
-        """As `get_layout`, but not at once."""
-        return await db.ask(_SQL["layout_chunks"], {"external_id": external_id, "memory_id": memory_id}, _stored_chunks)
+    async def ask_layout(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, after: int = 0
+    ) -> Deferred[list[StoredChunk]]:
+        """A portion of the same behind so many chunks, but not at once; `finish_layout` has the others."""
+        params = {"external_id": external_id, "memory_id": memory_id, "after": after, "limit": _CHUNKS_PER_STATEMENT}
+        return await db.ask(_SQL["layout_chunks"], params, _stored_chunks)
+
+    async def finish_layout(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, begun: Deferred[list[StoredChunk]]
+    ) -> list[StoredChunk]:
+        """All of a layout of which the first portion was asked for in this transaction."""
+        chunks = portion = await begun.result()
+        while len(portion) == _CHUNKS_PER_STATEMENT:
+            asked = await self.ask_layout(db, external_id, memory_id, after=len(chunks))
+            portion = await asked.result()
+            chunks = chunks + portion
+        return chunks
 
     async def get_texts(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, after: int, limit: int
@@ -259,33 +276,25 @@ class MemoryChunkRepository:
         Args:
             touched: New content and metadata by chunk id.
         """
-        if touched:
+        send = _sender(db, touched)
+        for portion in batched(touched.items(), _CHUNKS_PER_STATEMENT):
             params = {
                 "external_id": external_id,
-                "chunk_ids": list(touched),
-                "contents": [content for content, _ in touched.values()],
-                "metadata": [json.dumps(metadata, ensure_ascii=False) for _, metadata in touched.values()],
+                "chunk_ids": [chunk_id for chunk_id, _ in portion],
+                "contents": [content for _, (content, _) in portion],
+                "metadata": [json.dumps(metadata, ensure_ascii=False) for _, (_, metadata) in portion],
             }
-            await db.defer(_SQL["retouch_chunks"], params)
+            await send(_SQL["retouch_chunks"], params)
 
     async def end(
         self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, recorded_at: datetime, ended_at: datetime
     ) -> EndedChunks:
         """End chunks, and let live again what repeated them and is not among them."""
-        if not chunk_ids:
-            return EndedChunks()
-        params = {
-            "external_id": external_id,
-            "chunk_ids": list(chunk_ids),
-            "recorded_at": recorded_at,
-            "ended_at": ended_at,
-        }
-        ended = _ended(await db.fetch_all(_SQL["end_chunks"], params))
-        # What repeats another one was not live.
-        forgotten = _ended(await db.fetch_all(_SQL["forget_duplicates"], params), per_chunk=0)
-        same = {"external_id": external_id, "chunk_ids": list(chunk_ids)}
-        revived = _ended(await db.fetch_all(_SQL["revive_duplicates"], same), per_chunk=-1)
-        return ended + forgotten + revived
+        moments = {"recorded_at": recorded_at, "ended_at": ended_at}
+        ended = await _end_each(db, "end_chunks", external_id, chunk_ids, moments)
+        # What repeats another one was not live. All of them before any is revived: one may repeat another.
+        ended += await _end_each(db, "forget_duplicates", external_id, chunk_ids, moments, per_chunk=0)
+        return ended + await _end_each(db, "revive_duplicates", external_id, chunk_ids, {}, per_chunk=-1)
 
     async def correct_end_dates(
         self,
@@ -305,7 +314,7 @@ class MemoryChunkRepository:
         params = {
             "external_id": external_id,
             "memory_id": memory_id,
-            "kept": list(kept),
+            "kept": uuid_array(kept),
             "recorded_at": recorded_at,
             "ended_at": ended_at,
         }
@@ -325,34 +334,35 @@ class MemoryChunkRepository:
         recorded_at: datetime,
         ended_at: datetime,
     ) -> int:
-        """End chunks that repeat others; returns how many were live."""
-        if not duplicates:
-            return 0
-        params = {
-            "external_id": external_id,
-            "chunk_ids": [d.id for d in duplicates],
-            "duplicates_of": [d.duplicate_of for d in duplicates],
-            "recorded_at": recorded_at,
-            "ended_at": ended_at,
-        }
-        rows = await db.fetch_all(_SQL["end_duplicates"], params)
-        return int(rows[0]["chunks"])
+        """End chunks that repeat others, which are of other memories; returns how many were live."""
+        ended = 0
+        for portion in batched(duplicates, _CHUNKS_PER_STATEMENT):
+            params = {
+                "external_id": external_id,
+                "chunk_ids": [d.id for d in portion],
+                "duplicates_of": [d.duplicate_of for d in portion],
+                "recorded_at": recorded_at,
+                "ended_at": ended_at,
+            }
+            rows = await db.fetch_all(_SQL["end_duplicates"], params)
+            ended += int(rows[0]["chunks"])
+        return ended
 
     async def rate(
         self, db: SqlExecutor, external_id: str, ratings: Sequence[ChunkRating], *, tier: Tier | None
     ) -> None:
         """Store importance, confidence and a new estimate; with `tier`, move chunks there unless they are longterm."""
-        if not ratings:
-            return
-        params = {
-            "external_id": external_id,
-            "tier": tier,
-            "chunk_ids": [r.id for r in ratings],
-            "importances": [r.importance for r in ratings],
-            "confidences": [r.confidence for r in ratings],
-            "estimates": [r.estimate for r in ratings],
-        }
-        await db.defer(_SQL["rate_chunks"], params)
+        send = _sender(db, ratings)
+        for portion in batched(ratings, _CHUNKS_PER_STATEMENT):
+            params = {
+                "external_id": external_id,
+                "tier": tier,
+                "chunk_ids": [r.id for r in portion],
+                "importances": [r.importance for r in portion],
+                "confidences": [r.confidence for r in portion],
+                "estimates": [r.estimate for r in portion],
+            }
+            await send(_SQL["rate_chunks"], params)
 
     async def ask_how_many_similar(
         self,
@@ -427,7 +437,7 @@ class MemoryChunkRepository:
         ]
 
     async def ask_for_twins(
-        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, moment: datetime
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, moment: datetime, after: int = 0
     ) -> Deferred[list[Twin]]:
         """For each active chunk of a memory, the oldest consolidated chunk elsewhere with the same text and speaker.
 
@@ -436,9 +446,59 @@ class MemoryChunkRepository:
 
         Args:
             moment: From when on the twin would stand for the chunk.
+            after: Behind so many chunks of the text: it is a portion of them, and `finish_twins` has the others.
         """
-        params = {"external_id": external_id, "memory_id": memory_id, "moment": moment}
+        params = {
+            "external_id": external_id,
+            "memory_id": memory_id,
+            "moment": moment,
+            "after": after,
+            "limit": _CHUNKS_PER_STATEMENT,
+        }
         return await db.ask(_SQL["find_twins"], params, _twins)
+
+    async def finish_twins(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        memory_id: UUID,
+        begun: Deferred[list[Twin]],
+        *,
+        moment: datetime,
+        chunks: int,
+    ) -> list[Twin]:
+        """All twins of a memory whose first portion was asked for in this transaction, in order of its chunks' ids.
+
+        Args:
+            chunks: How many the text has.
+        """
+        twins = await begun.result()
+        for after in range(_CHUNKS_PER_STATEMENT, chunks, _CHUNKS_PER_STATEMENT):
+            asked = await self.ask_for_twins(db, external_id, memory_id, moment=moment, after=after)
+            twins = twins + await asked.result()
+        return sorted(twins, key=lambda twin: twin.chunk_id)
+
+
+def _sender(db: SqlExecutor, items: Sized) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
+    """How the portions of a write are sent: of a long one each is waited for, one alone goes with what follows."""
+    return db.defer if len(items) <= _CHUNKS_PER_STATEMENT else db.execute
+
+
+async def _end_each(
+    db: SqlExecutor,
+    name: str,
+    external_id: str,
+    chunk_ids: Sequence[UUID],
+    moments: Mapping[str, datetime],
+    *,
+    per_chunk: int = 1,
+) -> EndedChunks:
+    """What a statement that ends chunks changes, a portion of them at a time."""
+    ended = EndedChunks()
+    for portion in batched(chunk_ids, _CHUNKS_PER_STATEMENT):
+        params = {"external_id": external_id, "chunk_ids": list(portion), **moments}
+        ended += _ended(await db.fetch_all(_SQL[name], params), per_chunk=per_chunk)
+    return ended
 
 
 def _stored_chunks(rows: Sequence[Row]) -> list[StoredChunk]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cache
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
@@ -17,7 +17,11 @@ from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.repositories.graph_progress import graph_lag
+from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
+
+# Chunks of another moment are read so many at a time, so that other tasks go on in between.
+_PAST_CHUNKS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,17 +301,27 @@ class SearchRepository:
         return np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
 
     async def read_past(self, db: SqlExecutor, request: SearchRequest) -> list[PastChunk]:
-        """The chunks of the texts of another moment, in no order."""
-        return [
-            PastChunk(**row | {"chunk_id": UUID(row["chunk_id"]), "memory_id": UUID(row["memory_id"])})
-            for row in await db.fetch_all(_SQL["read_past"], self._moment(request))
-        ]
+        """The chunks of the texts of another moment, in order of their numbers."""
+        chunks: list[PastChunk] = []
+        params = self._moment(request) | {"limit": _PAST_CHUNKS}
+        while True:
+            after = chunks[-1].number if chunks else 0
+            rows = await db.fetch_all(_SQL["read_past"], params | {"after": after})
+            chunks += [
+                PastChunk(**row | {"chunk_id": UUID(row["chunk_id"]), "memory_id": UUID(row["memory_id"])})
+                for row in rows
+            ]
+            if len(rows) < _PAST_CHUNKS:
+                return chunks
 
     async def read_past_texts(self, db: SqlExecutor, request: SearchRequest) -> dict[UUID, list[UUID]]:
         """By memory the chunks of its text at another moment, in order."""
         params = {"external_id": request.external_id, "as_of": request.as_of, "known_at": request.known_at}
         rows = await db.fetch_all(_SQL["read_past_texts"], params)
-        return {UUID(row["memory_id"]): [UUID(chunk_id) for chunk_id in row["chunk_ids"]] for row in rows}
+        return await beside_many(
+            lambda: {UUID(row["memory_id"]): [UUID(chunk_id) for chunk_id in row["chunk_ids"]] for row in rows},
+            items=sum(len(row["chunk_ids"]) for row in rows),
+        )
 
     async def read_headings(self, db: SqlExecutor, external_id: str) -> list[Heading]:
         """All headings that there have been."""

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import vector_query
+from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.database.repositories.chunk_vector import (
     StoredVectors,
-    bigint_array,
     read_newest_cells,
-    real_array,
     stored_vectors,
 )
 

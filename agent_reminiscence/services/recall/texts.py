@@ -13,6 +13,7 @@ from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository, Dots
 from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.search import Layouts, SearchRepository, SearchRequest
+from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
 from agent_reminiscence.services.recall.past import lay_out_past
 from agent_reminiscence.services.recall.ranking import Vectors
@@ -105,12 +106,9 @@ class TextReader:
         titles = await self._history.find_titles(
             db, request.external_id, list(memory_ids), as_of=request.as_of, known_at=request.known_at
         )
-        entries = lay_out_past(
-            chunks,
-            await self._search.read_past_texts(db, request),
-            titles,
-            await self._search.read_headings(db, request.external_id),
-        )
+        texts = await self._search.read_past_texts(db, request)
+        headings = await self._search.read_headings(db, request.external_id)
+        entries = await beside_many(lambda: lay_out_past(chunks, texts, titles, headings), items=len(chunks))
         eligible = np.array([chunk.number for chunk in chunks if chunk.is_eligible], dtype=np.int64)
         return Texts(entries, None, np.isin(entries["number"], eligible))
 
@@ -148,7 +146,9 @@ class TextReader:
         entries = texts.entries
         wanted = np.unique(np.concatenate((entries["number"], entries["heading"])).astype(np.int64))
         stored = await self._vectors.read(db, request.external_id, generation, wanted)
-        return window_norms(entries, stored.numbers, stored.masses, stored.vectors)
+        return await beside_many(
+            lambda: window_norms(entries, stored.numbers, stored.masses, stored.vectors), items=len(entries)
+        )
 
 
 def lasting_texts(found: Layouts, *, is_filtered: bool) -> Texts:

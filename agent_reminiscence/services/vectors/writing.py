@@ -22,7 +22,7 @@ from agent_reminiscence.database.postgres_manager import Deferred, PostgresManag
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, ChunkVectorRepository, EmbeddedText
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
-from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.canonical import beside_many, sha256
 from agent_reminiscence.domain.event import Event, MemoryCreated
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, chunk_number
@@ -86,14 +86,17 @@ class WriteVectors:
         Returns:
             None where the embedder is a server's: its vectors follow the write.
         """
-        texts = [
-            text
-            for payload, moment in zip(payloads, moments, strict=True)
-            for text in (
-                heading_text(payload.title, day_of(moment)),
-                *(embedded_text(payload.content[chunk.start : chunk.end]) for chunk in payload.chunks),
-            )
-        ]
+        texts = await beside_many(
+            lambda: [
+                text
+                for payload, moment in zip(payloads, moments, strict=True)
+                for text in (
+                    heading_text(payload.title, day_of(moment)),
+                    *(embedded_text(payload.content[chunk.start : chunk.end]) for chunk in payload.chunks),
+                )
+            ],
+            items=sum(len(payload.chunks) for payload in payloads),
+        )
         return await self.make(texts)
 
     async def is_local(self) -> bool:
@@ -107,7 +110,7 @@ class WriteVectors:
 
     async def make_uncached(self, external_id: str, texts: Sequence[str]) -> MadeVectors | None:
         """The same of those texts that the tenant's cache does not hold."""
-        by_hash = {sha256(text.encode()): text for text in texts}
+        by_hash = dict(zip(await _hashes_of(texts), texts, strict=True))
         generation = self._embedding.generations.current
         async with self._store.transaction(external_id, read_only=True) as db:
             await db.plan_for(len(by_hash))
@@ -127,7 +130,7 @@ class WriteVectors:
         # What fails is tried once more after the write, and told there.
         made, failed = await self._embedding.embed_texts(generation, texts)
         masses = await count_masses(texts)
-        hashes = [sha256(text.encode()) for text in texts]
+        hashes = await _hashes_of(texts)
         return MadeVectors(generation, made, dict(zip(hashes, masses, strict=True)), is_complete=not failed)
 
     def leaves_work(self, made: MadeVectors | None) -> bool:
@@ -166,7 +169,10 @@ class WriteVectors:
         Returns:
             Whether everything got its vector.
         """
-        created = [_texts_of(event, payload, made) for event, payload in events]
+        created = await beside_many(
+            lambda: [_texts_of(event, payload, made) for event, payload in events],
+            items=sum(len(payload.chunks) for _, payload in events),
+        )
         texts = [text for one in created for text in (one.heading, *one.chunks)]
         stored: set[int] = set()
         sorts = False
@@ -207,6 +213,11 @@ class WriteVectors:
             if len(rows) < BACKFILL_CHUNKS:
                 return is_complete
             last = rows[-1].number
+
+
+async def _hashes_of(texts: Sequence[str]) -> list[bytes]:
+    """The SHA-256 of each text."""
+    return await beside_many(lambda: [sha256(text.encode()) for text in texts], items=len(texts))
 
 
 def _texts_of(event: Event, payload: MemoryCreated, made: MadeVectors) -> _Created:

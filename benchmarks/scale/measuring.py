@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ _SMALL, _MIDDLE, _TENANTS_IN_TURN = 200, 2_000, 8
 # Sizes at which hits are compared with the exact ones, the largest tenant's beside them.
 _COMPARED_SIZES = (200, 800, 2_000, 5_000, WHOLE_MAX_CHUNKS, 20_000)
 _WRITING_TENANTS = 10
+# More than any tenant has, and no more than the server takes for a number.
+_ALL_CHUNKS = 2**31 - 1
 _HITS, _COMPARED_HITS = 10, 50
 
 _DISK = """
@@ -125,7 +126,7 @@ async def compare_exact(memory: AgentMem, tenant: Tenant, words: WordModel, repe
         started = time.perf_counter()
         found = await memory.retrieve_memories(tenant.external_id, question, limit=_COMPARED_HITS)
         between = time.perf_counter()
-        with changed(finder, _whole_max_chunks=sys.maxsize):
+        with changed(finder, _whole_max_chunks=_ALL_CHUNKS):
             exact = await memory.retrieve_memories(tenant.external_id, question, limit=_COMPARED_HITS)
         if number:  # the first question only warms connections and caches
             usual.append(between - started)

@@ -52,6 +52,7 @@ _OUR_WORDS = {
     "What of it is to be remembered?",
     "What is to be made of the new passages?",
     "(recall has found no passage)",
+    "(little matches the question: these passages are only what is least unlike it)",
     "nothing is known of them",
     "no passage was found",
     "there are no active memories",

@@ -676,7 +676,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_known_texts": lambda w: (
             _stream(w) | {"folded_hashes": [_KNOWN_TEXT.hex()], "moments": [LONG_AGO], "ignored": []}
         ),
-        "layout_chunks": _memory,
+        "layout_chunks": lambda w: _memory(w) | {"after": 0, "limit": 100},
         "get_texts": lambda w: _memory(w) | {"after": 0, "limit": 10},
         "reread_chunks": lambda w: (
             _stream(w)
@@ -701,7 +701,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "count_similar": lambda w: (
             _memory(w) | {"chunk_ids": list(w.chunk_ids), "similarity": -1.0, "limit": 5, "compared": 100}
         ),
-        "find_twins": lambda w: _stream(w) | {"memory_id": w.victim.draft_memory_id, "moment": _LATER},
+        "find_twins": lambda w: (
+            _stream(w) | {"memory_id": w.victim.draft_memory_id, "moment": _LATER, "after": 0, "limit": 100}
+        ),
     },
     "scratch": {
         "compare_table": _stream,
@@ -734,7 +736,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "count_said": lambda w: _stream(w) | {"speaker_keys": ["robin"], "most": 10},
         "find_said": lambda w: _stream(w) | {"speaker_keys": ["robin"]},
         "find_said_among": lambda w: _stream(w) | {"speaker_keys": ["robin"], "numbers": list(w.numbers)},
-        "read_past": _once_visible,
+        "read_past": lambda w: _once_visible(w) | {"after": 0, "limit": 100},
         "read_past_texts": _once_visible,
         "read_headings": _stream,
         "reach_chunks": lambda w: (

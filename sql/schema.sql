@@ -652,9 +652,10 @@ BEGIN
                 'ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent || '_p' || remainder);
         END LOOP;
         -- The planner keeps no samples of what was made of memory text, and none of tenants, among which a new one would be
-        -- missing; the partitions, which are there now, take it over.
+        -- missing, nor of cells: where few tenants are sorted nearly all vectors are in cell 0, and it would read a
+        -- tenant's vectors rather than look cells up. The partitions, which are there now, take it over.
         FOREACH place IN ARRAY array_cat(
-            ARRAY['external_id'], CASE parent WHEN norms THEN ARRAY['layout_hash', 'norms'] ELSE ARRAY['vector'] END
+            ARRAY['external_id'], CASE parent WHEN norms THEN ARRAY['layout_hash', 'norms'] ELSE ARRAY['cell', 'vector'] END
         ) LOOP
             EXECUTE format('ALTER TABLE %I ALTER COLUMN %I SET STATISTICS 0', parent, place);
         END LOOP;

@@ -203,20 +203,25 @@ CROSS JOIN (
 -- name: find_near_dots
 -- The same of the vectors in the nearest cells. While a tenant is being sorted anew it has two sets of cells, told apart by
 -- what stands above the lowest 16 bits, and the nearest of both are read. Cell 0 holds what was never sorted.
-SELECT string_agg(int8send(number), ''::bytea) AS numbers,
-    string_agg(float4send((vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
-FROM chunk_vector_{generation}
-WHERE external_id = $(external_id)p AND cell = ANY(ARRAY(
+-- OFFSET 0: cell by cell. As one condition the planner may read all vectors of the tenant for it.
+SELECT string_agg(int8send(v.number), ''::bytea) AS numbers,
+    string_agg(float4send((v.vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
+FROM (
     SELECT near.cell
     FROM (
         SELECT cell, row_number() OVER (PARTITION BY cell >> 16 ORDER BY vector <#> $(vector)p::halfvec, cell) AS place
         FROM vector_cell_{generation}
         WHERE external_id = $(external_id)p
     ) AS near
-    WHERE near.place <= $(cells)p::int
+    WHERE near.place <= $(cells)p::int AND near.cell <> 0
     UNION ALL
     SELECT 0
-));
+) AS searched
+CROSS JOIN LATERAL (
+    SELECT number, vector FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p AND cell = searched.cell
+    OFFSET 0
+) AS v;
 
 -- name: find_dots_of
 -- The same of named vectors.

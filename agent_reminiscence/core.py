@@ -252,7 +252,7 @@ class AgentMem:
             metadata: New metadata in place of all of the old; None empties it. Without it, a new `content` drops
                 `turns` from the old metadata, whose positions were those of the old text.
             language: In which its words are read from now on, also those of passages that stay; None is as before,
-                but a text that showed no language is recognised anew.
+                but a language that was only assumed is decided again from the new text.
             expected_version: The version you have read; the update is refused when another writer was first.
             occurred_at: As in `create_active_memory`, and so the arguments not described here.
 

@@ -86,7 +86,7 @@ def migrate(
         done = f"applied {', '.join(names)}" if names else "is up to date"
         say(console(), f"Database {settings.database!r}: {done}; the login {login!r} may use it.")
         if reindexed.streams:
-            say(console(), f"The words of {count(reindexed.streams, 'stream', 'streams')} were indexed anew.")
+            say(console(), f"Reindexed {count(reindexed.streams, 'stream', 'streams')}.")
         for external_id in reindexed.faulty:
             say(
                 console(),

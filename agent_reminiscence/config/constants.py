@@ -250,7 +250,7 @@ EMBEDDING_HOPELESS_CHARACTERS_PER_TOKEN: Final = 8
 EMBEDDING_PART_CHARACTERS_PER_TOKEN: Final = 2
 # Of texts this long it is looked up how much the model reads at once, if that is not known yet.
 EMBEDDING_LONG_CHARACTERS: Final = 2_000
-# The most that an index of pgvector holds of halfvec. There is no such index now, but such a vector fills a page.
+# What a pgvector index of halfvec takes at most. We use no such index, but a vector of this size fills a page.
 MAX_EMBEDDING_DIMENSION: Final = 4_000
 
 # Stores -------------------------------------------------------------------------------------------

@@ -232,7 +232,7 @@ class Cluster:
         )
         if code is None:
             raise StoreTimeoutError(f"the server of {str(self._data_dir)!r} did not stop within {deadline.seconds:g} s")
-        # It may just have ended by itself.
+        # It may have stopped on its own meanwhile.
         if code != 0 and (self._answer() != "silent" or self._has_postmaster()):
             raise StoreError(
                 f"the server of {str(self._data_dir)!r} did not stop; the end of its log:\n{self._log_tail()}"

@@ -223,26 +223,13 @@ class MemoryChunkRepository:
 
     async def get_layout(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[StoredChunk]:
         """The chunks that tile the memory's text, in text order."""
-        begun = await self.ask_layout(db, external_id, memory_id)
-        return await self.finish_layout(db, external_id, memory_id, begun)
-
-    async def ask_layout(
-        self, db: SqlExecutor, external_id: str, memory_id: UUID, *, after: int = 0
-    ) -> Deferred[list[StoredChunk]]:
-        """A portion of the same behind so many chunks, but not at once; `finish_layout` has the others."""
-        params = {"external_id": external_id, "memory_id": memory_id, "after": after, "limit": _CHUNKS_PER_STATEMENT}
-        return await db.ask(_SQL["layout_chunks"], params, _stored_chunks)
-
-    async def finish_layout(
-        self, db: SqlExecutor, external_id: str, memory_id: UUID, begun: Deferred[list[StoredChunk]]
-    ) -> list[StoredChunk]:
-        """All of a layout of which the first portion was asked for in this transaction."""
-        chunks = portion = await begun.result()
-        while len(portion) == _CHUNKS_PER_STATEMENT:
-            asked = await self.ask_layout(db, external_id, memory_id, after=len(chunks))
-            portion = await asked.result()
-            chunks = chunks + portion
-        return chunks
+        params = {"external_id": external_id, "memory_id": memory_id, "limit": _CHUNKS_PER_STATEMENT}
+        chunks: list[StoredChunk] = []
+        while True:
+            rows = await db.fetch_all(_SQL["layout_chunks"], params | {"after": len(chunks)})
+            chunks += [StoredChunk.model_validate(row | {"metadata": json.loads(row["metadata"])}) for row in rows]
+            if len(rows) < _CHUNKS_PER_STATEMENT:
+                return chunks
 
     async def get_texts(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, after: int, limit: int
@@ -499,10 +486,6 @@ async def _end_each(
         params = {"external_id": external_id, "chunk_ids": list(portion), **moments}
         ended += _ended(await db.fetch_all(_SQL[name], params), per_chunk=per_chunk)
     return ended
-
-
-def _stored_chunks(rows: Sequence[Row]) -> list[StoredChunk]:
-    return [StoredChunk.model_validate(row | {"metadata": json.loads(row["metadata"])}) for row in rows]
 
 
 def _twins(rows: Sequence[Row]) -> list[Twin]:

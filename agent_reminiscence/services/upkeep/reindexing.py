@@ -80,7 +80,7 @@ async def reindex(
             await schema.record_reindexed(administrator, done + 1)
         progress(Reindexed(len(tenants), len(tenants)))
     await schema.record_analyser(administrator)
-    _logger.info("the words of %d streams were indexed anew", indexed)
+    _logger.info("reindexed %d streams", indexed)
     return ReindexReport(indexed, tuple(faulty))
 
 

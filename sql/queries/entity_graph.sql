@@ -439,13 +439,13 @@ FROM (
     ) AS stated (from_id, to_id)
 ) AS wanted
 CROSS JOIN LATERAL (
-    -- OFFSET 0 as above.
-    SELECT relationship_id, stated_from_id, stated_to_id, observations
+    -- OFFSET 0 as above, and the type outside: that index of types reads all of a tenant's relationships for each pair.
+    SELECT relationship_id, stated_from_id, stated_to_id, type, observations
     FROM relationship
     WHERE external_id = $(external_id)p AND stated_from_id = wanted.from_id AND stated_to_id = wanted.to_id
-        AND type = $(type)p
     OFFSET 0
 ) AS r
+WHERE r.type = $(type)p
 ORDER BY r.relationship_id;
 
 -- name: find_stated
@@ -455,10 +455,9 @@ SELECT r.relationship_id, r.stated_from_id, r.stated_to_id, r.type, r.observatio
     r.last_observed, evidence.sources
 FROM unnest($(from_ids)p::uuid[], $(to_ids)p::uuid[], $(types)p::text[]) AS wanted (from_id, to_id, type)
 CROSS JOIN LATERAL (
-    -- OFFSET 0 as above.
+    -- As in find_between.
     SELECT * FROM relationship
     WHERE external_id = $(external_id)p AND stated_from_id = wanted.from_id AND stated_to_id = wanted.to_id
-        AND type = wanted.type
     OFFSET 0
 ) AS r
 CROSS JOIN LATERAL (
@@ -474,6 +473,7 @@ CROSS JOIN LATERAL (
         SELECT source FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = g.chunk_id OFFSET 0
     ) AS c
 ) AS evidence
+WHERE r.type = wanted.type
 ORDER BY r.end_date IS NOT NULL, r.relationship_id;
 
 -- name: find_known_relationships

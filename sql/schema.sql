@@ -190,7 +190,6 @@ CREATE INDEX memory_chunk_folded_hash_idx ON memory_chunk (external_id, folded_h
 CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
 -- Few rows are facts, and a memory may have very many chunks.
 CREATE INDEX memory_chunk_facts_idx ON memory_chunk (external_id, memory_id) WHERE derived_from IS NOT NULL;
-CREATE INDEX memory_chunk_speaker_key_idx ON memory_chunk (external_id, speaker_key) WHERE speaker_key IS NOT NULL;
 CREATE UNIQUE INDEX memory_chunk_number_idx ON memory_chunk (external_id, number);
 -- What is live has an end of its own in the world only where it was stated or promoted with one.
 CREATE INDEX memory_chunk_end_date_idx ON memory_chunk (external_id, end_date)

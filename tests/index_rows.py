@@ -48,7 +48,7 @@ class Posted:
     """
 
     words: int
-    terms: Mapping[str, int]
+    terms: dict[str, int]
 
 
 async def read_postings(db: SqlExecutor, external_id: str) -> dict[int, Posted]:
@@ -109,6 +109,8 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
         text = _chunk_text(chunk)
         language = languages.of(chunk["memory_id"])
         expected[chunk["number"]] = _posted(text, language, _day(chunk["start_date"]))
+        if chunk["speaker_key"]:
+            expected[chunk["number"]].terms["\x03" + sha256(chunk["speaker_key"].encode())[:4].hex()] = 1
         assert chunk["words"] == expected[chunk["number"]].words
         assert chunk["text_hash"] == sha256(text.encode())
         assert chunk["text_flags"] == _text_flags(text, language, _day(chunk["start_date"]), chunk["speaker_key"])

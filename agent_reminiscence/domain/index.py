@@ -74,6 +74,14 @@ def speaker_hash(speaker_key: str) -> int:
     return int.from_bytes(sha256(speaker_key.encode())[:4], "big")
 
 
+def speaker_term(speaker_key: str) -> str:
+    """The term under which what a speaker has said is indexed.
+
+    None of `analyse`, since it begins with a control character.
+    """
+    return f"\x03{speaker_hash(speaker_key):08x}"
+
+
 def chunk_number(position: int, index: int) -> int:
     """The number of the chunk that entry `index` of the event at `position` brought in.
 

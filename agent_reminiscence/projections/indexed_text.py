@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime
 
 from agent_reminiscence.database.repositories.text_index import PostedText
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER
+from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
 from agent_reminiscence.text.words import analyse
 
@@ -43,7 +43,7 @@ class IndexedText:
 
     Attributes:
         words: How many terms it has, repeats included.
-        terms: How often it has each; beside its words, the days that it speaks of.
+        terms: How often it has each; beside its words, the days that it speaks of and its speaker.
         flags: What it is: `QUESTION`, `TIME_WORDS`, `USER` of `domain.index`.
         text_hash: SHA-256 of the text that is embedded.
     """
@@ -87,6 +87,8 @@ def _index(text: str, language: str, day: date, speaker_key: str | None) -> Inde
         if (end - start).days < _MAX_PERIOD_DAYS:
             for term in day_terms((start, end)):
                 counts[term] = 1
+    if speaker_key is not None:
+        counts[speaker_term(speaker_key)] = 1
     flags = (
         (QUESTION if is_question(text) else 0)
         | (TIME_WORDS if has_time_words(text, periods, (language,)) else 0)

@@ -224,11 +224,16 @@ CROSS JOIN LATERAL (
 ) AS v;
 
 -- name: find_dots_of
--- The same of named vectors.
-SELECT string_agg(int8send(number), ''::bytea) AS numbers,
-    string_agg(float4send((vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
-FROM chunk_vector_{generation}
-WHERE external_id = $(external_id)p AND number = ANY($(numbers)p::bigint[]);
+-- The same of vectors whose numbers lie in some ranges. Texts are numbered in order, so a few ranges name what would be many
+-- numbers, and one search of the index finds each.
+SELECT string_agg(int8send(stored.number), ''::bytea) AS numbers,
+    string_agg(float4send((stored.vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
+FROM unnest($(firsts)p::bigint[], $(lasts)p::bigint[]) AS run (first, last)
+CROSS JOIN LATERAL (
+    SELECT number, vector FROM chunk_vector_{generation}
+    WHERE external_id = $(external_id)p AND number BETWEEN run.first AND run.last
+    OFFSET 0
+) AS stored;
 
 -- name: read_vectors
 SELECT string_agg(int8send(number), ''::bytea) AS numbers, string_agg(float4send(mass), ''::bytea) AS masses,

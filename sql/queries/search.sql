@@ -24,8 +24,8 @@ CROSS JOIN LATERAL (
 -- name: open_stream
 -- What a search wants to know of a stream, and which vectors are searched at this moment. Of a small one also the layouts of
 -- all texts, one memory after the other, the chunks that are still laid out, though they have ended in the world by now, and
--- all entries of some terms; of a larger one what find_rare_postings says, but the entries of the rarest terms only. Where
--- there are entities, all these only if asked for.
+-- all entries of the first of the terms; of a larger one what find_rare_postings says, but the entries of the rarest terms
+-- only. Where there are entities, all these only if asked for.
 WITH stream AS MATERIALIZED (
     SELECT *, reads AND text_chunks <= $(whole)p::int AS is_whole
     FROM (
@@ -65,7 +65,7 @@ CROSS JOIN (
         SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
     ) AS stored
     WHERE (SELECT reads FROM stream)
-        AND ((SELECT is_whole FROM stream) OR asked.place IN (
+        AND ((SELECT is_whole FROM stream) AND asked.place <= $(always)p::int OR asked.place IN (
             SELECT place FROM counted WHERE total <= $(most)p::bigint ORDER BY total, place LIMIT 128
         ))
 ) AS found;
@@ -161,36 +161,13 @@ SELECT string_agg(int8send(number), ''::bytea) AS numbers
 FROM memory_chunk
 WHERE {visible};
 
--- name: count_said
--- How many chunks each of some speakers has said, those that have ended included, counted up to so many.
-SELECT asked.speaker_key, count(*) AS chunks
-FROM unnest($(speaker_keys)p::text[]) AS asked (speaker_key)
-CROSS JOIN LATERAL (
-    SELECT FROM memory_chunk
-    WHERE external_id = $(external_id)p AND speaker_key = asked.speaker_key
-    LIMIT $(most)p::int
-) AS said
-GROUP BY asked.speaker_key;
-
 -- name: find_said
--- The chunks of texts that some speakers have said.
-SELECT string_agg(int8send(said.number), ''::bytea) AS numbers
-FROM unnest($(speaker_keys)p::text[]) AS asked (speaker_key)
-CROSS JOIN LATERAL (
-    SELECT number FROM memory_chunk
-    WHERE external_id = $(external_id)p AND speaker_key = asked.speaker_key
-        AND (superseded_at IS NULL OR duplicate_of IS NOT NULL)
-    OFFSET 0
-) AS said;
-
--- name: find_said_among
--- Those of them that are among some.
+-- Which of some chunks some speakers have said.
 SELECT string_agg(int8send(said.number), ''::bytea) AS numbers
 FROM unnest($(numbers)p::bigint[]) AS asked (number)
 CROSS JOIN LATERAL (
     SELECT number FROM memory_chunk
     WHERE external_id = $(external_id)p AND number = asked.number AND speaker_key = ANY($(speaker_keys)p::text[])
-        AND (superseded_at IS NULL OR duplicate_of IS NOT NULL)
     OFFSET 0
 ) AS said;
 

@@ -520,7 +520,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_dots": _query_vector,
         "find_dots_and_norms": _query_vector,
         "find_near_dots": lambda w: _query_vector(w) | {"cells": 1},
-        "find_dots_of": lambda w: _query_vector(w) | _numbers(w),
+        "find_dots_of": lambda w: _query_vector(w) | {"firsts": [min(w.numbers)], "lasts": [max(w.numbers)]},
         "read_vectors": _numbers,
     },
     "event_ledger": {
@@ -720,7 +720,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "search": {
         "open_stream": lambda w: (
             _stream(w)
-            | {"known_at": _LATER, "terms": ["key", "spare"], "whole": 1_000, "most": 1_000}
+            | {"known_at": _LATER, "terms": ["key", "spare"], "always": 2, "whole": 1_000, "most": 1_000}
             | {"reads_beside_graph": True}
         ),
         "find_postings": lambda w: _stream(w) | {"terms": ["key", "spare"]},
@@ -733,9 +733,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         ),
         "find_eligible": _visible,
         "find_eligible_of": lambda w: _visible(w) | {"numbers": list(w.numbers)},
-        "count_said": lambda w: _stream(w) | {"speaker_keys": ["robin"], "most": 10},
-        "find_said": lambda w: _stream(w) | {"speaker_keys": ["robin"]},
-        "find_said_among": lambda w: _stream(w) | {"speaker_keys": ["robin"], "numbers": list(w.numbers)},
+        "find_said": lambda w: _stream(w) | {"speaker_keys": ["robin"], "numbers": list(w.numbers)},
         "read_past": lambda w: _once_visible(w) | {"after": 0, "limit": 100},
         "read_past_texts": _once_visible,
         "read_headings": _stream,

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER
+from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.projections.indexed_text import (
     fact_text,
     fold_name,
@@ -37,6 +37,14 @@ def test_a_chunk_is_found_by_its_terms_and_counted_by_them() -> None:
     assert terms == dict(Counter(analyse("boat green boat", "en")))
     assert words == 3
     assert flags == 0
+
+
+def test_a_chunk_is_found_by_its_speaker_who_is_not_counted() -> None:
+    """Whoever asks what Ann said finds what is hers, and a long name weighs no more than a short one."""
+    words, terms, _ = _index("The boat is green.", speaker_key="ann of the green gables")
+
+    assert terms == dict(Counter(analyse("boat green", "en"))) | {speaker_term("ann of the green gables"): 1}
+    assert words == 2
 
 
 def test_white_space_around_a_chunk_changes_nothing() -> None:

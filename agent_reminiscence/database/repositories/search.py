@@ -185,12 +185,20 @@ class SearchRepository:
     """Reads the index of one tenant, and the rows that a ranking has chosen."""
 
     def opening(
-        self, request: SearchRequest, terms: Sequence[str], *, whole: int, most: int, reads_beside_graph: bool
+        self,
+        request: SearchRequest,
+        terms: Sequence[str],
+        speaker_terms: Sequence[str],
+        *,
+        whole: int,
+        most: int,
+        reads_beside_graph: bool,
     ) -> tuple[NamedQuery, dict[str, Any]]:
         """The statement with which a search begins, and its parameters.
 
         Args:
             terms: Of the question, each once.
+            speaker_terms: Of the speakers whom it may name; of a small tenant the texts say what each has said.
             whole: Up to so many chunks, all texts are read and the terms whole; of more, what `find_rare_terms` says.
             most: The `most` of that; of very many terms, some of those that are in few are left to be read.
             reads_beside_graph: Whether this is so too where there are entities; otherwise the stream is described.
@@ -198,7 +206,8 @@ class SearchRepository:
         params = {
             "external_id": request.external_id,
             "known_at": request.known_at,
-            "terms": list(terms),
+            "terms": [*terms, *speaker_terms],
+            "always": len(terms),
             "whole": whole,
             "most": most,
             "reads_beside_graph": reads_beside_graph,
@@ -328,28 +337,12 @@ class SearchRepository:
         rows = await db.fetch_all(_SQL["read_headings"], {"external_id": external_id})
         return [Heading(**row | {"memory_id": UUID(row["memory_id"])}) for row in rows]
 
-    async def count_said(
-        self, db: SqlExecutor, external_id: str, speaker_keys: Sequence[str], *, most: int
-    ) -> dict[str, int]:
-        """How many chunks each of some speakers has said, counted up to `most`; names of nobody are left out."""
-        if not speaker_keys:
-            return {}
-        params = {"external_id": external_id, "speaker_keys": list(speaker_keys), "most": most}
-        return {row["speaker_key"]: row["chunks"] for row in await db.fetch_all(_SQL["count_said"], params)}
-
     async def find_said(
-        self, db: SqlExecutor, external_id: str, speaker_keys: Sequence[str], among: NDArray[np.int64] | None
+        self, db: SqlExecutor, external_id: str, speaker_keys: Sequence[str], among: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The numbers of the chunks that some speakers have said, ascending.
-
-        Args:
-            among: Only those of these; None is all.
-        """
-        params: dict[str, Any] = {"external_id": external_id, "speaker_keys": list(speaker_keys)}
-        if among is None:
-            row = await db.fetch_one(_SQL["find_said"], params)
-        else:
-            row = await db.fetch_one(_SQL["find_said_among"], params | {"numbers": among.tolist()})
+        """Which of some chunks some speakers have said, ascending."""
+        params = {"external_id": external_id, "speaker_keys": list(speaker_keys), "numbers": among.tolist()}
+        row = await db.fetch_one(_SQL["find_said"], params)
         return np.sort(np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64))
 
     async def reach_chunks(

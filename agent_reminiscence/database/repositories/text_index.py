@@ -28,8 +28,8 @@ class PostedText:
     Attributes:
         number: Of the chunk; of a heading, negative.
         words: How many terms the text has, repeats included.
-        terms: How often it has each; what it is found by besides, such as the days that it speaks of, is not counted
-            in `words`.
+        terms: How often it has each; what it is found by besides, the days that it speaks of and its speaker, is
+            not counted in `words`.
     """
 
     number: int

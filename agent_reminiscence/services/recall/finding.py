@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
-from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.search import (
     FoundTerm,
@@ -23,9 +22,8 @@ from agent_reminiscence.database.repositories.search import (
     SearchRequest,
 )
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.domain.index import blocks_of, speaker_hash
+from agent_reminiscence.domain.index import blocks_of
 from agent_reminiscence.exceptions import EmbeddingError
-from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.embedders import WORDLLAMA_MODEL
 from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.recall import narrowing
@@ -109,10 +107,10 @@ class Finder:
         languages, days = self._remembered.get(request.external_id, ((), (0, 0)))
         asked = read_question(request.query, languages, first_day=days[0], last_day=days[1], today=_today(request))
         is_past = request.as_of is not None
-        terms = [] if is_past else asked.looked_up
         statement, params = self._search.opening(
             request,
-            terms,
+            [] if is_past else asked.looked_up,
+            [] if is_past else asked.speaker_terms,
             whole=-1 if is_past else self._whole_max_chunks,
             most=narrowing.MAX_ENTRIES,
             reads_beside_graph=reads_beside_graph,
@@ -185,12 +183,13 @@ class Finder:
         tenant, generation = request.external_id, stream.generation
         asked = self._read_question(request, opening, stream, stream.days)
         counts, few = opened.counts, opened.found
-        if left := _not_among(asked.looked_up, opened.terms):
+        if left := _not_among([*asked.looked_up, *asked.speaker_terms], opened.terms):
             more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
             counts, few = {**counts, **more_counts}, {**few, **more}
-        asked = asked.bounded(counts)
+        asked = asked.bounded(counts).about_one(counts)
         rare = narrowing.choose_rare({term: counts[term] for term in asked.terms if term in counts})
-        wanted = [*rare, *narrowing.readable({term: counts[term] for term in asked.period_terms if term in counts})]
+        beside = [term for term in (*asked.speaker_terms, *asked.period_terms) if term in counts]
+        wanted = [*rare, *narrowing.readable({term: counts[term] for term in beside})]
         # The rarest of the words is read in any case; and of a long question not all have been.
         found = {**few, **await self._search.find_terms(db, tenant, [term for term in wanted if term not in few])}
         words = _words(asked, found, counts)
@@ -201,10 +200,15 @@ class Finder:
         reached = await self._reach(db, request, graph)
         mean_length = max(stream.text_words / stream.text_chunks, 1e-9)
         weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, mean_length)
-        said_by = await self._find_said_by(db, request, asked, weighed, near)
-        if near is not None and vector is not None and said_by.is_all:
-            near = await self._texts.find_more(db, tenant, vector, generation, near, said_by.numbers)
-        chosen = narrowing.choose(weighed, _said(asked, found), near, reached, said_by.numbers)
+        said_by = _together([found[term] for term in asked.speaker_terms if term in found]).numbers
+        if near is not None and vector is not None and len(said_by) <= narrowing.MAX_SAID:
+            near = await self._texts.find_more(db, tenant, vector, generation, near, said_by)
+        promised = narrowing.promise(weighed, near, self._weights)
+        if asked.names and not len(said_by):
+            said_by = await self._search.find_said(db, tenant, asked.names, promised.best(narrowing.LIKELY))
+        share_said = min(sum(counts[term] for term in asked.speaker_terms) / stream.text_chunks, 1.0)
+        promised = promised.raised(said_by, self._weights.speaker_of(share_said))
+        chosen = narrowing.choose(promised, weighed, _said(asked, found), near, reached, said_by)
         around = await self._texts.read_around(db, request, generation, chosen, asked.days)
         texts, may_be_hit = around.texts, around.may_be_hit
         if not len(texts.entries):
@@ -235,27 +239,10 @@ class Finder:
                 mean_length,
                 read.mean_heading_length,
                 read.window_chunks,
-                len(said_by.numbers) / stream.text_chunks if said_by.is_all else read.share_said(said_by.speakers),
+                share_said,
             ),
         )
         return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
-
-    async def _find_said_by(
-        self, db: SqlExecutor, request: SearchRequest, asked: Asked, weighed: narrowing.Weighed, near: Dots | None
-    ) -> narrowing.SaidBy:
-        """Which chunks those whom the question names have said: all of them, or those of many that could be best."""
-        names = [*asked.names, *([USER_KEY] if asked.first_person else [])]
-        counts = await self._search.count_said(db, request.external_id, names, most=narrowing.MAX_SAID + 1)
-        if len(counts) > 1 and USER_KEY not in asked.names:
-            # Who says "I" and names somebody asks about that one.
-            counts.pop(USER_KEY, None)
-        speakers = frozenset(map(speaker_hash, counts))
-        if not counts:
-            return narrowing.SaidBy(speakers, np.zeros(0, np.int64), is_all=True)
-        is_all = max(counts.values()) <= narrowing.MAX_SAID
-        among = None if is_all else narrowing.likely(weighed, near)
-        said = await self._search.find_said(db, request.external_id, list(counts), among)
-        return narrowing.SaidBy(speakers, said, is_all)
 
     def _read_question(
         self, request: SearchRequest, opening: Opening, stream: SearchedStream, stored: tuple[date, date]

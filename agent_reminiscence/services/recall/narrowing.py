@@ -1,8 +1,8 @@
 """Which chunks of a large tenant are ranked: pure functions from postings and dot products to numbers.
 
 A small tenant's chunks are all ranked. Of a large one's, those that could be among the best are: by the question's
-rare words, by meaning in the cells nearest to it, by the time that it names, and by the graph; and around each of them
-as much of the text as its windows reach.
+rare words in and around them, by meaning in the cells nearest to it, by the speaker and the time that it names, and by
+the graph; and around each of them as much of the text as its windows reach.
 """
 
 from __future__ import annotations
@@ -16,22 +16,26 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.search import FoundTerm
 from agent_reminiscence.domain.index import FIRST, WINDOWS
-from agent_reminiscence.services.recall.ranking import K1, B, idf
+from agent_reminiscence.services.recall.ranking import K1, B, Weights, idf
 
 WHOLE_MAX_CHUNKS: Final = 10_000
 """Up to so many chunks, all are ranked."""
 MAX_ENTRIES: Final = 20_000
-"""Postings of a term that has more are read for chunks that something else speaks for."""
+"""Postings of a term, or of a speaker, that has more are read for chunks that something else speaks for."""
 
-_BY_WORDS: Final = 80
+_BY_PROMISE: Final = 80
+_BY_WORDS: Final = 20
 _BY_HEADING: Final = 10
-_BY_MEANING: Final = 60
+_BY_MEANING: Final = 20
 _BY_TIME: Final = 40
 _BY_GRAPH: Final = 80
-_BY_SPEAKER: Final = 40
+_BY_SPEAKER: Final = 20
+# Of a text of which nothing but its heading or its day speaks.
+_OF_BEGINNING: Final = 80
 MAX_SAID: Final = 1_000
-"""Of a speaker who has said no more chunks, each is looked at; of another one, those among the likely ones."""
-_LIKELY: Final = 500
+"""What somebody has said who has said no more chunks is compared by meaning in whatever cell it is."""
+LIKELY: Final = 200
+"""Of somebody who has said more than `MAX_ENTRIES` chunks, those among so many of the most promising ones are told."""
 DATED_TEXTS: Final = 20
 """So many texts of a period that the question names are looked at besides."""
 
@@ -60,31 +64,50 @@ class Weighed(NamedTuple):
     scores: NDArray[np.float64]
 
 
-class SaidBy(NamedTuple):
-    """What the speakers whom a question names have said.
+class Promise(NamedTuple):
+    """What may be expected of the scores of some chunks, by number, ascending; the larger the better."""
 
-    Attributes:
-        speakers: Hashes of those of the names that are speakers'.
-        numbers: Of their chunks, ascending.
-        is_all: Whether these are all of theirs; otherwise those among the likely ones.
-    """
-
-    speakers: frozenset[int]
     numbers: NDArray[np.int64]
-    is_all: bool
+    values: NDArray[np.float64]
+
+    def best(self, count: int) -> NDArray[np.int64]:
+        """The numbers of the most promising chunks."""
+        return np.sort(_best(self.numbers, self.values, count))
+
+    def raised(self, numbers: NDArray[np.int64], by: float) -> Promise:
+        """With more for some of the chunks."""
+        return Promise(self.numbers, self.values + by * np.isin(self.numbers, numbers))
 
 
-def likely(weighed: Weighed, near: Dots | None) -> NDArray[np.int64]:
-    """The chunks for which words or meaning speak most, many more than are chosen."""
+def promise(weighed: Weighed, near: Dots | None, weights: Weights) -> Promise:
+    """Weigh the words of chunks and of the text around them, and their meaning, roughly as the ranking does.
+
+    The chunks that an event has brought in are numbered in the order of the text, so neighbours are told by their
+    numbers before any text is read. Meaning counts for the chunk alone: of its neighbours most stand in other cells.
+
+    Args:
+        weighed: By the rare words of the question.
+        near: Dot products, as far as they are known.
+        weights: Those of the ranking.
+    """
     is_chunk = weighed.numbers > 0
-    best = [_best(weighed.numbers[is_chunk], weighed.scores[is_chunk], _LIKELY)]
-    if near is not None:
-        is_chunk = near.numbers > 0
-        best.append(_best(near.numbers[is_chunk], near.dots[is_chunk], _LIKELY))
-    return np.unique(np.concatenate(best))
+    numbers, scores = weighed.numbers[is_chunk], weighed.scores[is_chunk]
+    values = np.zeros(len(numbers), dtype=np.float64)
+    sums = np.concatenate(([0.0], np.cumsum(scores)))
+    for (before, after), weight in zip(WINDOWS, weights.words, strict=True):
+        ends, starts = np.searchsorted(numbers, numbers + after, "right"), np.searchsorted(numbers, numbers - before)
+        values += weight * _share_of_best(sums[ends] - sums[starts])
+    if near is None:
+        return Promise(numbers, values)
+    of_chunks = near.numbers > 0
+    closeness = _share_of_best(np.maximum(near.dots[of_chunks], 0).astype(np.float64))
+    together, places = np.unique(np.concatenate((numbers, near.numbers[of_chunks])), return_inverse=True)
+    parts = np.concatenate((values, weights.meaning[0] * closeness))
+    return Promise(together, np.bincount(places, weights=parts, minlength=len(together)))
 
 
 def choose(
+    promised: Promise,
     weighed: Weighed,
     said: NDArray[np.int64] | None,
     near: Dots | None,
@@ -94,19 +117,22 @@ def choose(
     """The numbers of chunks and headings that could lead to the best hits.
 
     Args:
+        promised: What words, meaning and speaker promise together.
         weighed: By the rare words of the question.
         said: Chunks that speak of a time which the question names; None names none.
         near: Vectors in the nearest cells, and others whose dot products are known; None is a question without a
             vector.
         graph: What each chunk that the graph reaches weighs.
-        said_by: Chunks of the speakers whom the question names.
+        said_by: Chunks of the speaker whom the question asks about.
 
     Returns:
         Ascending, each once.
     """
     numbers, scores = weighed
     is_chunk = numbers > 0
-    chosen = [_best(numbers[is_chunk], scores[is_chunk], _BY_WORDS)]
+    chosen = [promised.best(_BY_PROMISE)]
+    # What stands out in one way alone may be the best though its text promises little.
+    chosen.append(_best(numbers[is_chunk], scores[is_chunk], _BY_WORDS))
     chosen.append(_best(numbers[~is_chunk], scores[~is_chunk], _BY_HEADING))
     if said is not None and len(said):
         # Among them those first that have the question's words.
@@ -143,7 +169,7 @@ def zone(entries: NDArray[np.void], numbers: NDArray[np.int64]) -> tuple[NDArray
     text = np.cumsum(begins) - 1
     has_chosen = np.bincount(text[is_chosen], minlength=int(text[-1]) + 1 if size else 0) > 0
     firsts = np.flatnonzero(begins)
-    is_chosen |= ~has_chosen[text] & (np.arange(size) - firsts[text] < _BY_WORDS)
+    is_chosen |= ~has_chosen[text] & (np.arange(size) - firsts[text] < _OF_BEGINNING)
     may_be_hit = _around(is_chosen, text, _NEIGHBOURS)
     places = np.flatnonzero(_around(may_be_hit, text, _REACH))
     return places, may_be_hit[places]
@@ -179,7 +205,6 @@ class ReadTexts:
         numbers = entries["number"].astype(np.int64)
         order = np.argsort(numbers, kind="stable")
         self._numbers = numbers[order]
-        self._speakers = entries["speaker"]
         self._headings, heading_of, self._under = np.unique(
             entries["heading"].astype(np.int64), return_inverse=True, return_counts=True
         )
@@ -196,10 +221,6 @@ class ReadTexts:
             float((sizes + _reached(sizes, before) + _reached(sizes, after)).sum() / len(entries))
             for before, after in WINDOWS
         )
-
-    def share_said(self, speakers: frozenset[int]) -> float:
-        """Which share of the chunks some speakers have said."""
-        return float(np.isin(self._speakers, list(speakers)).mean())
 
     def count(self, numbers: NDArray[np.int64], total: int) -> Occurrence:
         """In how many chunks a word is: counted in the texts that were read, and estimated from its postings beyond.
@@ -267,6 +288,11 @@ def weigh(words: Sequence[FoundTerm], chunks: int, mean_length: float) -> Weighe
         gains.append(float(idf(chunks, len(word.numbers))) * word.frequencies / (word.frequencies + saturation))
     numbers, places = np.unique(np.concatenate([word.numbers for word in words]), return_inverse=True)
     return Weighed(numbers, np.bincount(places, weights=np.concatenate(gains), minlength=len(numbers)))
+
+
+def _share_of_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each as a share of the largest, as the ranking counts them; 0 where none is above 0."""
+    return values / max(float(values.max(initial=0)), 1e-9)
 
 
 def _values_at(

@@ -10,8 +10,8 @@ from datetime import date, timedelta
 from functools import cache
 
 from agent_reminiscence.domain.graph import without_possessive
-from agent_reminiscence.domain.index import speaker_hash
-from agent_reminiscence.projections.indexed_text import WORD, fold_name
+from agent_reminiscence.domain.index import speaker_hash, speaker_term
+from agent_reminiscence.projections.indexed_text import USER_KEY, WORD, fold_name
 from agent_reminiscence.services.recall.ranking import DAYS_AFTER_PERIOD
 from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms, words_of_time
 from agent_reminiscence.text.words import analyse, query_words
@@ -88,8 +88,28 @@ class Asked:
 
     @property
     def looked_up(self) -> list[str]:
-        """Every term whose postings are wanted."""
+        """Every term whose postings are wanted of any tenant."""
         return list(dict.fromkeys([*self.terms, *self.period_terms]))
+
+    @property
+    def speaker_terms(self) -> list[str]:
+        """Under these is indexed what those have said whom it may name; wanted of a large tenant."""
+        return list(dict.fromkeys(speaker_term(name) for name in self._may_name))
+
+    @property
+    def _may_name(self) -> tuple[str, ...]:
+        return (*self.names, USER_KEY) if self.first_person else self.names
+
+    def about_one(self, counts: Mapping[str, int]) -> Asked:
+        """The question about the one of a tenant's speakers whom it asks about; about nobody if there is no such one.
+
+        Args:
+            counts: How many postings each term has; those of speakers who have said nothing are absent.
+        """
+        known = [name for name in self.names if speaker_term(name) in counts]
+        if not known and self.first_person:
+            known = [USER_KEY] if speaker_term(USER_KEY) in counts else []
+        return replace(self, names=tuple(known) if len(known) == 1 else (), first_person=False)
 
 
 def read_question(

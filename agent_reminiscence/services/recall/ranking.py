@@ -77,6 +77,11 @@ class Weights:
     graph: float = 2.0
     """At its most, where what the question names is rare: it answers questions over two hops from 1.9 on."""
 
+    def speaker_of(self, share: float) -> float:
+        """What the speaker is worth who has said such a share of all chunks."""
+        # Who says more than half of everything is told apart by the less, the more that is.
+        return self.speaker * min(1.0, 2 - 2 * share)
+
 
 DEFAULT_WEIGHTS: Final = Weights()
 
@@ -302,8 +307,7 @@ def _parts(
         for window, weight in enumerate(weights.meaning):
             best_gets("meaning" + _WINDOW_NAMES[window], meaning.cosines[window], weight)
     if spoken is not None:
-        # Who says more than half of everything is told apart by the less, the more that is.
-        weight = weights.speaker * min(1.0, 2 - 2 * share_said)
+        weight = weights.speaker_of(share_said)
         possible += weight
         parts.append(_Part("speaker", np.where(text.speaker == 0, UNKNOWN_SPEAKER, spoken), weight))
     if question.period is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.search import FoundTerm
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, chunk_number
-from agent_reminiscence.services.recall.narrowing import MAX_ENTRIES, choose, choose_rare, weigh, zone
+from agent_reminiscence.services.recall.narrowing import MAX_ENTRIES, choose, choose_rare, promise, weigh, zone
+from agent_reminiscence.services.recall.ranking import DEFAULT_WEIGHTS
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -45,10 +47,13 @@ def test_rare_words_are_read_whole_and_the_rarest_in_any_case() -> None:
 
 def test_what_anything_speaks_for_is_chosen() -> None:
     """By a word, by a heading's word, by meaning, by a time, by the graph; each once."""
+    weighed, near = weigh([_found(1, 2, -9)], 1_000, 10), _dots({1: 0.5, 3: 0.9, -7: 0.8})
+
     chosen = choose(
-        weigh([_found(1, 2, -9)], 1_000, 10),
+        promise(weighed, near, DEFAULT_WEIGHTS),
+        weighed,
         np.array([2, 5], dtype=np.int64),
-        _dots({1: 0.5, 3: 0.9, -7: 0.8}),
+        near,
         {4: 1.0},
         np.array([6], dtype=np.int64),
     )
@@ -61,7 +66,8 @@ def test_of_a_rare_and_a_frequent_word_the_rare_one_chooses() -> None:
     frequent = _found(*range(1_000, 2_000))
     rare = _found(3)
 
-    chosen = choose(weigh([frequent, rare], 100_000, 10), None, None, {}, _NOBODY)
+    weighed = weigh([frequent, rare], 100_000, 10)
+    chosen = choose(promise(weighed, None, DEFAULT_WEIGHTS), weighed, None, None, {}, _NOBODY)
 
     assert 3 in chosen
     assert len(chosen) < 200
@@ -69,7 +75,34 @@ def test_of_a_rare_and_a_frequent_word_the_rare_one_chooses() -> None:
 
 def test_a_question_that_finds_nothing_chooses_nothing() -> None:
     """Neither words nor vectors: there is nothing to look at."""
-    assert choose(weigh([], 1_000, 10), None, None, {}, _NOBODY).tolist() == []
+    weighed = weigh([], 1_000, 10)
+
+    assert choose(promise(weighed, None, DEFAULT_WEIGHTS), weighed, None, None, {}, _NOBODY).tolist() == []
+
+
+def test_what_stands_among_the_words_of_the_question_promises_most() -> None:
+    """An answer is often found by the lines around it; those of another event are no neighbours of its own."""
+    beside, alone, last = chunk_number(5, 10), chunk_number(7, 10), chunk_number(8, 0)
+    near_by = [beside + distance for distance in (-6, -2, -1, 2, 6)]
+    weighed = weigh([_found(beside, alone, last), _found(*near_by, chunk_number(7, 3), chunk_number(7, 17))], 1_000, 10)
+
+    promised = promise(weighed, None, DEFAULT_WEIGHTS)
+
+    by_number = dict(zip(promised.numbers.tolist(), promised.values.tolist(), strict=True))
+    assert max(by_number, key=lambda number: by_number[number]) == beside
+    assert by_number[alone] == pytest.approx(by_number[last])
+
+
+def test_meaning_and_speaker_add_to_what_words_promise() -> None:
+    """Each by its weight in the ranking; a heading promises nothing by itself."""
+    weighed, near = weigh([_found(1)], 1_000, 10), _dots({1: 0.9, 100: 0.45, 200: -0.5, -1: 0.9})
+
+    promised = promise(weighed, near, DEFAULT_WEIGHTS).raised(np.array([100, 300], dtype=np.int64), 0.6)
+
+    words, meaning = sum(DEFAULT_WEIGHTS.words), DEFAULT_WEIGHTS.meaning[0]
+    assert promised.numbers.tolist() == [1, 100, 200]
+    assert promised.values.tolist() == pytest.approx([words + meaning, meaning / 2 + 0.6, 0])
+    assert promised.best(2).tolist() == [1, 100]
 
 
 def test_around_what_was_chosen_stands_what_its_windows_reach() -> None:

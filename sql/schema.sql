@@ -85,12 +85,13 @@ CREATE TABLE memory_event (
     digest bytea NOT NULL,
     chain bytea NOT NULL,
     CONSTRAINT memory_event_pkey PRIMARY KEY (external_id, position),
-    CONSTRAINT memory_event_event_id_key UNIQUE (external_id, event_id),
-    CONSTRAINT memory_event_idempotency_key_key UNIQUE (external_id, idempotency_key),
     CONSTRAINT memory_event_external_id_check CHECK (external_id <> ''),
     CONSTRAINT memory_event_position_check CHECK (position > 0),
     CONSTRAINT memory_event_source_check CHECK (source IN ('user', 'agent', 'tool', 'import', 'model'))
 ) PARTITION BY HASH (external_id);
+CREATE UNIQUE INDEX memory_event_event_id_key ON memory_event (external_id, event_id) WHERE event_id IS NOT NULL;
+CREATE UNIQUE INDEX memory_event_idempotency_key_key ON memory_event (external_id, idempotency_key)
+    WHERE idempotency_key IS NOT NULL;
 -- Only our own kinds: what a user's event calls memory_id may be anything.
 CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, (payload ->> 'memory_id'), position)
     WHERE starts_with(kind, 'memory.');
@@ -185,12 +186,12 @@ CREATE TABLE memory_chunk (
     CONSTRAINT memory_chunk_tier_check CHECK (tier IN ('active', 'shortterm', 'longterm')),
     CONSTRAINT memory_chunk_span_check CHECK (span_start >= 0 AND span_end > span_start)
 ) PARTITION BY HASH (external_id);
-CREATE INDEX memory_chunk_memory_id_idx ON memory_chunk (external_id, memory_id);
-CREATE INDEX memory_chunk_folded_hash_idx ON memory_chunk (external_id, folded_hash);
+CREATE INDEX memory_chunk_memory_id_idx ON memory_chunk (external_id, memory_id) WHERE memory_id IS NOT NULL;
+CREATE INDEX memory_chunk_folded_hash_idx ON memory_chunk (external_id, folded_hash) WHERE folded_hash IS NOT NULL;
 CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
 -- Few rows are facts, and a memory may have very many chunks.
 CREATE INDEX memory_chunk_facts_idx ON memory_chunk (external_id, memory_id) WHERE derived_from IS NOT NULL;
-CREATE UNIQUE INDEX memory_chunk_number_idx ON memory_chunk (external_id, number);
+CREATE UNIQUE INDEX memory_chunk_number_idx ON memory_chunk (external_id, number) WHERE number IS NOT NULL;
 -- What is live has an end of its own in the world only where it was stated or promoted with one.
 CREATE INDEX memory_chunk_end_date_idx ON memory_chunk (external_id, end_date)
     WHERE superseded_at IS NULL AND end_date IS NOT NULL;
@@ -212,8 +213,8 @@ CREATE TABLE memory_heading (
     CONSTRAINT memory_heading_external_id_check CHECK (external_id <> ''),
     CONSTRAINT memory_heading_number_check CHECK (number < 0)
 ) PARTITION BY HASH (external_id);
-CREATE INDEX memory_heading_memory_id_idx ON memory_heading (external_id, memory_id, day);
-CREATE INDEX memory_heading_day_idx ON memory_heading (external_id, day);
+CREATE INDEX memory_heading_memory_id_idx ON memory_heading (external_id, memory_id, day) WHERE memory_id IS NOT NULL;
+CREATE INDEX memory_heading_day_idx ON memory_heading (external_id, day) WHERE day IS NOT NULL;
 
 -- Which chunks and headings have a term. A block holds those of 64 events of the ledger, 512 chunks of each; an entry has six
 -- bytes, big-endian: which of the block's chunks (the highest bit: a heading), how many terms that has, how often this one.
@@ -286,9 +287,9 @@ CREATE TABLE entity (
     CONSTRAINT entity_external_id_check CHECK (external_id <> ''),
     CONSTRAINT entity_tier_check CHECK (tier IN ('shortterm', 'longterm'))
 ) PARTITION BY HASH (external_id);
-CREATE INDEX entity_canonical_id_idx ON entity (external_id, canonical_id);
-CREATE INDEX entity_type_idx ON entity (external_id, type);
-CREATE INDEX entity_position_idx ON entity (external_id, position);
+CREATE INDEX entity_canonical_id_idx ON entity (external_id, canonical_id) WHERE canonical_id IS NOT NULL;
+CREATE INDEX entity_type_idx ON entity (external_id, type) WHERE type IS NOT NULL;
+CREATE INDEX entity_position_idx ON entity (external_id, position) WHERE position IS NOT NULL;
 
 -- What an entity has been called. The key is the name folded, cut and hashed where it is long: an index entry has a limit.
 CREATE TABLE entity_name (
@@ -300,7 +301,7 @@ CREATE TABLE entity_name (
     CONSTRAINT entity_name_pkey PRIMARY KEY (external_id, key, entity_id),
     CONSTRAINT entity_name_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
-CREATE INDEX entity_name_entity_id_idx ON entity_name (external_id, entity_id);
+CREATE INDEX entity_name_entity_id_idx ON entity_name (external_id, entity_id) WHERE entity_id IS NOT NULL;
 
 -- Ends as they were stated, and as they are with all merges: from_id and to_id are canonical. An end_date that nobody stated
 -- is that of the last passage that said it.
@@ -330,11 +331,11 @@ CREATE TABLE relationship (
     CONSTRAINT relationship_tier_check CHECK (tier IN ('shortterm', 'longterm'))
 ) PARTITION BY HASH (external_id);
 -- The strongest first, so that of a name that knows everybody only the best are read.
-CREATE INDEX relationship_from_id_idx ON relationship (external_id, from_id, observations DESC, relationship_id);
-CREATE INDEX relationship_to_id_idx ON relationship (external_id, to_id, observations DESC, relationship_id);
-CREATE INDEX relationship_stated_from_id_idx ON relationship (external_id, stated_from_id, stated_to_id);
-CREATE INDEX relationship_type_idx ON relationship (external_id, type);
-CREATE INDEX relationship_position_idx ON relationship (external_id, position);
+CREATE INDEX relationship_from_id_idx ON relationship (external_id, from_id, observations DESC, relationship_id) WHERE from_id IS NOT NULL;
+CREATE INDEX relationship_to_id_idx ON relationship (external_id, to_id, observations DESC, relationship_id) WHERE to_id IS NOT NULL;
+CREATE INDEX relationship_stated_from_id_idx ON relationship (external_id, stated_from_id, stated_to_id) WHERE stated_from_id IS NOT NULL;
+CREATE INDEX relationship_type_idx ON relationship (external_id, type) WHERE type IS NOT NULL;
+CREATE INDEX relationship_position_idx ON relationship (external_id, position) WHERE position IS NOT NULL;
 
 -- Which chunk says it: item_id is an entity's or a relationship's id, as stated. A mention is live until its chunk ends; one
 -- whose chunk repeats another stays so.
@@ -347,7 +348,7 @@ CREATE TABLE graph_mention (
     CONSTRAINT graph_mention_pkey PRIMARY KEY (external_id, item_id, chunk_id),
     CONSTRAINT graph_mention_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
-CREATE INDEX graph_mention_chunk_id_idx ON graph_mention (external_id, chunk_id);
+CREATE INDEX graph_mention_chunk_id_idx ON graph_mention (external_id, chunk_id) WHERE chunk_id IS NOT NULL;
 
 DO $partitions$
 DECLARE
@@ -375,6 +376,10 @@ $partitions$;
 -- Nor of external_id. A partition is shared, and a tenant that is new since the last ANALYZE stands in no sample: the planner
 -- would expect one row of it, find every index that begins with external_id as good as the right one, and read the whole
 -- tenant for each chunk that is looked up. Without a sample it expects the same share of the partition for every tenant.
+--
+-- An index other than that of a primary key says that its column IS NOT NULL, which all of them are: so only statements
+-- that name the column can use it. While a table is small, the planner holds every index that begins with external_id for as
+-- good as the right one; and the plan may be kept until the wrong one reads all of a large tenant for each row.
 DO $statistics$
 DECLARE
     place record;
@@ -611,10 +616,11 @@ BEGIN
         ' mass real NOT NULL,'
         ' vector halfvec(%2$s) NOT NULL,'
         ' CONSTRAINT %3$I PRIMARY KEY (external_id, cell, number),'
-        ' CONSTRAINT %4$I UNIQUE (external_id, number),'
-        ' CONSTRAINT %5$I CHECK (external_id <> '''')'
+        ' CONSTRAINT %4$I CHECK (external_id <> '''')'
         ') PARTITION BY HASH (external_id)',
-        vectors, dimension, vectors || '_pkey', vectors || '_number_key', vectors || '_external_id_check');
+        vectors, dimension, vectors || '_pkey', vectors || '_external_id_check');
+    EXECUTE format(
+        'CREATE UNIQUE INDEX %I ON %I (external_id, number) WHERE number IS NOT NULL', vectors || '_number_key', vectors);
     EXECUTE format('ALTER TABLE %I ALTER vector SET STORAGE %s', vectors, storage);
     EXECUTE format(
         'CREATE TABLE %1$I ('

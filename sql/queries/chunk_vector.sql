@@ -129,7 +129,7 @@ WITH asked AS MATERIALIZED (
         SELECT FROM vector_cell_{generation} AS k WHERE k.external_id = $(external_id)p AND k.cell = found.cell
     ) THEN found.cell ELSE {nearest_cell} END, found.number, found.mass, found.vector
     FROM found
-    ON CONFLICT (external_id, number) DO NOTHING
+    ON CONFLICT (external_id, number) WHERE number IS NOT NULL DO NOTHING
     RETURNING number
 )
 SELECT (SELECT string_agg(int8send(number), ''::bytea) FROM filled) AS numbers,

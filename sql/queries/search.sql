@@ -46,8 +46,8 @@ WITH stream AS MATERIALIZED (
 )
 SELECT stream.*, found.*,
     (SELECT generation FROM embedding_generation WHERE state = 'current') AS generation,
-    (SELECT min(day) FROM memory_heading WHERE external_id = $(external_id)p) AS first_day,
-    (SELECT max(day) FROM memory_heading WHERE external_id = $(external_id)p) AS last_day,
+    (SELECT min(day) FROM memory_heading WHERE external_id = $(external_id)p AND day > '-infinity') AS first_day,
+    (SELECT max(day) FROM memory_heading WHERE external_id = $(external_id)p AND day > '-infinity') AS last_day,
     CASE WHEN is_whole THEN (
         SELECT string_agg(entries, ''::bytea ORDER BY memory_id) FROM memory_layout WHERE external_id = $(external_id)p
     ) END AS layouts,

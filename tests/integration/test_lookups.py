@@ -10,7 +10,7 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN
-from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, PostgresManager
 from agent_reminiscence.database.repositories import chunk_vector
 from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.domain.canonical import sha256
@@ -185,3 +185,65 @@ async def test_what_has_no_vector_is_found_by_one_lookup_each(
     assert f"loops={_LINES}" in plan, plan
     held_against = sum(map(int, re.findall(r"Rows Removed by Join Filter: (\d+)", plan)))
     assert held_against == 0, plan
+
+
+_KEYS = [
+    ("memory_chunk", ["chunk_id"]),
+    ("memory_chunk", ["number"]),
+    ("memory_chunk", ["memory_id"]),
+    ("memory_chunk", ["folded_hash"]),
+    ("memory_heading", ["number"]),
+    ("memory_heading", ["memory_id"]),
+    ("memory_event", ["position"]),
+    ("memory_event", ["event_id"]),
+    ("memory_event", ["idempotency_key"]),
+    ("entity", ["entity_id"]),
+    ("entity", ["canonical_id"]),
+    ("entity_name", ["key"]),
+    ("entity_name", ["entity_id"]),
+    ("relationship", ["relationship_id"]),
+    ("relationship", ["from_id"]),
+    ("relationship", ["stated_from_id", "stated_to_id"]),
+    ("graph_mention", ["item_id"]),
+    ("graph_mention", ["chunk_id"]),
+    ("chunk_vector_1", ["number"]),
+    ("chunk_vector_1", ["cell"]),
+]
+_A_VALUE = {"uuid": f"'{UUID(int=7)}'", "bigint": "7", "integer": "7", "text": "'seven'", "bytea": "'\\x07'"}
+
+
+@pytest.mark.parametrize("is_analysed", [True, False])
+@pytest.mark.parametrize(("table", "columns"), _KEYS, ids=lambda key: key if isinstance(key, str) else "+".join(key))
+async def test_what_is_in_a_nearly_empty_table_is_found_by_its_own_index(
+    test_server: TestServer,
+    database: str,
+    config: Callable[..., Config],
+    store: PostgresManager,
+    table: str,
+    columns: list[str],
+    is_analysed: bool,
+) -> None:
+    """All indexes cost the same there, and the plan may be kept until each lookup reads very much by a wrong one."""
+    async with AgentMem(config()) as memory:
+        await memory.create_active_memory(_NEWCOMER, "Birds", _lines("gull", 3))
+    if is_analysed:
+        async with superuser(test_server, database) as db:
+            await db.execute_script("ANALYZE")
+
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        types = await db.fetch_all(
+            "SELECT attname::text AS name, format_type(atttypid, NULL) AS type FROM pg_attribute"
+            " WHERE attrelid = $(table)p::text::regclass AND attname = ANY($(columns)p::text[])",
+            {"table": table, "columns": columns},
+        )
+        # As parameters of a kept plan, the planner does not know them.
+        conditions = " AND ".join(f"{row['name']} = (SELECT {_A_VALUE[row['type']]}::{row['type']})" for row in types)
+        rows = await db.fetch_all(
+            f"EXPLAIN (COSTS OFF) SELECT FROM {table} WHERE external_id = '{_NEWCOMER}' AND {conditions}",
+            prepared=False,
+        )
+
+    assert len(types) == len(columns)
+    plan = "\n".join(row["QUERY PLAN"] for row in rows)
+    [found_by] = re.findall(r"Index Cond: (.*)", plan)
+    assert all(f"{column} = " in found_by.replace('"', "") for column in columns), plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -23,17 +23,9 @@ _LOGGER = "agent_reminiscence.verification"
 _WORDS = ("Lisbon", "spare key", "water the plants", "bakery", "houseboat", "summer party", "kettle", "guests", SECRET)
 
 
-@pytest.fixture(scope="module")
-def database(test_server: TestServer) -> Iterator[str]:
-    """One database for this module; each test has tenants of its own."""
-    name = asyncio.run(test_server.create_database())
-    yield name
-    asyncio.run(test_server.drop_database(name))
-
-
 @pytest.fixture
 def config(test_server: TestServer, database: str) -> Config:
-    """Of a memory on this module's database."""
+    """Of a memory on the test's database."""
     settings: dict[str, Any] = {
         "postgres_dsn": dsn(test_server.login(database)),
         "embedding_provider": "hash",
@@ -45,7 +37,7 @@ def config(test_server: TestServer, database: str) -> Config:
 
 @pytest.fixture
 async def memory(config: Config) -> AsyncIterator[AgentMem]:
-    """A memory on this module's database."""
+    """A memory on the test's database."""
     async with AgentMem(config) as opened:
         yield opened
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -102,6 +103,10 @@ class Product:
             )
             within[budget] = _utterance_ids(cut)
         return Answer(_utterance_ids(result), within, seconds)
+
+    async def is_found(self, conversation: Conversation, question: str) -> bool:
+        """Whether the package says that it has found anything."""
+        return (await self._memory.retrieve_memories(conversation.external_id, question)).found
 
     async def rank(self, conversation: Conversation, question: str, limit: int) -> tuple[str, ...]:
         """Only the ranking."""
@@ -318,6 +323,41 @@ async def recall(product: Product, conversations: Sequence[Conversation]) -> dic
                 for depth in DEPTHS:
                     shares[depth].append(_share(ids[:depth], question.evidence))
     return {f"R@{depth}": _per_cent(shares[depth]) for depth in DEPTHS}
+
+
+async def nothing_there(product: Product, conversations: Sequence[Conversation]) -> dict[str, Any]:
+    """How often `found` is false: for questions that have an answer, and for those of the other conversations.
+
+    These are about somebody else's life and name the speakers of this one. Each conversation must be there already.
+    """
+    refused: dict[str, list[bool]] = {"answerable": [], "of others": []}
+    for conversation in conversations:
+        for other in conversations:
+            kind = "answerable" if other is conversation else "of others"
+            for question in other.questions:
+                if question.category not in UNANSWERABLE:
+                    text = _exchange(question.text, main_speakers(other), main_speakers(conversation))
+                    refused[kind].append(not await product.is_found(conversation, text))
+    return {
+        kind: {"refused": _per_cent(map(float, answers)), "questions": len(answers)}
+        for kind, answers in refused.items()
+        if answers
+    }
+
+
+def main_speakers(conversation: Conversation) -> list[str]:
+    """The two who say most, or the one who says anything."""
+    said = Counter(line.speaker for session in conversation.sessions for line in session.utterances if line.speaker)
+    return [name for name, _ in said.most_common(2)]
+
+
+def _exchange(text: str, names: Sequence[str], others: Sequence[str]) -> str:
+    """`text` with each of `names` replaced by the one of `others` at its place, all at once."""
+    instead = {name.casefold(): other for name, other in zip(names, others, strict=False)}
+    if not instead:
+        return text
+    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, instead))})\b", re.IGNORECASE)
+    return pattern.sub(lambda match: instead[match[0].casefold()], text)
 
 
 def print_results(results: Sequence[Mapping[str, Any]]) -> None:

@@ -40,6 +40,7 @@ from benchmarks.evidence import (
     PlainFusion,
     Product,
     measure,
+    nothing_there,
     own_words,
     print_ablation,
     print_results,
@@ -131,18 +132,25 @@ async def run(
     """Everything that was asked for: each setup in turn, then the systems beside them."""
     # The package's present, so that the data's age plays no part.
     latest = max(session.occurred_at for one in conversations for session in one.sessions) + timedelta(days=1)
-    result: dict[str, Any] = {"systems": []} | {part: {} for part in ("own_words", "graph", "ablation")}
+    result: dict[str, Any] = {"systems": []} | {
+        part: {} for part in ("own_words", "nothing_there", "graph", "ablation")
+    }
     for setup in setups:
         async with AgentMem(setup.config, clock=lambda: latest) as memory:
             product = Product(memory, setup.name)
             result["systems"].append(await measure(product, conversations))
             if arguments.own_words:
                 result["own_words"][setup.name] = await own_words(product, conversations)
+            if arguments.nothing_there:
+                result["nothing_there"][setup.name] = await nothing_there(product, conversations)
     for system in (PlainFusion(), Bm25(), Dense()):
         result["systems"].append(await measure(system, conversations))
     print_results(result["systems"])
     for name, words in result["own_words"].items():
         print(f"{name}: own words in the top three: {words['top_three']} % of {words['sample']}\n", flush=True)
+    for name, kinds in result["nothing_there"].items():
+        for kind, share in kinds.items():
+            print(f"{name}: {kind}: nothing found for {share['refused']} % of {share['questions']}\n", flush=True)
     for setup in setups:
         print(f"{setup.name}\n", flush=True)
         result["graph"][setup.name] = await compare_graph(setup.config, conversations, latest)
@@ -200,6 +208,11 @@ def main(load: Load, data_help: str) -> None:
     parser.add_argument("--only", nargs="+", help="names of conversations; all without")
     parser.add_argument("--limit-questions", type=int, help="only so many questions of each conversation")
     parser.add_argument("--own-words", action="store_true", help="also look for utterances by their own words")
+    parser.add_argument(
+        "--nothing-there",
+        action="store_true",
+        help="also ask the questions of the other conversations: `found` is false?",
+    )
     parser.add_argument("--ablate", action="store_true", help="also measure what each part of retrieval brings")
     parser.add_argument(
         "--embedder",

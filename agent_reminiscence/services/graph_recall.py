@@ -245,12 +245,14 @@ class GraphRecall:
 def _certainty(outline: GraphOutline, activation: Activation, seeds: Collection[UUID], live_chunks: int) -> float:
     """How much the graph's list counts, 0 to 1: as much as the query's rarest name says, and the graph knows of it.
 
-    Words find what is named as well, so that the list has little to add where it reaches nothing else that weighs much.
+    Words find what is named as well, so that the list has little to add where it reaches nothing else that weighs much,
+    and nothing up to `GRAPH_CERTAIN_FROM`.
     """
     rarest = max((rarity(entity, live_chunks) for entity in outline.entities if entity.id in seeds), default=0.0)
     beyond = max((weight for entity_id, weight in activation.entities.items() if entity_id not in seeds), default=0.0)
     known = min(1.0, beyond / constants.GRAPH_CERTAIN_WEIGHT)
-    return rarest * (constants.GRAPH_NAMED_SHARE + (1 - constants.GRAPH_NAMED_SHARE) * known)
+    certain = rarest * (constants.GRAPH_NAMED_SHARE + (1 - constants.GRAPH_NAMED_SHARE) * known)
+    return max(0.0, certain - constants.GRAPH_CERTAIN_FROM) / (1 - constants.GRAPH_CERTAIN_FROM)
 
 
 def _best(

@@ -274,7 +274,8 @@ class ChunkVectorRepository:
         """The dot products of named vectors with a question's; those that are not there are left out."""
         if not len(numbers):
             return _dots(None)
-        firsts, lasts = _runs(numbers)
+        ascending = np.unique(numbers)
+        firsts, lasts = _runs(ascending)
         params = {
             "external_id": external_id,
             "vector": halfvec(vector),
@@ -282,7 +283,8 @@ class ChunkVectorRepository:
             "lasts": bigint_array(lasts),
         }
         found = _dots(await db.fetch_one(_sql("find_dots_of", generation), params))
-        is_named = np.isin(found.numbers, numbers)
+        places = np.minimum(np.searchsorted(ascending, found.numbers), len(ascending) - 1)
+        is_named = ascending[places] == found.numbers
         return Dots(found.numbers[is_named], found.dots[is_named])
 
     async def read(
@@ -328,9 +330,8 @@ def halfvec(vector: Sequence[float] | NDArray[np.float32]) -> bytes:
     return struct.pack(">HH", len(vector), 0) + np.asarray(vector, dtype=np.float32).astype(">f2").tobytes()
 
 
-def _runs(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _runs(ascending: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The first and the last of each run of numbers with small gaps: what lies there costs less than a search."""
-    ascending = np.unique(numbers)
     ends = np.flatnonzero(np.diff(ascending) > _MAX_GAP)
     return ascending[np.append(0, ends + 1)], ascending[np.append(ends, len(ascending) - 1)]
 

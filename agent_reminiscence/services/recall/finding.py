@@ -208,7 +208,7 @@ class Finder:
             said_by = await self._search.find_said(db, tenant, asked.names, promised.best(narrowing.LIKELY))
         share_said = min(sum(counts[term] for term in asked.speaker_terms) / stream.text_chunks, 1.0)
         promised = promised.raised(said_by, self._weights.speaker_of(share_said))
-        chosen = narrowing.choose(promised, weighed, _said(asked, found), near, reached, said_by)
+        chosen = narrowing.choose(promised, weighed, _said(asked, found), near, reached)
         around = await self._texts.read_around(db, request, generation, chosen, asked.days)
         texts, may_be_hit = around.texts, around.may_be_hit
         if not len(texts.entries):

@@ -29,7 +29,6 @@ _BY_HEADING: Final = 10
 _BY_MEANING: Final = 20
 _BY_TIME: Final = 40
 _BY_GRAPH: Final = 80
-_BY_SPEAKER: Final = 20
 # Of a text of which nothing but its heading or its day speaks.
 _OF_BEGINNING: Final = 80
 MAX_SAID: Final = 1_000
@@ -65,18 +64,22 @@ class Weighed(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """What may be expected of the scores of some chunks, by number, ascending; the larger the better."""
+    """What may be expected of the scores of some chunks, by number, in no order; the larger the better."""
 
     numbers: NDArray[np.int64]
     values: NDArray[np.float64]
 
     def best(self, count: int) -> NDArray[np.int64]:
         """The numbers of the most promising chunks."""
-        return np.sort(_best(self.numbers, self.values, count))
+        return _best(self.numbers, self.values, count)
 
     def raised(self, numbers: NDArray[np.int64], by: float) -> Promise:
-        """With more for some of the chunks."""
-        return Promise(self.numbers, self.values + by * np.isin(self.numbers, numbers))
+        """With more for some of the chunks.
+
+        Args:
+            numbers: Ascending.
+        """
+        return Promise(self.numbers, self.values + by * _are_among(self.numbers, numbers)[0])
 
 
 def promise(weighed: Weighed, near: Dots | None, weights: Weights) -> Promise:
@@ -93,17 +96,28 @@ def promise(weighed: Weighed, near: Dots | None, weights: Weights) -> Promise:
     is_chunk = weighed.numbers > 0
     numbers, scores = weighed.numbers[is_chunk], weighed.scores[is_chunk]
     values = np.zeros(len(numbers), dtype=np.float64)
-    sums = np.concatenate(([0.0], np.cumsum(scores)))
     for (before, after), weight in zip(WINDOWS, weights.words, strict=True):
-        ends, starts = np.searchsorted(numbers, numbers + after, "right"), np.searchsorted(numbers, numbers - before)
-        values += weight * _share_of_best(sums[ends] - sums[starts])
+        values += weight * _share_of_best(_sums_around(numbers, scores, before, after))
     if near is None:
         return Promise(numbers, values)
     of_chunks = near.numbers > 0
-    closeness = _share_of_best(np.maximum(near.dots[of_chunks], 0).astype(np.float64))
-    together, places = np.unique(np.concatenate((numbers, near.numbers[of_chunks])), return_inverse=True)
-    parts = np.concatenate((values, weights.meaning[0] * closeness))
-    return Promise(together, np.bincount(places, weights=parts, minlength=len(together)))
+    close = near.numbers[of_chunks]
+    closeness = weights.meaning[0] * _share_of_best(np.maximum(near.dots[of_chunks], 0).astype(np.float64))
+    are_known, places = _are_among(close, numbers)
+    values[places[are_known]] += closeness[are_known]
+    return Promise(np.concatenate((numbers, close[~are_known])), np.concatenate((values, closeness[~are_known])))
+
+
+def _sums_around(
+    numbers: NDArray[np.int64], scores: NDArray[np.float64], before: int, after: int
+) -> NDArray[np.float64]:
+    """The score of each number with those of the numbers so far below and above it; they ascend, each once."""
+    sums = scores.copy()
+    for step in range(1, max(before, after) + 1):
+        apart = numbers[step:] - numbers[:-step]
+        sums[step:] += np.where(apart <= before, scores[:-step], 0)
+        sums[:-step] += np.where(apart <= after, scores[step:], 0)
+    return sums
 
 
 def choose(
@@ -112,7 +126,6 @@ def choose(
     said: NDArray[np.int64] | None,
     near: Dots | None,
     graph: Mapping[int, float],
-    said_by: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """The numbers of chunks and headings that could lead to the best hits.
 
@@ -123,7 +136,6 @@ def choose(
         near: Vectors in the nearest cells, and others whose dot products are known; None is a question without a
             vector.
         graph: What each chunk that the graph reaches weighs.
-        said_by: Chunks of the speaker whom the question asks about.
 
     Returns:
         Ascending, each once.
@@ -137,13 +149,10 @@ def choose(
     if said is not None and len(said):
         # Among them those first that have the question's words.
         chosen.append(_best(said, _values_at(said, numbers, scores), _BY_TIME))
-    chosen.append(_best(said_by, _values_at(said_by, numbers, scores), _BY_SPEAKER))
     if near is not None and len(near.numbers):
         of_chunks = near.numbers > 0
         chosen.append(_best(near.numbers[of_chunks], near.dots[of_chunks], _BY_MEANING))
         chosen.append(_best(near.numbers[~of_chunks], near.dots[~of_chunks], _BY_HEADING))
-        of_theirs = np.isin(near.numbers, said_by)
-        chosen.append(_best(near.numbers[of_theirs], near.dots[of_theirs], _BY_SPEAKER))
     if graph:
         reached = np.fromiter(graph.keys(), np.int64, len(graph))
         chosen.append(_best(reached, np.fromiter(graph.values(), np.float64, len(graph)), _BY_GRAPH))
@@ -255,11 +264,18 @@ def _reached(sizes: NDArray[np.intp], reach: int) -> NDArray[np.intp]:
     return reached
 
 
+def _are_among(numbers: NDArray[np.int64], ascending: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Which of `numbers` are in `ascending`, and where each of these stands there."""
+    if not len(ascending):
+        return np.zeros(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.intp)
+    places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    return ascending[places] == numbers, places
+
+
 def _places(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.intp]:
     """Where those of `numbers` stand that are in `ascending`."""
-    at = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
-    places: NDArray[np.intp] = at[ascending[at] == numbers]
-    return places
+    are_there, places = _are_among(numbers, ascending)
+    return places[are_there]
 
 
 def _around(marked: NDArray[np.bool_], text: NDArray[np.intp], reach: int) -> NDArray[np.bool_]:
@@ -299,10 +315,10 @@ def _values_at(
     wanted: NDArray[np.int64], numbers: NDArray[np.int64], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The value of each of `wanted`; 0 where `numbers`, which ascend, have it not."""
-    if not len(numbers):
-        return np.zeros(len(wanted), dtype=np.float64)
-    at = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    return np.where(numbers[at] == wanted, values[at], 0)
+    are_there, places = _are_among(wanted, numbers)
+    found = np.zeros(len(wanted), dtype=np.float64)
+    found[are_there] = values[places[are_there]]
+    return found
 
 
 def _best(

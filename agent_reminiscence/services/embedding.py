@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.config.constants import BACKFILL_CHUNKS, EMBEDDING_BATCH_TEXTS
 from agent_reminiscence.database.generations import current_generation
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.postgres_manager import Deferred, PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import (
     BEFORE_ALL,
     ChunkVectorRepository,
@@ -254,6 +254,17 @@ class EmbeddingService:
             if strict and failure is not None:
                 raise failure
             return filled, missing
+
+    async def ask_whether_lacking(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, generation: Generation
+    ) -> Deferred[bool]:
+        """Whether `fill_missing` would find something to do for a memory.
+
+        Args:
+            generation: The current one, as this transaction reads it.
+        """
+        self._generations.follow(generation)
+        return await self._vectors.ask_whether_lacking(db, external_id, generation.number, memory_id)
 
     async def _fill_current(
         self, external_id: str, memory_ids: Sequence[UUID] | None, written_at: datetime | None

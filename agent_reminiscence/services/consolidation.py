@@ -92,6 +92,10 @@ class _Events:
     raised: frozenset[UUID]
 
 
+class _LacksVectorsError(Exception):
+    """What a memory says was not said elsewhere as far as is known, for it has no vectors yet."""
+
+
 class _GoneMeanwhileError(Exception):
     """Before the plan was carried out, something that a model has read has ended, or what it was shown was erased."""
 
@@ -143,11 +147,19 @@ class ConsolidationService:
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
         """
-        filled, missing = await self._embedding.fill_missing(external_id, [memory_id])
+        filled = missing = 0
+        # Most memories have their vectors since they were written, which is seen when they are read.
+        needs_vectors = True
         while True:
             try:
-                report = await self._consolidate(external_id, memory_id, locked=locked, is_dry_run=is_dry_run)
+                report = await self._consolidate(
+                    external_id, memory_id, locked=locked, is_dry_run=is_dry_run, needs_vectors=needs_vectors
+                )
                 break
+            except _LacksVectorsError:
+                filled, missing = await self._embedding.fill_missing(external_id, [memory_id])
+                # What could not be made is not waited for.
+                needs_vectors = False
             except _GoneMeanwhileError:
                 # It must not live on in what the model made of it: read again without.
                 continue
@@ -157,15 +169,15 @@ class ConsolidationService:
         return report.model_copy(update={"vectors_filled": filled, "vectors_missing": missing})
 
     async def _consolidate(
-        self, external_id: str, memory_id: UUID, *, locked: bool, is_dry_run: bool
+        self, external_id: str, memory_id: UUID, *, locked: bool, is_dry_run: bool, needs_vectors: bool
     ) -> ConsolidationReport:
         if locked:
             async with self._store.transaction(external_id) as db:
                 await self._ledger.lock(db, external_id)
-                async with self._draft(external_id, memory_id, db) as draft:
+                async with self._draft(external_id, memory_id, db, needs_vectors=needs_vectors) as draft:
                     events, promoted = await self._apply(db, draft)
         else:
-            async with self._draft(external_id, memory_id) as draft:
+            async with self._draft(external_id, memory_id, needs_vectors=needs_vectors) as draft:
                 events = None
                 try:
                     async with self._store.transaction(external_id, settings=PLANNED_ONCE, read_only=is_dry_run) as db:
@@ -203,11 +215,17 @@ class ConsolidationService:
                 yield own
 
     @asynccontextmanager
-    async def _draft(self, external_id: str, memory_id: UUID, db: SqlExecutor | None = None) -> AsyncIterator[_Draft]:
+    async def _draft(
+        self, external_id: str, memory_id: UUID, db: SqlExecutor | None = None, *, needs_vectors: bool
+    ) -> AsyncIterator[_Draft]:
         """Read a memory and find out what can be found out while others write.
 
         Args:
             db: A transaction in which the stream is locked, where that is so.
+            needs_vectors: Whether to give up where one is missing.
+
+        Raises:
+            _LacksVectorsError: One is.
         """
         # A model takes its time, and so does a long text: no transaction is open meanwhile. Most memories are read and
         # compared in one.
@@ -219,10 +237,14 @@ class ConsolidationService:
             asked_change = await self._graph.ask_for_last_change(reader, external_id)
             memory = await asked_memory.result()
             await reader.plan_for(len(memory.chunk_ids))
+            current = await asked_generation.result()
+            asked_lack = await self._embedding.ask_whether_lacking(reader, external_id, memory_id, current)
             layout = await self._tables.chunks.get_layout(reader, external_id, memory_id)
+            if needs_vectors and await asked_lack.result():
+                raise _LacksVectorsError
             # What has ended for good stays in its text and has no further part in anything.
             chunks = [chunk for chunk in layout if not chunk.has_ended]
-            generation = (await asked_generation.result()).number
+            generation = current.number
             compared_at = await asked_change.result()
             if len(chunks) <= constants.RECURRENCE_BATCH_CHUNKS:
                 recurring = await self._ask_how_many_similar(reader, memory, chunks, generation)
@@ -323,7 +345,7 @@ class ConsolidationService:
         """
         memory = draft.memory
         external_id, memory_id = memory.external_id, memory.memory_id
-        await self._projector.begin(db, WriteRequest(external_id=external_id))
+        await self._ledger.lock_known(db, external_id)
         await db.plan_for(len(memory.chunk_ids))
         events = await self._plan(db, draft)
         if events is not None:

@@ -63,7 +63,8 @@ class Embedder(Protocol):
     Where an embedder has `async embed_weighted(text, weigh)`, a question is embedded by it: `weigh` says how rare each
     of its words is in the tenant's texts, 0 for one that says nothing; it returns None where no word weighs anything.
     One whose attribute `is_local` is true computes vectors in this process: they are made before a write and stored in
-    its transaction. Those of any other follow the write.
+    its transaction. Those of any other follow the write. One that counts our tokens while it embeds has
+    `async embed_counted(texts)`, which returns both.
     """
 
     @property
@@ -127,8 +128,18 @@ class WordLlamaEmbedder:
             EmbeddingError: A text is empty; the message names its index.
             ConfigurationError: The wordllama package is not installed, or is not the version this one reads.
         """
+        vectors, _ = await self.embed_counted(texts)
+        return vectors
+
+    async def embed_counted(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]]:
+        """The same, and how many tokens each text has: what `count_tokens` says, without reading it once more.
+
+        Raises:
+            EmbeddingError: As `embed`.
+            ConfigurationError: As `embed`.
+        """
         if not texts:
-            return []
+            return [], []
         if self._weights is not None and sum(map(len, texts)) <= _INLINE_CHARACTERS:
             return self._embed_now(texts)
         return await asyncio.to_thread(self._embed_now, texts)
@@ -149,10 +160,11 @@ class WordLlamaEmbedder:
             return self._embed_weighted_now(text, weigh)
         return await asyncio.to_thread(self._embed_weighted_now, text, weigh)
 
-    def _embed_now(self, texts: Sequence[str]) -> list[list[float]]:
+    def _embed_now(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]]:
         weights, tokenizer = self._load()
         encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
+        vectors = [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
+        return vectors, list(map(len, encodings))
 
     def _embed_weighted_now(self, text: str, weigh: Callable[[str], float]) -> list[float] | None:
         import numpy as np

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import batched
 from uuid import UUID
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.config.constants import BACKFILL_CHUNKS, EMBEDDING_BATCH_TEXTS
 from agent_reminiscence.database.generations import current_generation
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.postgres_manager import Deferred, PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import (
     BEFORE_ALL,
     ChunkVectorRepository,
@@ -255,6 +256,17 @@ class EmbeddingService:
                 raise failure
             return filled, missing
 
+    async def ask_whether_lacking(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, generation: Generation
+    ) -> Deferred[bool]:
+        """Whether `fill_missing` would find something to do for a memory.
+
+        Args:
+            generation: The current one, as this transaction reads it.
+        """
+        self._generations.follow(generation)
+        return await self._vectors.ask_whether_lacking(db, external_id, generation.number, memory_id)
+
     async def _fill_current(
         self, external_id: str, memory_ids: Sequence[UUID] | None, written_at: datetime | None
     ) -> tuple[int, int, EmbeddingError | None]:
@@ -439,6 +451,35 @@ class EmbeddingService:
                     made[sha256(text.encode())] = np.array(outcome, dtype=np.float32)
         return made, failed
 
+    async def embed_and_weigh(
+        self, generation: Generation, texts: Sequence[str]
+    ) -> tuple[Vectors, dict[str, EmbeddingError], list[int]]:
+        """The same of different texts, and how much each of them weighs, as `count_masses` says."""
+        try:
+            counted = await self._embed_counted(await self._generations.embedder(generation), texts)
+        except EmbeddingError:
+            # Which of them has no vector is found out text by text.
+            counted = None
+        if counted is not None:
+            made, masses = counted
+            return made, {}, masses
+        made, failed = await self.embed_texts(generation, texts)
+        return made, failed, await count_masses(texts)
+
+    async def _embed_counted(self, embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, list[int]] | None:
+        """Vectors and masses of texts by an embedder that counts their tokens anyway; None where it does not."""
+        embed_counted = getattr(embedder, "embed_counted", None)
+        if embed_counted is None:
+            return None
+        made: Vectors = {}
+        masses: list[int] = []
+        for batch in batched(texts, EMBEDDING_BATCH_TEXTS):
+            vectors, counts = await _answer(embedder, embed_counted(batch))
+            for text, vector in zip(batch, _checked(embedder, vectors, count=len(batch)), strict=True):
+                made[sha256(text.encode())] = np.array(vector, dtype=np.float32)
+            masses += map(_mass, counts)
+        return made, masses
+
 
 async def read_batch(rows: list[MissingVector]) -> MissingBatch:
     """What is to be embedded of chunks and headings without vectors."""
@@ -465,7 +506,11 @@ async def count_masses(texts: Sequence[str]) -> list[int]:
         counts = await asyncio.to_thread(count_tokens_batch, texts)
     else:
         counts = count_tokens_batch(texts)
-    return [max(1, count) for count in counts]
+    return list(map(_mass, counts))
+
+
+def _mass(tokens: int) -> int:
+    return max(1, tokens)
 
 
 async def _as_list[T](request: Awaitable[Iterable[T]]) -> list[T]:

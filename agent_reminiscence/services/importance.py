@@ -88,11 +88,15 @@ def count_details(text: str) -> int:
     A word that begins a sentence is capitalised anyway and does not count.
     """
     details: set[str] = set()
+    end = 0  # of the word before
     for match in WORD.finditer(text):
         word = match.group()
-        begins_sentence = match.start() == 0 or bool(_SENTENCE_END.search(text, 0, match.start()))
-        if any(character.isdigit() for character in word) or (
-            word[0].isupper() and len(word) > 1 and not begins_sentence
-        ):
+        # Most words are neither: told at once.
+        if word.isalpha() and word.islower():
+            end = match.end()
+            continue
+        begins_sentence = match.start() == 0 or bool(_SENTENCE_END.search(text, end, match.start()))
+        if any(map(str.isdigit, word)) or (word[0].isupper() and len(word) > 1 and not begins_sentence):
             details.add(word.casefold())
+        end = match.end()
     return len(details)

@@ -125,11 +125,12 @@ class MemoryManager:
             is_work = self._vectors.leaves_work(made)
             event = await self._record_creation(db, request, payload, active=active, makes_work=is_work)
             has_vectors = await self._store_vectors(db, made, [(event, payload)], is_work=is_work)
-            await self._queue_work(db, request.external_id, is_due=payload.consolidation_due)
-            memory = created_memory(event, payload)
+            asked_memory = None
             if payload.metadata:
                 # jsonb spells numbers in its own way, and a retry returns them as they are stored.
-                memory = await self._tables.active.get_by_id(db, request.external_id, payload.memory_id)
+                asked_memory = await self._tables.active.ask_by_id(db, request.external_id, payload.memory_id)
+            await self._queue_work(db, request.external_id, is_due=payload.consolidation_due)
+            memory = created_memory(event, payload) if asked_memory is None else await asked_memory.result()
         outcome = _outcome(event, payload.chunks, 0, due=payload.consolidation_due)
         return await self._finish(memory, outcome, event, has_vectors=has_vectors)
 

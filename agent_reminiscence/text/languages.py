@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -34,10 +33,10 @@ _FIRST_WORD: Final = 0.5
 # "Ben:" or "Ann Miller:" at the beginning of a line.
 _LABEL: Final = re.compile(r"^[ \t>*#-]*[^\W\d_]+(?:[ .'’-]+[^\W\d_]+){0,2} ?:(?=\s)", re.MULTILINE)
 # Links, addresses, code, numbers.
-_NO_WORDS: Final = re.compile(r"[0-9/\\=@_<>{}]")
-_PIECE: Final = re.compile(r"\S+")
+_NO_WORDS: Final = re.compile(r"(?<!\S)[^\s0-9/\\=@_<>{}]*[0-9/\\=@_<>{}]\S*")
 _BEGINS_SENTENCE: Final = re.compile(r"[.!?:;…\n¿¡(\"“„«•*-]")
-_WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u0900-\u0903\u093a-\u094d])*")
+_WORD: Final = re.compile(r"([^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u0900-\u0903\u093a-\u094d])*)")
+_ASCII: Final = re.compile("[\x00-\x7f]+")
 # Letters that Persian and Urdu write, and Arabic does not.
 _PERSIAN: Final = re.compile("[\u067e\u0686\u0698\u06a9\u06af\u06cc]")
 _KANA: Final = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
@@ -220,11 +219,11 @@ def recognise(text: str) -> str | None:
     letters = sorted(set[str]().union(*others))
     sure = [spoken.get(word, ()) for word in sorted(others)] + [_LETTERS.get(letter, ()) for letter in letters]
     votes = dict.fromkeys((*_STOP_WORD_LISTS, *_common_words()), 0.0)
-    voters = Counter[str]()
+    voters = dict.fromkeys(votes, 0)
     unsure = [spoken.get(word, ()) for word in sorted(first)]
     for told, weight in [(one, 1.0) for one in sure] + [(one, _FIRST_WORD) for one in unsure]:
-        voters.update(told)
         for language in told:
+            voters[language] += 1
             votes[language] += weight / len(told)
     second, best = sorted(votes, key=votes.__getitem__)[-2:]
     enough = max(_MIN_VOTES, _MIN_SHARE * len(first | others), _MIN_LEAD * votes[second])
@@ -237,30 +236,31 @@ def _telling_words(sample: str) -> tuple[set[str], set[str]]:
     if not any(map(str.islower, sample)):
         # All in capitals, or of a script that has none.
         sample = sample.casefold()
-    sample = _PIECE.sub(lambda piece: "" if _NO_WORDS.search(piece[0]) else piece[0], sample)
-    sample = _LABEL.sub(". ", sample)
+    sample = _LABEL.sub(". ", _NO_WORDS.sub("", sample))
     first, others = set[str](), set[str]()
-    end = 0
-    for match in _WORD.finditer(sample):
-        between, word = sample[end : match.start()], match.group()
-        begins = not end or _BEGINS_SENTENCE.search(between) is not None
-        end = match.end()
+    # What stands between the words and the words, by turns: far faster than finding each word.
+    pieces = _WORD.split(sample)
+    for place, word in enumerate(pieces[1::2]):
         if not word[0].isupper():
             others.add(word.casefold())
-        elif begins:
+        elif not place or _BEGINS_SENTENCE.search(pieces[2 * place]) is not None:
             first.add(word.casefold())
     return first - others, others
 
 
 def _of_script(sample: str) -> str | None:
     """The language whose own script most letters of `sample` are of, if there are enough of them."""
+    # In a text of Latin letters few others are left to be counted.
+    rare = _ASCII.sub("", sample)
+    if not rare:
+        return None
     letters = sum(map(str.isalpha, sample))
     for language, (script, enough) in _SCRIPTS.items():
-        found = len(script.findall(sample))
+        found = len(script.findall(rare))
         if found >= enough and found * 2 > letters:
-            if language == "zh" and len(_KANA.findall(sample)) * 20 > found:
+            if language == "zh" and len(_KANA.findall(rare)) * 20 > found:
                 return "ja"
-            if language == "ar" and len(_PERSIAN.findall(sample)) * 30 > found:
+            if language == "ar" and len(_PERSIAN.findall(rare)) * 30 > found:
                 return None
             return language
     return None

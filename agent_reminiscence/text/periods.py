@@ -38,6 +38,8 @@ _QUESTION_ENDS: Final = ("?", "？", "؟", "՞")  # noqa: RUF001  # as they are 
 _CLOSING: Final = " \t\r\n\"'”’»)]*_」』"
 _BEFORE_CHARACTERS: Final = 60
 # Of a pattern: blanks, the names of groups, escapes.
+_GROUP_NAME: Final = re.compile(r"\?P<\w+>")
+_FIGURE: Final = re.compile("[0-9]")
 _NOT_A_WORD: Final = re.compile(r"\{[^}]*\}|\?P?<[^>]*>|\\.|\[[^\]]*\]")
 # What a question that asks for nothing but a time says besides.
 _HAPPENS: Final = {
@@ -87,11 +89,16 @@ def mentioned_periods(text: str, day: date, languages: Sequence[str] = ("en",)) 
     "Two weeks ago" is vague: a period around that day, the longer the unit the wider.
     """
     found: set[Period] = set()
-    rest = _taken((_ISO_DATE, _DOTTED_DATE, _SLASHED_DATE), _folded(text), _numeric_reader(languages), found)
+    rest = _folded(text)
+    # Most texts have neither a figure nor a word of time, which is told far faster than by each pattern.
+    has_figures = _FIGURE.search(rest) is not None
+    if has_figures:
+        rest = _taken((_ISO_DATE, _DOTTED_DATE, _SLASHED_DATE), rest, _numeric_reader(languages), found)
     for language in languages:
-        if language in TIME_WORDS:
+        if language in TIME_WORDS and _rules(language).said.search(rest) is not None:
             rest = _said(rest, _rules(language), day, found)
-    found.update(period for _, period in _years(rest))
+    if has_figures:
+        found.update(period for _, period in _years(rest))
     return sorted(period for period in found if _days(period) <= MAX_PERIOD_DAYS)
 
 
@@ -210,6 +217,8 @@ class _Rules:
     directed: tuple[tuple[re.Pattern[str], int], ...]
     when: re.Pattern[str]
     time_words: re.Pattern[str]
+    # Matches where at least one of those does that `_said` looks for.
+    said: re.Pattern[str]
 
 
 @cache
@@ -231,6 +240,10 @@ def _rules(language: str) -> _Rules:
         for blank, meaning in blanks.items():
             pattern = pattern.replace(blank, meaning)
         return re.compile(rf"\b(?:{pattern})(?!\w)")
+
+    def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+        # A name may be given to one group only.
+        return re.compile("|".join(_GROUP_NAME.sub("?:", compiled(pattern).pattern) for pattern in patterns))
 
     def before(pattern: str) -> re.Pattern[str]:
         return re.compile(rf"\b(?:{pattern})[ -]$")
@@ -254,6 +267,17 @@ def _rules(language: str) -> _Rules:
         directed=tuple((compiled(pattern), direction) for pattern, direction in words.directed),
         when=re.compile(words.when),
         time_words=re.compile(rf"\b(?:{words.time_words})(?!\w)"),
+        said=any_of(
+            [
+                *words.days,
+                words.just,
+                *(pattern for pattern, _ in words.directed),
+                *words.ago,
+                *words.dates,
+                *words.months_of_years,
+                *words.seasons_of_years,
+            ]
+        ),
     )
 
 

@@ -161,6 +161,22 @@ SELECT count(*) AS chunks
     SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = c.number OFFSET 0
 );
 
+-- name: lacks_vectors
+-- Whether a chunk or a heading of a memory has no vector.
+SELECT EXISTS (
+    SELECT
+    FROM (SELECT number FROM memory_chunk WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p OFFSET 0) AS c
+    WHERE NOT EXISTS (
+        SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = c.number OFFSET 0
+    )
+) OR EXISTS (
+    SELECT
+    FROM (SELECT number FROM memory_heading WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p OFFSET 0) AS h
+    WHERE NOT EXISTS (
+        SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = h.number OFFSET 0
+    )
+) AS lacks_any;
+
 -- name: count_chunks
 -- How many chunks there are, and how many of them have no vectors.
 SELECT count(*) AS chunks, count(*) FILTER (WHERE NOT EXISTS (

@@ -28,6 +28,7 @@ from agent_reminiscence.services.embedders import (
 from agent_reminiscence.services.ollama_embedder import OllamaEmbedder
 from agent_reminiscence.services.provider_embedder import PydanticAIEmbedder
 from agent_reminiscence.services.remote_embedder import RemoteEmbedder
+from agent_reminiscence.services.tokens import count_tokens_batch
 from tests.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL
 
 ODD_TEXTS = {
@@ -225,6 +226,18 @@ async def test_wordllama_vectors_are_those_of_the_package() -> None:
 
     for mine, theirs in zip(ours, package.embed(texts, norm=True).tolist(), strict=True):
         assert mine == pytest.approx(theirs, abs=1e-6)
+
+
+async def test_wordllama_counts_the_tokens_that_it_embeds() -> None:
+    """A write takes both from one reading of its texts."""
+    texts = ["we ship on Friday", "<s>", "我昨天去了一个支持小组", "🎉 " * 300, ODD_TEXTS["white space"]]
+    embedder = WordLlamaEmbedder()
+
+    vectors, counts = await embedder.embed_counted(texts)
+
+    assert counts == count_tokens_batch(texts)
+    assert vectors == await embedder.embed(texts)
+    assert await embedder.embed_counted([]) == ([], [])
 
 
 def test_wordllama_works_without_network_and_home_folder(tmp_path: Path) -> None:

@@ -514,6 +514,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         ),
         "find_uncached": lambda w: _vectors(w) | {"text_hashes": [w.uncached_hash, w.hash_without_vector]},
         "count_missing": _stream,
+        "lacks_vectors": lambda w: _stream(w) | {"memory_id": w.memory_without_vector},
         "read_newest_cells": _stream,
         "count_chunks": _stream,
         "delete_cached_vectors": _vectors,
@@ -844,6 +845,7 @@ _SCOPED: dict[tuple[str, str], _Parameters] = {
 _SAYS_NOT_THERE: dict[tuple[str, str], Callable[[list[Row]], bool]] = {
     ("erasure", "find_not_empty"): lambda rows: all(row["is_missing"] for row in rows),
     ("chunk_vector", "find_uncached"): lambda rows: len(rows) == 2,
+    ("chunk_vector", "lacks_vectors"): lambda rows: not any(row["lacks_any"] for row in rows),
     ("chunk_norms", "read_layout_vectors"): lambda rows: (
         not any(row["entries"] or row["has_norms"] or row["vectors"] for row in rows)
     ),

@@ -157,6 +157,7 @@ async def test_writing_a_long_text_reads_few_rows_for_each_chunk(
         ("find_missing", "_of"),
         ("count_missing", ""),
         ("count_missing", "_of"),
+        ("lacks_vectors", ""),
         ("count_chunks", ""),
     ],
 )
@@ -168,6 +169,7 @@ async def test_what_has_no_vector_is_found_by_one_lookup_each(
     params = {
         "external_id": _NEWCOMER,
         "memory_ids": [filled],
+        "memory_id": filled,
         "model_name": HashEmbedder(TEST_DIMENSION).model_name,
         "after": chunk_vector.BEFORE_ALL,
         "limit": 10,

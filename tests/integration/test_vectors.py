@@ -85,6 +85,23 @@ async def test_an_embedder_that_fails_costs_vectors_and_not_the_write(config: Ca
         assert report.streams[0].missing_vectors == 0
 
 
+async def test_a_consolidation_first_makes_the_vectors_that_its_memory_lacks(config: Callable[..., Config]) -> None:
+    """What says the same elsewhere is found by them; and what cannot be made is not waited for."""
+    embedder = _Moody(TEST_DIMENSION)
+    async with AgentMem(config(), embedder=embedder) as memory:
+        lacking, mended = [
+            await memory.create_active_memory(_TENANT, "Trip", f"We went to Oslo{end}") for end in (".", " again.")
+        ]
+        (first,) = await memory.admin.consolidate(_TENANT, lacking.id)
+        embedder.fails = False
+        (second,) = await memory.admin.consolidate(_TENANT, mended.id)
+        (third,) = await memory.admin.consolidate(_TENANT, mended.id)
+
+    assert (first.vectors_filled, first.vectors_missing, first.consolidated) == (0, 1, True)
+    assert (second.vectors_filled, second.vectors_missing, second.consolidated) == (1, 0, True)
+    assert (third.vectors_filled, third.vectors_missing) == (0, 0)
+
+
 class _Choosy(HashEmbedder):
     """Refuses what speaks of boats."""
 

@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.domain.canonical import beside_many
@@ -149,6 +149,13 @@ class ChunkVectorRepository:
             )
             for row in rows
         ]
+
+    async def ask_whether_lacking(
+        self, db: SqlExecutor, external_id: str, generation: int, memory_id: UUID
+    ) -> Deferred[bool]:
+        """Whether a chunk or a heading of a memory has no vector."""
+        params = {"external_id": external_id, "memory_id": memory_id}
+        return await db.ask(_sql("lacks_vectors", generation), params, lambda rows: bool(rows[0]["lacks_any"]))
 
     async def fill(
         self,

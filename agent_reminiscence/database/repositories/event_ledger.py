@@ -67,6 +67,10 @@ class EventLedger:
             await db.execute(_SQL["create_stream"], params)
             await db.execute(_SQL["lock_stream"], params)
 
+    async def lock_known(self, db: SqlExecutor, external_id: str) -> None:
+        """The same of a stream that has events, together with the next statement that is waited for."""
+        await db.defer(_SQL["lock_stream"], {"external_id": external_id})
+
     async def append(self, db: SqlExecutor, event: NewEvent, *, makes_work: bool = False) -> Event:
         """Append at the next position of a stream that `lock` has locked.
 

@@ -28,7 +28,7 @@ from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, chunk_number
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
 from agent_reminiscence.projections.texts import day_of
-from agent_reminiscence.services.embedding import EmbeddingService, Vectors, count_masses, read_batch
+from agent_reminiscence.services.embedding import EmbeddingService, Vectors, read_batch
 from agent_reminiscence.services.generations import NoEmbedderError
 from agent_reminiscence.services.vectors.cells import wants_sorting
 from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norms
@@ -128,8 +128,7 @@ class WriteVectors:
         generation = self._embedding.generations.current
         texts = list(dict.fromkeys(asked))
         # What fails is tried once more after the write, and told there.
-        made, failed = await self._embedding.embed_texts(generation, texts)
-        masses = await count_masses(texts)
+        made, failed, masses = await self._embedding.embed_and_weigh(generation, texts)
         hashes = await _hashes_of(texts)
         return MadeVectors(generation, made, dict(zip(hashes, masses, strict=True)), is_complete=not failed)
 

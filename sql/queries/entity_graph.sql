@@ -382,10 +382,8 @@ WHERE external_id = $(external_id)p AND entity_id = $(entity_id)p;
 -- name: known_names
 -- Names by their keys, with the entity that was given each and the canonical one.
 SELECT n.key, n.entity_id, r.entity_id AS canonical_id, r.name, members.type, members.mentions
-FROM unnest($(keys)p::text[]) AS wanted (key)
-CROSS JOIN LATERAL (
-    -- OFFSET 0 as above.
-    SELECT key, entity_id FROM entity_name WHERE external_id = $(external_id)p AND key = wanted.key OFFSET 0
+FROM (
+    SELECT key, entity_id FROM entity_name WHERE external_id = $(external_id)p AND key = ANY($(keys)p::text[]) OFFSET 0
 ) AS n
 CROSS JOIN LATERAL (
     SELECT canonical_id FROM entity WHERE external_id = $(external_id)p AND entity_id = n.entity_id OFFSET 0

@@ -379,7 +379,8 @@ $partitions$;
 --
 -- An index other than that of a primary key says that its column IS NOT NULL, which all of them are: so only statements
 -- that name the column can use it. While a table is small, the planner holds every index that begins with external_id for as
--- good as the right one; and the plan may be kept until the wrong one reads all of a large tenant for each row.
+-- good as the right one; and the plan may be kept until the wrong one reads all of a large tenant for each row. A statement that
+-- only leaves rows out by a column says IS DISTINCT FROM: to <> the index would be open.
 DO $statistics$
 DECLARE
     place record;

@@ -94,7 +94,7 @@ FROM chosen
 CROSS JOIN LATERAL (
     -- OFFSET 0 as above.
     SELECT * FROM relationship
-    WHERE external_id = $(external_id)p AND relationship_id = chosen.id AND from_id <> to_id
+    WHERE external_id = $(external_id)p AND relationship_id = chosen.id AND from_id IS DISTINCT FROM to_id
     OFFSET 0
 ) AS r
 CROSS JOIN LATERAL (
@@ -210,7 +210,7 @@ CROSS JOIN LATERAL (
     -- OFFSET 0 as above.
     SELECT r.relationship_id, r.from_id, r.to_id, r.observations
     FROM relationship AS r
-    WHERE r.external_id = $(external_id)p AND r.from_id = first.id AND r.to_id <> first.id
+    WHERE r.external_id = $(external_id)p AND r.from_id = first.id AND r.to_id IS DISTINCT FROM first.id
         AND r.to_id = ANY($(entity_ids)p::uuid[])
         AND ($(ids)p::uuid[] IS NULL OR r.relationship_id = ANY($(ids)p::uuid[]))
         AND ($(with_any)p::boolean OR ({fits}))
@@ -269,7 +269,7 @@ WITH RECURSIVE walk AS (
                         (
                             SELECT r.relationship_id, r.to_id AS other_id, r.observations
                             FROM relationship AS r
-                            WHERE r.external_id = $(external_id)p AND r.from_id = entity.id AND r.to_id <> entity.id
+                            WHERE r.external_id = $(external_id)p AND r.from_id = entity.id AND r.to_id IS DISTINCT FROM entity.id
                                 AND {fits}
                             ORDER BY r.observations DESC, r.relationship_id
                             LIMIT $(fan_out)p::bigint + 1
@@ -278,7 +278,7 @@ WITH RECURSIVE walk AS (
                         (
                             SELECT r.relationship_id, r.from_id, r.observations
                             FROM relationship AS r
-                            WHERE r.external_id = $(external_id)p AND r.to_id = entity.id AND r.from_id <> entity.id
+                            WHERE r.external_id = $(external_id)p AND r.to_id = entity.id AND r.from_id IS DISTINCT FROM entity.id
                                 AND {fits}
                             ORDER BY r.observations DESC, r.relationship_id
                             LIMIT $(fan_out)p::bigint + 1
@@ -316,11 +316,11 @@ FROM unnest($(entity_ids)p::uuid[]) AS entity (id)
 CROSS JOIN LATERAL (
     SELECT r.to_id AS other_id
     FROM relationship AS r
-    WHERE r.external_id = $(external_id)p AND r.from_id = entity.id AND r.to_id <> entity.id AND {fits}
+    WHERE r.external_id = $(external_id)p AND r.from_id = entity.id AND r.to_id IS DISTINCT FROM entity.id AND {fits}
     UNION ALL
     SELECT r.from_id
     FROM relationship AS r
-    WHERE r.external_id = $(external_id)p AND r.to_id = entity.id AND r.from_id <> entity.id AND {fits}
+    WHERE r.external_id = $(external_id)p AND r.to_id = entity.id AND r.from_id IS DISTINCT FROM entity.id AND {fits}
 ) AS edge
 LIMIT $(limit)p;
 
@@ -489,8 +489,8 @@ FROM (
         (
             SELECT relationship_id, type, from_id, to_id, observations, start_date, last_observed
             FROM relationship
-            WHERE external_id = $(external_id)p AND from_id = wanted.id AND from_id <> to_id
-                AND type <> $(except_type)p::text AND observations > 0
+            WHERE external_id = $(external_id)p AND from_id = wanted.id AND from_id IS DISTINCT FROM to_id
+                AND type IS DISTINCT FROM $(except_type)p::text AND observations > 0
                 AND (end_date IS NULL OR end_date > $(now)p::timestamptz)
             ORDER BY observations DESC, relationship_id
             LIMIT $(limit)p
@@ -499,8 +499,8 @@ FROM (
         (
             SELECT relationship_id, type, from_id, to_id, observations, start_date, last_observed
             FROM relationship
-            WHERE external_id = $(external_id)p AND to_id = wanted.id AND from_id <> to_id
-                AND type <> $(except_type)p::text AND observations > 0
+            WHERE external_id = $(external_id)p AND to_id = wanted.id AND from_id IS DISTINCT FROM to_id
+                AND type IS DISTINCT FROM $(except_type)p::text AND observations > 0
                 AND (end_date IS NULL OR end_date > $(now)p::timestamptz)
             ORDER BY observations DESC, relationship_id
             LIMIT $(limit)p

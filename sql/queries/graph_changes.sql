@@ -196,7 +196,8 @@ WHERE (known.tier, known.description, known.confidence, known.importance, known.
 -- Who looks from outside sees the entity that speaks for one that was merged, so it has changed too.
 UPDATE entity
 SET position = $(position)p
-WHERE external_id = $(external_id)p AND entity_id = ANY($(entity_ids)p::uuid[]) AND position <> $(position)p;
+WHERE external_id = $(external_id)p AND entity_id = ANY($(entity_ids)p::uuid[])
+    AND position IS DISTINCT FROM $(position)p;
 
 -- name: end_mentions
 -- What some chunks said is said no more where they have ended; where they repeat others it still is. Returned are those

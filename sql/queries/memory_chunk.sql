@@ -277,7 +277,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT chunk_id, memory_id, importance, confidence FROM memory_chunk AS c
     WHERE external_id = $(external_id)p AND folded_hash = mine.folded_hash
-        AND tier <> 'active' AND superseded_at IS NULL AND memory_id <> m.memory_id
+        AND tier <> 'active' AND superseded_at IS NULL AND memory_id IS DISTINCT FROM m.memory_id
         -- What a model has written stands in for nothing that was said.
         AND derived_from IS NULL
         AND speaker_key IS NOT DISTINCT FROM mine.speaker_key AND confidence >= mine.confidence

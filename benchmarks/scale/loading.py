@@ -135,6 +135,10 @@ async def fill(data_folder: Path, files: Path, tenants: Sequence[Tenant], phases
                 await admin.execute_script("VACUUM (ANALYZE)")
         with phases.phase("vectors sorted into cells"):
             await _sort(address, [tenant for tenant in tenants if tenant.chunks >= CELL_MIN_CHUNKS])
+        with phases.phase("what was moved is cleared away"):
+            async with administration(address) as admin:
+                # As autovacuum would within minutes; here it is switched off.
+                await admin.execute_script("VACUUM (ANALYZE)")
         with phases.phase("server stopped"):
             await server.stop()
     finally:

@@ -52,7 +52,7 @@ RETURNING cell;
 
 -- name: read_unsorted
 -- Some vectors that are not in a cell of the last sorting, behind one of them in order: what was moved before leaves dead
--- entries in the index, which are not to be read again for each batch.
+-- entries in the index, which are not to be read again each time.
 SELECT string_agg(int8send(number), ''::bytea) AS numbers, string_agg(float4send(mass), ''::bytea) AS masses,
     string_agg(halfvec_send(vector), ''::bytea) AS vectors, string_agg(int4send(cell), ''::bytea) AS cells
 FROM (
@@ -68,7 +68,7 @@ FROM (
 UPDATE chunk_vector_{generation} AS v
 SET cell = m.cell
 FROM unnest($(numbers)p::bigint[], $(cells)p::int[]) AS m (number, cell)
-WHERE v.external_id = $(external_id)p AND v.number = m.number AND EXISTS (
+WHERE v.external_id = $(external_id)p AND v.number = m.number AND v.cell < $(first)p::int AND EXISTS (
     SELECT FROM vector_cell_{generation} AS c WHERE c.external_id = $(external_id)p AND c.cell = m.cell
 );
 

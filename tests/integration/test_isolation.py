@@ -796,7 +796,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"dimension": TEST_DIMENSION, "vectors": real_array(w.vector)}
         ),
         "read_unsorted": lambda w: _stream(w) | {"first": 1, "limit": 100, "after_cell": -1, "after_number": 0},
-        "move_vectors": lambda w: _numbers(w) | {"cells": [0] * len(w.numbers)},
+        "move_vectors": lambda w: _numbers(w) | {"cells": [0] * len(w.numbers), "first": 1 << 16},
         "delete_empty_cells": lambda w: _stream(w) | {"before": 1 << 16},
         "clear_empty_cells": lambda w: _stream(w) | {"first": 0, "last": 1 << 16},
         "list_cells": lambda w: _stream(w) | {"after": -1, "limit": 9},

@@ -129,9 +129,16 @@ class VectorCellRepository:
         generation: int,
         numbers: NDArray[np.int64],
         cells: NDArray[np.int32],
+        *,
+        first: int,
     ) -> None:
-        """Put vectors into cells that are there."""
-        params = {"external_id": external_id, "numbers": bigint_array(numbers), "cells": cells.tolist()}
+        """Put vectors that are still in a cell before `first` into cells, as far as these are still there."""
+        params = {
+            "external_id": external_id,
+            "numbers": bigint_array(numbers),
+            "cells": cells.tolist(),
+            "first": first,
+        }
         await db.execute(_sql("move_vectors", generation), params)
 
     async def recompute(self, db: SqlExecutor, external_id: str, generation: int, state: CellState) -> None:

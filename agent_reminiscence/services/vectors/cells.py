@@ -1,15 +1,15 @@
 """The cells that a large tenant's vectors are sorted into: like ones together, so that a search looks into few.
 
-A sorting makes new cells beside those that are there and moves the vectors over, a batch in each short transaction.
-Until that is done a search looks into the nearest cells of both, so that a killed process leaves nothing that is not
-found. The next run moves the rest.
+A sorting makes new cells beside those that are there and moves the vectors over, cell by cell, a batch in each short
+transaction. Until that is done a search looks into the nearest cells of both, so that a killed process leaves nothing
+that is not found. The next run moves the rest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.vector_cell import (
     BEFORE_ALL_CELLS,
     FIRST_PLACE,
-    CellPlace,
     CellState,
     VectorCellRepository,
 )
@@ -39,8 +38,10 @@ _SEED: Final = 14
 # So many vectors are held against all centres at a time; with a thousand centres that takes 16 MB.
 _BLOCK_VECTORS: Final = 4_096
 _BATCH_VECTORS: Final = 1_000
-# Vectors of a sample are read so many at a time.
+# Vectors are read so many at a time.
 _PAGE_VECTORS: Final = 4_096
+# Of so many vectors the cells are found before they are moved, 12 bytes each.
+_MOVED_TOGETHER: Final = 1 << 20
 # The numbers of two sortings of a tenant differ above the lowest 16 bits.
 _CELLS_PER_SORTING: Final = 1 << 16
 # Vectors can be made again from the texts, so their transactions need not wait for the disk.
@@ -89,6 +90,14 @@ def find_nearest(vectors: NDArray[np.float32], centres: NDArray[np.float32]) -> 
         block = vectors[start : start + _BLOCK_VECTORS]
         nearest[start : start + _BLOCK_VECTORS] = np.argmax(block @ centres.T, axis=1)
     return nearest
+
+
+class _FoundCells(NamedTuple):
+    """Vectors and the cells that they belong into, of those whose numbers begin with `first`."""
+
+    numbers: NDArray[np.int64]
+    cells: NDArray[np.int32]
+    first: int
 
 
 class CellService:
@@ -149,9 +158,7 @@ class CellService:
             if await self._begin(external_id, generation, state, count):
                 break
             # Something was erased meanwhile: it is looked at again, for nobody else may come by.
-        place: CellPlace | None = FIRST_PLACE
-        while place is not None:
-            place = await self._move_batch(external_id, generation, after=place)
+        await self._move_all(external_id, generation)
         cell: int | None = BEFORE_ALL_CELLS
         while cell is not None:
             cell = await self._end_batch(external_id, generation, after=cell)
@@ -188,24 +195,44 @@ class CellService:
         ordered: NDArray[np.float32] = vectors[np.argsort(found)]
         return ordered
 
-    async def _move_batch(self, external_id: str, generation: int, *, after: CellPlace) -> CellPlace | None:
-        """Move some vectors into the newest cells; the place of the last one. None where all are there."""
-        async with self._store.transaction(external_id, settings=_SETTINGS) as db:
-            await self._ledger.lock(db, external_id)
-            # Read in this transaction: an erasure may have taken some away.
+    async def _move_all(self, external_id: str, generation: int) -> None:
+        """Move the vectors into the newest cells, until none is in another one."""
+        while (found := await self._find_cells(external_id, generation)) is not None:
+            for start in range(0, len(found.numbers), self._batch_vectors):
+                batch = slice(start, start + self._batch_vectors)
+                async with self._store.transaction(external_id, settings=_SETTINGS) as db:
+                    await self._ledger.lock(db, external_id)
+                    await self._cells.move(
+                        db, external_id, generation, found.numbers[batch], found.cells[batch], first=found.first
+                    )
+
+    async def _find_cells(self, external_id: str, generation: int) -> _FoundCells | None:
+        """The nearest of the newest cells for vectors that are in none of these; None where all are, or none is left.
+
+        In the order of the cells: what moves there together is stored side by side, and a search reads few pages.
+        """
+        async with self._store.transaction(external_id, read_only=True) as db:
             cells, centres = await self._cells.read_newest(db, external_id, generation)
-            if not len(cells):
-                return None
-            unsorted, last = await self._cells.read_unsorted(
-                db, external_id, generation, first=int(cells.min()), after=after, limit=self._batch_vectors
-            )
-            if len(unsorted.numbers):
-                nearest = await asyncio.to_thread(find_nearest, unsorted.vectors, centres)
-                await self._cells.move(db, external_id, generation, unsorted.numbers, cells[nearest])
-                return last
-            state = await self._cells.describe(db, external_id, generation)
-        # Otherwise another call has begun a newer sorting.
-        return FIRST_PLACE if state is not None and state.cells and state.has_unsorted else None
+        if not len(cells):
+            return None
+        first = int(cells.min())
+        place, count = FIRST_PLACE, 0
+        numbers, nearest = [], []
+        while count < _MOVED_TOGETHER:
+            async with self._store.transaction(external_id, read_only=True) as db:
+                unsorted, place = await self._cells.read_unsorted(
+                    db, external_id, generation, first=first, after=place, limit=_PAGE_VECTORS
+                )
+            if not len(unsorted.numbers):
+                break
+            numbers.append(unsorted.numbers)
+            nearest.append(cells[await asyncio.to_thread(find_nearest, unsorted.vectors, centres)])
+            count += len(unsorted.numbers)
+        if not count:
+            return None
+        found = _FoundCells(np.concatenate(numbers), np.concatenate(nearest), first)
+        order = np.argsort(found.cells, kind="stable")
+        return _FoundCells(found.numbers[order], found.cells[order], first)
 
     async def _end_batch(self, external_id: str, generation: int, *, after: int) -> int | None:
         """Make the centres of some cells what these hold now; the last of them. None ends the sorting.

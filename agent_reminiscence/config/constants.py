@@ -136,8 +136,8 @@ RECALL_PAST_MENTIONS: Final = 500
 # the whole of it: about what a name in a single chunk passes on to the only other name there, if that is rare too.
 GRAPH_NAMED_SHARE: Final = 0.1
 GRAPH_CERTAIN_WEIGHT: Final = 0.15
-# Up to here the graph does not count, and from here on it counts the more: around a name that many chunks mention lies
-# much that has nothing to do with the question, and each bit of it gets nearly as much as the best.
+# Certainty up to this counts for nothing; above it, the graph counts in proportion. Around a name that many chunks
+# mention lies much that has nothing to do with the question, and each bit of it gets nearly as much as the best.
 GRAPH_CERTAIN_FROM: Final = 0.2
 # Where the graph would count less, as a share of its weight, it changes next to nothing, and its chunks are not read.
 GRAPH_LEAST_CERTAINTY: Final = 0.05

@@ -99,7 +99,8 @@ PLACES: tuple[Place, ...] = (
         source=Holds.LABEL,
     ),
     *_places("memory_heading", external_id=Holds.LABEL, title=Holds.TEXT, text_hash=Holds.DERIVED),
-    # A term is a word without its ending, so a scan for a text would not find it; which texts have it the entries say.
+    # A term is a word without its ending or the hash of a speaker, so a scan for a text would not find it; which texts
+    # have it the entries say.
     *_places("posting", external_id=Holds.LABEL, term=Holds.DERIVED, entries=Holds.DERIVED),
     *_places("memory_layout", external_id=Holds.LABEL, entries=Holds.DERIVED),
     *_places(VECTOR_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),

@@ -77,7 +77,7 @@ def speaker_hash(speaker_key: str) -> int:
 def speaker_term(speaker_key: str) -> str:
     """The term under which what a speaker has said is indexed.
 
-    None of `analyse`, since it begins with a control character.
+    Never a term of `analyse`, since it begins with a control character.
     """
     return f"\x03{speaker_hash(speaker_key):08x}"
 

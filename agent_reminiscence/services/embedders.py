@@ -63,8 +63,7 @@ class Embedder(Protocol):
     Where an embedder has `async embed_weighted(text, weigh)`, a question is embedded by it: `weigh` says how rare each
     of its words is in the tenant's texts, 0 for one that says nothing; it returns None where no word weighs anything.
     One whose attribute `is_local` is true computes vectors in this process: they are made before a write and stored in
-    its transaction. Those of any other follow the write. One that counts our tokens while it embeds has
-    `async embed_counted(texts)`, which returns both.
+    its transaction. Those of any other follow the write.
     """
 
     @property

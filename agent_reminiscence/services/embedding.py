@@ -34,6 +34,7 @@ from agent_reminiscence.services.embedders import (
     HARMLESS_TEXT,
     Embedder,
     EmbedderUnusableError,
+    WordLlamaEmbedder,
     check_vectors,
     describe_failure,
 )
@@ -467,14 +468,14 @@ class EmbeddingService:
         return made, failed, await count_masses(texts)
 
     async def _embed_counted(self, embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, list[int]] | None:
-        """Vectors and masses of texts by an embedder that counts their tokens anyway; None where it does not."""
-        embed_counted = getattr(embedder, "embed_counted", None)
-        if embed_counted is None:
+        """Vectors and masses of texts by the bundled embedder, which counts our tokens anyway; None by any other."""
+        # Not by a class made of it, which may embed in another way.
+        if type(embedder) is not WordLlamaEmbedder:
             return None
         made: Vectors = {}
         masses: list[int] = []
         for batch in batched(texts, EMBEDDING_BATCH_TEXTS):
-            vectors, counts = await _answer(embedder, embed_counted(batch))
+            vectors, counts = await _answer(embedder, embedder.embed_counted(batch))
             for text, vector in zip(batch, _checked(embedder, vectors, count=len(batch)), strict=True):
                 made[sha256(text.encode())] = np.array(vector, dtype=np.float32)
             masses += map(_mass, counts)

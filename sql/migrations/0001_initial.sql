@@ -380,7 +380,8 @@ $partitions$;
 -- An index other than that of a primary key says that its column IS NOT NULL, which all of them are: so only statements
 -- that name the column can use it. While a table is small, the planner holds every index that begins with external_id for as
 -- good as the right one; and the plan may be kept until the wrong one reads all of a large tenant for each row. A statement that
--- only leaves rows out by a column says IS DISTINCT FROM: to <> the index would be open.
+-- only leaves rows out by a column says IS DISTINCT FROM: to <> the index would be open. One that reads in the order of a column,
+-- or its max(), has to compare with it as well.
 DO $statistics$
 DECLARE
     place record;

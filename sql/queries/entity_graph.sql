@@ -408,6 +408,8 @@ FROM (
     SELECT key, entity_id
     FROM entity_name
     WHERE external_id = $(external_id)p AND left(regexp_replace(key, '^the ', ''), 1) = ANY($(beginnings)p::text[])
+        -- So that the index of entities can be read in its order.
+        AND entity_id > '00000000-0000-0000-0000-000000000000'
     ORDER BY entity_id DESC
     LIMIT $(limit)p
 ) AS n
@@ -424,7 +426,8 @@ ORDER BY n.key COLLATE "C", r.mentions DESC, r.entity_id, n.entity_id;
 -- Position of the last event that changed an entity; 0 without any.
 SELECT coalesce(max(position), 0) AS position
 FROM entity
-WHERE external_id = $(external_id)p;
+-- The second condition opens the index of positions.
+WHERE external_id = $(external_id)p AND position > 0;
 
 -- name: find_between
 -- Relationships of one type between pairs of entities as they were stated, whichever way they point.
@@ -437,7 +440,8 @@ FROM (
     ) AS stated (from_id, to_id)
 ) AS wanted
 CROSS JOIN LATERAL (
-    -- OFFSET 0 as above, and the type outside: that index of types reads all of a tenant's relationships for each pair.
+    -- OFFSET 0 as above. The type is compared outside: inside, the index of types may be used, and that reads all of a
+    -- tenant's relationships for each pair.
     SELECT relationship_id, stated_from_id, stated_to_id, type, observations
     FROM relationship
     WHERE external_id = $(external_id)p AND stated_from_id = wanted.from_id AND stated_to_id = wanted.to_id

@@ -192,6 +192,8 @@ SELECT c.number
 FROM memory_chunk AS c
 WHERE c.external_id = $(external_id)p AND c.superseded_at IS NULL AND c.tier <> 'active' AND c.derived_from IS NULL
     AND {condition}
+    -- So that the index of numbers can be used.
+    AND c.number > 0
 ORDER BY c.number DESC
 LIMIT $(compared)p
 

@@ -26,7 +26,7 @@ SELECT string_agg(int8send(number), ''::bytea) AS numbers
 FROM (
     SELECT number, row_number() OVER (ORDER BY number) AS place
     FROM chunk_vector_{generation}
-    WHERE external_id = $(external_id)p
+    WHERE external_id = $(external_id)p AND number > -9223372036854775808
 ) AS v
 WHERE place % $(step)p::bigint = 0;
 

@@ -124,6 +124,37 @@ async def test_what_a_rare_speaker_said_is_found_among_very_much_else(
                 assert "Zoe" in [hit.speaker for hit in found.hits], question
 
 
+async def test_all_that_a_speaker_said_in_long_texts_is_looked_at(paths: Paths) -> None:
+    """The postings of long texts lie in several blocks, one behind the other: their numbers do not ascend."""
+    for part in range(3):
+        text = "\n\n".join(f"{('Ann', 'Bob')[n % 2]}: part {part} of the stones, line {n}." for n in range(700))
+        await paths.whole.create_active_memory("agent-1", f"Part {part}", text)
+
+    for question in ("What did Ann say about line 650?", "What did Bob say about part 1 and line 333?"):
+        whole, narrowed = await paths.ask(question)
+
+        assert narrowed.hits[0].chunk_id == whole.hits[0].chunk_id, question
+        same = {hit.chunk_id for hit in whole.hits} & {hit.chunk_id for hit in narrowed.hits}
+        assert len(same) >= 8, question
+
+
+async def test_what_a_speaker_no_longer_says_takes_nothing_from_who_is_asked_about(paths: Paths) -> None:
+    """Postings stay when chunks end: neither do they make a speaker common, nor one who has gone somebody."""
+    told = [f"Ann: tea number {n} is hers." for n in range(20)] + [f"Bob: cup number {n} is his." for n in range(60)]
+    note = await paths.whole.create_active_memory("agent-1", "Kitchen", "\n\n".join(["Zoe: And I had tea.", *told]))
+    for version in range(4):
+        told[:20] = [f"Ann: tea number {n} is hers, {version} times." for n in range(20)]
+        note = await paths.whole.update_active_memory("agent-1", note.id, content="\n\n".join(told))
+
+    for question in ("What did Ann say of tea number 7?", "What did Ann tell Zoe of tea number 7?"):
+        whole, narrowed = await paths.ask(question)
+
+        assert narrowed.hits[0].speaker == whole.hits[0].speaker == "Ann", question
+        assert narrowed.hits[0].score_parts["speaker"] == pytest.approx(
+            whole.hits[0].score_parts["speaker"], abs=0.02
+        ), question
+
+
 async def test_a_speaker_who_said_nearly_everything_is_told_apart_by_little(paths: Paths) -> None:
     """The share is that of all chunks, and not that of those which were chosen."""
     for _ in range(8):

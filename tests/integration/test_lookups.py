@@ -11,6 +11,7 @@ import pytest
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN
 from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, PostgresManager
+from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories import chunk_vector
 from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.domain.canonical import sha256
@@ -249,3 +250,34 @@ async def test_what_is_in_a_nearly_empty_table_is_found_by_its_own_index(
     plan = "\n".join(row["QUERY PLAN"] for row in rows)
     [found_by] = re.findall(r"Index Cond: (.*)", plan)
     assert all(f"{column} = " in found_by.replace('"', "") for column in columns), plan
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "index"),
+    [
+        ("memory_chunk", "newest_compared", "number"),
+        ("entity_graph", "last_entity_change", "position"),
+        ("entity_graph", "list_names", "entity_id"),
+    ],
+)
+async def test_the_newest_are_read_in_the_order_of_an_index(
+    test_server: TestServer, database: str, store: PostgresManager, filled: UUID, file: str, name: str, index: str
+) -> None:
+    """Every consolidation asks for them: sorted, they would cost it more the more there is."""
+    async with superuser(test_server, database) as db:
+        await db.execute_script("ANALYZE")
+    statement = load_queries("sql", file)[name].replace("{condition}", "c.memory_id IS DISTINCT FROM $(memory_id)p")
+    statement = statement.replace("{canonical_type}", "min(m.type)")
+    params = {"external_id": _NEWCOMER, "memory_id": filled, "compared": 9, "beginnings": ["h"], "limit": 9}
+
+    # What little there is here may well be sorted: the question is whether the index can be read in its order.
+    only_in_order = PLANNED_ONCE | {"enable_sort": "off", "enable_bitmapscan": "off"}
+    async with store.transaction(_NEWCOMER, read_only=True, settings=only_in_order) as db:
+        rows = await db.fetch_all(
+            f"EXPLAIN (COSTS OFF) {statement}",
+            {key: value for key, value in params.items() if f"$({key})p" in statement},
+            prepared=False,
+        )
+
+    plan = "\n".join(row["QUERY PLAN"] for row in rows)
+    assert re.search(f"Index (Only )?Scan.* using \\w*external_id_{index}_idx", plan), plan

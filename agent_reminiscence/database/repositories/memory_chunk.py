@@ -502,7 +502,7 @@ def _twins(rows: Sequence[Row]) -> list[Twin]:
 
 
 # Which of the stored chunks some are compared with.
-_OTHER_MEMORIES = "c.memory_id <> $(memory_id)p"
+_OTHER_MEMORIES = "c.memory_id IS DISTINCT FROM $(memory_id)p"
 _OF_SOURCES = "c.source = ANY($(sources)p::text[])"
 
 

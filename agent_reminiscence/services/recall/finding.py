@@ -186,7 +186,7 @@ class Finder:
         if left := _not_among([*asked.looked_up, *asked.speaker_terms], opened.terms):
             more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
             counts, few = {**counts, **more_counts}, {**few, **more}
-        asked = asked.bounded(counts).about_one(counts)
+        asked = asked.bounded(counts).of_known(counts)
         rare = narrowing.choose_rare({term: counts[term] for term in asked.terms if term in counts})
         beside = [term for term in (*asked.speaker_terms, *asked.period_terms) if term in counts]
         wanted = [*rare, *narrowing.readable({term: counts[term] for term in beside})]
@@ -200,14 +200,15 @@ class Finder:
         reached = await self._reach(db, request, graph)
         mean_length = max(stream.text_words / stream.text_chunks, 1e-9)
         weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, mean_length)
-        said_by = _together([found[term] for term in asked.speaker_terms if term in found]).numbers
+        # Of several nobody is asked about, unless what the others have said has ended: then the ranking tells.
+        speaker = asked.speaker_terms[0] if len(asked.names) == 1 else None
+        said_by = np.sort(found[speaker].numbers) if speaker in found else np.zeros(0, np.int64)
         if near is not None and vector is not None and len(said_by) <= narrowing.MAX_SAID:
             near = await self._texts.find_more(db, tenant, vector, generation, near, said_by)
         promised = narrowing.promise(weighed, near, self._weights)
-        if asked.names and not len(said_by):
+        if speaker is not None and speaker not in found:
             said_by = await self._search.find_said(db, tenant, asked.names, promised.best(narrowing.LIKELY))
-        share_said = min(sum(counts[term] for term in asked.speaker_terms) / stream.text_chunks, 1.0)
-        promised = promised.raised(said_by, self._weights.speaker_of(share_said))
+        promised = promised.raised(said_by, self._weights.speaker)
         chosen = narrowing.choose(promised, weighed, _said(asked, found), near, reached)
         around = await self._texts.read_around(db, request, generation, chosen, asked.days)
         texts, may_be_hit = around.texts, around.may_be_hit
@@ -239,10 +240,14 @@ class Finder:
                 mean_length,
                 read.mean_heading_length,
                 read.window_chunks,
-                share_said,
+                None if speaker is None else self._share_said(asked, counts[speaker], stream, read),
             ),
         )
         return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
+
+    def _share_said(self, asked: Asked, postings: int, stream: SearchedStream, read: narrowing.ReadTexts) -> float:
+        """Which share of all chunks the speaker has said: postings stay when chunks end, and tell it where none has."""
+        return min(postings / stream.text_chunks, read.share_said(asked.speakers))
 
     def _read_question(
         self, request: SearchRequest, opening: Opening, stream: SearchedStream, stored: tuple[date, date]

@@ -21,7 +21,7 @@ from agent_reminiscence.services.recall.ranking import K1, B, Weights, idf
 WHOLE_MAX_CHUNKS: Final = 10_000
 """Up to so many chunks, all are ranked."""
 MAX_ENTRIES: Final = 20_000
-"""Postings of a term, or of a speaker, that has more are read for chunks that something else speaks for."""
+"""Postings of a term that has more are read for chunks that something else speaks for."""
 
 _BY_PROMISE: Final = 80
 _BY_WORDS: Final = 20
@@ -29,7 +29,7 @@ _BY_HEADING: Final = 10
 _BY_MEANING: Final = 20
 _BY_TIME: Final = 40
 _BY_GRAPH: Final = 80
-# Of a text of which nothing but its heading or its day speaks.
+# So many chunks of a text that was found only by its heading or its day.
 _OF_BEGINNING: Final = 80
 MAX_SAID: Final = 1_000
 """What somebody has said who has said no more chunks is compared by meaning in whatever cell it is."""
@@ -74,12 +74,18 @@ class Promise(NamedTuple):
         return _best(self.numbers, self.values, count)
 
     def raised(self, numbers: NDArray[np.int64], by: float) -> Promise:
-        """With more for some of the chunks.
+        """With more for some chunks, of which nothing else need speak for all.
 
         Args:
-            numbers: Ascending.
+            numbers: Ascending, each once.
         """
-        return Promise(self.numbers, self.values + by * _are_among(self.numbers, numbers)[0])
+        are_named, places = _are_among(self.numbers, numbers)
+        is_new = np.ones(len(numbers), dtype=np.bool_)
+        is_new[places[are_named]] = False
+        return Promise(
+            np.concatenate((self.numbers, numbers[is_new])),
+            np.concatenate((self.values + by * are_named, np.full(np.count_nonzero(is_new), by))),
+        )
 
 
 def promise(weighed: Weighed, near: Dots | None, weights: Weights) -> Promise:
@@ -218,6 +224,7 @@ class ReadTexts:
             entries["heading"].astype(np.int64), return_inverse=True, return_counts=True
         )
         self._heading_of = heading_of[order]
+        self._speakers = entries["speaker"]
         # Facts have no heading.
         under = self._under[self._headings != 0]
         self._mean_under = float(under.mean()) if len(under) else 0.0
@@ -230,6 +237,10 @@ class ReadTexts:
             float((sizes + _reached(sizes, before) + _reached(sizes, after)).sum() / len(entries))
             for before, after in WINDOWS
         )
+
+    def share_said(self, speakers: frozenset[int]) -> float:
+        """Which share of the chunks some speakers have said."""
+        return float(np.isin(self._speakers, list(speakers)).mean())
 
     def count(self, numbers: NDArray[np.int64], total: int) -> Occurrence:
         """In how many chunks a word is: counted in the texts that were read, and estimated from its postings beyond.

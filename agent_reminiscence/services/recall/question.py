@@ -100,16 +100,16 @@ class Asked:
     def _may_name(self) -> tuple[str, ...]:
         return (*self.names, USER_KEY) if self.first_person else self.names
 
-    def about_one(self, counts: Mapping[str, int]) -> Asked:
-        """The question about the one of a tenant's speakers whom it asks about; about nobody if there is no such one.
+    def of_known(self, counts: Mapping[str, int]) -> Asked:
+        """The question with those of its names that are speakers'; "I" is the name `user` where it has no other.
 
         Args:
             counts: How many postings each term has; those of speakers who have said nothing are absent.
         """
-        known = [name for name in self.names if speaker_term(name) in counts]
-        if not known and self.first_person:
-            known = [USER_KEY] if speaker_term(USER_KEY) in counts else []
-        return replace(self, names=tuple(known) if len(known) == 1 else (), first_person=False)
+        known = tuple(name for name in self.names if speaker_term(name) in counts)
+        if not known and self.first_person and speaker_term(USER_KEY) in counts:
+            known = (USER_KEY,)
+        return replace(self, names=known, first_person=False)
 
 
 def read_question(

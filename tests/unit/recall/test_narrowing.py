@@ -91,14 +91,14 @@ def test_what_stands_among_the_words_of_the_question_promises_most() -> None:
 
 
 def test_meaning_and_speaker_add_to_what_words_promise() -> None:
-    """Each by its weight in the ranking; a heading promises nothing by itself."""
+    """Each by its weight in the ranking, the speaker also alone; a heading promises nothing by itself."""
     weighed, near = weigh([_found(1)], 1_000, 10), _dots({1: 0.9, 100: 0.45, 200: -0.5, -1: 0.9})
 
     promised = promise(weighed, near, DEFAULT_WEIGHTS).raised(np.array([100, 300], dtype=np.int64), 0.6)
 
     words, meaning = sum(DEFAULT_WEIGHTS.words), DEFAULT_WEIGHTS.meaning[0]
     assert dict(zip(promised.numbers.tolist(), promised.values.tolist(), strict=True)) == pytest.approx(
-        {1: words + meaning, 100: meaning / 2 + 0.6, 200: 0}
+        {1: words + meaning, 100: meaning / 2 + 0.6, 200: 0, 300: 0.6}
     )
     assert set(promised.best(2).tolist()) == {1, 100}
 

@@ -22,7 +22,8 @@ import Stemmer  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from agent_reminiscence.text.languages import LANGUAGES, question_words, stop_words
 
-# Recorded with the schema; postings that another version made are rebuilt. Raise it when any text gives other terms.
+# Recorded with the schema; postings that another version made are rebuilt. Raise it when a text or its speaker gives
+# other terms.
 ANALYSER_VERSION: Final = 3
 
 # A longer word is cut and ends in a hash of the whole, so that an index can hold it; see `MAX_TERM_BYTES`.

@@ -65,12 +65,18 @@ FROM (
 ) AS v;
 
 -- name: move_vectors
-UPDATE chunk_vector_{generation} AS v
-SET cell = m.cell
-FROM unnest($(numbers)p::bigint[], $(cells)p::int[]) AS m (number, cell)
-WHERE v.external_id = $(external_id)p AND v.number = m.number AND v.cell < $(first)p::int AND EXISTS (
-    SELECT FROM vector_cell_{generation} AS c WHERE c.external_id = $(external_id)p AND c.cell = m.cell
-);
+-- Deleted and inserted, not updated: a row that is updated stays on its page where there is room, and those of a cell would
+-- lie as scattered as before.
+WITH moved AS (
+    DELETE FROM chunk_vector_{generation} AS v
+    USING unnest($(numbers)p::bigint[], $(cells)p::int[]) AS m (number, cell)
+    WHERE v.external_id = $(external_id)p AND v.number = m.number AND v.cell < $(first)p::int AND EXISTS (
+        SELECT FROM vector_cell_{generation} AS c WHERE c.external_id = $(external_id)p AND c.cell = m.cell
+    )
+    RETURNING v.external_id, m.cell, v.number, v.mass, v.vector
+)
+INSERT INTO chunk_vector_{generation} (external_id, cell, number, mass, vector)
+SELECT external_id, cell, number, mass, vector FROM moved ORDER BY cell, number;
 
 -- name: delete_empty_cells
 -- Cells before a number that hold no vector, and all of them where nothing is left. OFFSET 0: looked up one by one.

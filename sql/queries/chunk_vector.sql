@@ -212,7 +212,12 @@ CROSS JOIN (
         CASE WHEN octet_length(n.norms) = l.chunks * 24 THEN n.norms ELSE decode(repeat('00', l.chunks * 24), 'hex') END,
         ''::bytea ORDER BY l.memory_id) AS norms
     FROM memory_layout AS l
-    LEFT JOIN chunk_norms_{generation} AS n ON n.external_id = $(external_id)p AND n.memory_id = l.memory_id
+    LEFT JOIN LATERAL (
+        -- Looked up one by one: a plan kept from a small table held all norms against all layouts.
+        SELECT norms FROM chunk_norms_{generation}
+        WHERE external_id = $(external_id)p AND memory_id = l.memory_id
+        OFFSET 0
+    ) AS n ON true
     WHERE l.external_id = $(external_id)p
 ) AS of_windows;
 

@@ -37,9 +37,9 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _QUESTION_ENDS: Final = ("?", "？", "؟", "՞")  # noqa: RUF001  # as they are written
 _CLOSING: Final = " \t\r\n\"'”’»)]*_」』"
 _BEFORE_CHARACTERS: Final = 60
-# Of a pattern: blanks, the names of groups, escapes.
 _GROUP_NAME: Final = re.compile(r"\?P<\w+>")
 _FIGURE: Final = re.compile("[0-9]")
+# Of a pattern: blanks, the names of groups, escapes.
 _NOT_A_WORD: Final = re.compile(r"\{[^}]*\}|\?P?<[^>]*>|\\.|\[[^\]]*\]")
 # What a question that asks for nothing but a time says besides.
 _HAPPENS: Final = {

@@ -74,7 +74,7 @@ class Promise(NamedTuple):
         return _best(self.numbers, self.values, count)
 
     def raised(self, numbers: NDArray[np.int64], by: float) -> Promise:
-        """With more for some chunks, of which nothing else need speak for all.
+        """Raise some chunks, and add those of them that promised nothing yet.
 
         Args:
             numbers: Ascending, each once.

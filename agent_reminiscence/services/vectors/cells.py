@@ -93,7 +93,7 @@ def find_nearest(vectors: NDArray[np.float32], centres: NDArray[np.float32]) -> 
 
 
 class _FoundCells(NamedTuple):
-    """Vectors and the cells that they belong into, of those whose numbers begin with `first`."""
+    """Vectors, and for each the nearest cell of the sorting whose cell numbers begin with `first`."""
 
     numbers: NDArray[np.int64]
     cells: NDArray[np.int32]
@@ -230,9 +230,9 @@ class CellService:
             count += len(unsorted.numbers)
         if not count:
             return None
-        found = _FoundCells(np.concatenate(numbers), np.concatenate(nearest), first)
-        order = np.argsort(found.cells, kind="stable")
-        return _FoundCells(found.numbers[order], found.cells[order], first)
+        found = np.concatenate(nearest)
+        order = np.argsort(found, kind="stable")
+        return _FoundCells(np.concatenate(numbers)[order], found[order], first)
 
     async def _end_batch(self, external_id: str, generation: int, *, after: int) -> int | None:
         """Make the centres of some cells what these hold now; the last of them. None ends the sorting.

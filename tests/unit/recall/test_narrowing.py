@@ -91,7 +91,7 @@ def test_what_stands_among_the_words_of_the_question_promises_most() -> None:
 
 
 def test_meaning_and_speaker_add_to_what_words_promise() -> None:
-    """Each by its weight in the ranking, the speaker also alone; a heading promises nothing by itself."""
+    """Each counts with its weight in the ranking. A speaker is enough on its own, a heading is not."""
     weighed, near = weigh([_found(1)], 1_000, 10), _dots({1: 0.9, 100: 0.45, 200: -0.5, -1: 0.9})
 
     promised = promise(weighed, near, DEFAULT_WEIGHTS).raised(np.array([100, 300], dtype=np.int64), 0.6)

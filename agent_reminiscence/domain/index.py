@@ -167,3 +167,11 @@ def decode_postings(block: int, entries: bytes) -> tuple[NDArray[np.int64], NDAr
     """
     postings = np.frombuffer(entries, POSTING_DTYPE)
     return posting_numbers(block, postings["offset"]), postings["frequency"].astype(np.float32)
+
+
+def are_among(numbers: NDArray[np.int64], ascending: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    """Which of `numbers` are in `ascending`, and where each of these stands there."""
+    if not len(ascending):
+        return np.zeros(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.intp)
+    places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    return ascending[places] == numbers, places

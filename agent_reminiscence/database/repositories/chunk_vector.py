@@ -19,7 +19,7 @@ from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.domain.index import NORMS_DTYPE
+from agent_reminiscence.domain.index import NORMS_DTYPE, are_among
 
 _QUERIES = load_queries("sql", "chunk_vector")
 # Below every number of a heading.
@@ -290,8 +290,7 @@ class ChunkVectorRepository:
             "lasts": bigint_array(lasts),
         }
         found = _dots(await db.fetch_one(_sql("find_dots_of", generation), params))
-        places = np.minimum(np.searchsorted(ascending, found.numbers), len(ascending) - 1)
-        is_named = ascending[places] == found.numbers
+        is_named, _ = are_among(found.numbers, ascending)
         return Dots(found.numbers[is_named], found.dots[is_named])
 
     async def read(

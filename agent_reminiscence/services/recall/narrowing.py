@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.search import FoundTerm
-from agent_reminiscence.domain.index import FIRST, WINDOWS
+from agent_reminiscence.domain.index import FIRST, WINDOWS, are_among
 from agent_reminiscence.services.recall.ranking import K1, B, Weights, idf
 
 WHOLE_MAX_CHUNKS: Final = 10_000
@@ -79,7 +79,7 @@ class Promise(NamedTuple):
         Args:
             numbers: Ascending, each once.
         """
-        are_named, places = _are_among(self.numbers, numbers)
+        are_named, places = are_among(self.numbers, numbers)
         is_new = np.ones(len(numbers), dtype=np.bool_)
         is_new[places[are_named]] = False
         return Promise(
@@ -109,7 +109,7 @@ def promise(weighed: Weighed, near: Dots | None, weights: Weights) -> Promise:
     of_chunks = near.numbers > 0
     close = near.numbers[of_chunks]
     closeness = weights.meaning[0] * _share_of_best(np.maximum(near.dots[of_chunks], 0).astype(np.float64))
-    are_known, places = _are_among(close, numbers)
+    are_known, places = are_among(close, numbers)
     values[places[are_known]] += closeness[are_known]
     return Promise(np.concatenate((numbers, close[~are_known])), np.concatenate((values, closeness[~are_known])))
 
@@ -275,17 +275,9 @@ def _reached(sizes: NDArray[np.intp], reach: int) -> NDArray[np.intp]:
     return reached
 
 
-def _are_among(numbers: NDArray[np.int64], ascending: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Which of `numbers` are in `ascending`, and where each of these stands there."""
-    if not len(ascending):
-        return np.zeros(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.intp)
-    places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
-    return ascending[places] == numbers, places
-
-
 def _places(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.intp]:
     """Where those of `numbers` stand that are in `ascending`."""
-    are_there, places = _are_among(numbers, ascending)
+    are_there, places = are_among(numbers, ascending)
     return places[are_there]
 
 
@@ -326,7 +318,7 @@ def _values_at(
     wanted: NDArray[np.int64], numbers: NDArray[np.int64], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The value of each of `wanted`; 0 where `numbers`, which ascend, have it not."""
-    are_there, places = _are_among(wanted, numbers)
+    are_there, places = are_among(wanted, numbers)
     found = np.zeros(len(wanted), dtype=np.float64)
     found[are_there] = values[places[are_there]]
     return found

@@ -14,6 +14,7 @@ from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRep
 from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.search import Layouts, SearchRepository, SearchRequest
 from agent_reminiscence.domain.canonical import beside_many
+from agent_reminiscence.domain.index import are_among
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
 from agent_reminiscence.services.recall.past import lay_out_past
 from agent_reminiscence.services.recall.ranking import Vectors
@@ -94,7 +95,7 @@ class TextReader:
         numbers: NDArray[np.int64],
     ) -> Dots:
         """`known` with the dot products of those of `numbers` that it lacks."""
-        missing = _without(numbers, known.numbers)
+        missing = numbers[~are_among(numbers, np.sort(known.numbers))[0]]
         more = await self._vectors.find_dots_of(db, external_id, generation, vector, missing)
         return Dots(np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots)))
 
@@ -170,13 +171,3 @@ def _headings(texts: Texts) -> NDArray[np.int64]:
     begins[1:] &= headings[1:] != headings[:-1]
     begun: NDArray[np.int64] = headings[begins]
     return begun
-
-
-def _without(numbers: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Those of `numbers` that are not known."""
-    if not len(known):
-        return numbers
-    ascending = np.sort(known)
-    at = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
-    left: NDArray[np.int64] = numbers[ascending[at] != numbers]
-    return left

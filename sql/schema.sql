@@ -67,6 +67,8 @@ CREATE INDEX memory_stream_work_at_idx ON memory_stream (work_at) WHERE work_at 
 CREATE INDEX memory_stream_review_at_idx ON memory_stream (review_at) WHERE review_at IS NOT NULL;
 
 -- The ledger: append-only, the truth of which every table below is a projection.
+-- memory_id follows from the payload, in events of our own kinds: what a user's event calls memory_id may be anything. It is
+-- a column because row security keeps a condition on payload ->> 'memory_id' from using an index: ->> is not leakproof.
 CREATE TABLE memory_event (
     external_id text NOT NULL,
     position bigint NOT NULL,
@@ -84,6 +86,9 @@ CREATE TABLE memory_event (
     salt bytea,
     digest bytea NOT NULL,
     chain bytea NOT NULL,
+    memory_id text COLLATE "C" GENERATED ALWAYS AS (
+        CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END
+    ) STORED,
     CONSTRAINT memory_event_pkey PRIMARY KEY (external_id, position),
     CONSTRAINT memory_event_external_id_check CHECK (external_id <> ''),
     CONSTRAINT memory_event_position_check CHECK (position > 0),
@@ -92,9 +97,7 @@ CREATE TABLE memory_event (
 CREATE UNIQUE INDEX memory_event_event_id_key ON memory_event (external_id, event_id) WHERE event_id IS NOT NULL;
 CREATE UNIQUE INDEX memory_event_idempotency_key_key ON memory_event (external_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
--- Only our own kinds: what a user's event calls memory_id may be anything.
-CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, (payload ->> 'memory_id'), position)
-    WHERE starts_with(kind, 'memory.');
+CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, memory_id, position) WHERE memory_id IS NOT NULL;
 
 -- Whole texts being worked on. chunk_ids and chunk_starts lay out the live chunks over the content in order,
 -- so an edit in the middle moves the spans after it without touching those chunks' rows. A consolidation is due

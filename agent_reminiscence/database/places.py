@@ -71,6 +71,7 @@ PLACES: tuple[Place, ...] = (
         salt=Holds.DERIVED,
         digest=Holds.PROOF,
         chain=Holds.PROOF,
+        memory_id=Holds.LABEL,
     ),
     *_places(
         "active_memory",

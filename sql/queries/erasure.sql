@@ -1,7 +1,7 @@
 -- name: find_by_memory
-SELECT DISTINCT payload ->> 'memory_id' AS memory_id, NULL::bigint AS position
+SELECT DISTINCT memory_id, NULL::bigint AS position
 FROM memory_event
-WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload ->> 'memory_id' = $(memory_id)p::text;
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text;
 
 -- name: find_resting
 -- Events of other memories that rest on what one of these says, because a model was shown it.
@@ -9,7 +9,7 @@ SELECT position
 FROM memory_event
 WHERE external_id = $(external_id)p
     AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended')
-    AND coalesce(payload ->> 'memory_id', '') <> ALL($(memory_ids)p::text[])
+    AND coalesce(memory_id, '') <> ALL($(memory_ids)p::text[])
     AND EXISTS (
         SELECT
         FROM jsonb_array_elements_text(payload -> 'rests_on') AS other (memory_id)
@@ -20,8 +20,7 @@ WHERE external_id = $(external_id)p
 -- What a conversation led to: a memory as a whole, because its later versions repeat what the earlier ones say, and
 -- single events that belong to no memory, of users' own kinds and of the graph. Receipts of erasures, and that one has
 -- reached the store of graphs, hold no text and are never erased.
-SELECT DISTINCT CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id,
-    CASE WHEN NOT starts_with(kind, 'memory.') OR payload ->> 'memory_id' IS NULL THEN position END AS position
+SELECT DISTINCT memory_id, CASE WHEN memory_id IS NULL THEN position END AS position
 FROM memory_event
 WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
     AND conversation_id = $(conversation_id)p;
@@ -41,8 +40,7 @@ ORDER BY position
 LIMIT $(limit)p;
 
 -- name: find_all
-SELECT DISTINCT CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id,
-    CASE WHEN NOT starts_with(kind, 'memory.') OR payload ->> 'memory_id' IS NULL THEN position END AS position
+SELECT DISTINCT memory_id, CASE WHEN memory_id IS NULL THEN position END AS position
 FROM memory_event
 WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased');
 
@@ -50,16 +48,15 @@ WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memor
 -- What a selection stands for, in order of position.
 SELECT e.kind, e.memory_id, e.position, m.title, e.events
 FROM (
-    SELECT 'memory' AS kind, payload ->> 'memory_id' AS memory_id, min(position) AS position, count(*) AS events
+    SELECT 'memory' AS kind, memory_id, min(position) AS position, count(*) AS events
     FROM memory_event
-    WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.')
-        AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])
-    GROUP BY payload ->> 'memory_id'
+    WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[])
+    GROUP BY memory_id
     UNION ALL
-    SELECT kind, CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END, position, 1
+    SELECT kind, memory_id, position, 1
     FROM memory_event
     WHERE external_id = $(external_id)p AND position = ANY($(positions)p::bigint[])
-        AND NOT coalesce(starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[]), false)
+        AND NOT coalesce(memory_id = ANY($(memory_ids)p::text[]), false)
 ) AS e
 LEFT JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id::text = e.memory_id
 ORDER BY e.position;
@@ -70,7 +67,7 @@ FROM memory_event
 WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
     AND (
         position = ANY($(positions)p::bigint[])
-        OR (starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[]))
+        OR memory_id = ANY($(memory_ids)p::text[])
     );
 
 -- name: empty_events
@@ -80,7 +77,7 @@ SET payload = '{}', idempotency_key = NULL, request_hash = NULL, salt = NULL, ac
 WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
     AND (
         position = ANY($(positions)p::bigint[])
-        OR (starts_with(kind, 'memory.') AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[]))
+        OR memory_id = ANY($(memory_ids)p::text[])
     )
 RETURNING external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain;
@@ -129,8 +126,7 @@ ORDER BY 1;
 -- the other one; that it is what the rest of the ledger says follows from the replay that gave it.
 SELECT 'memory_event.payload' AS place, position::text AS key, 'belongs to an erased memory' AS problem
 FROM reminiscence.memory_event
-WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.')
-    AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[])
 UNION ALL
 SELECT 'memory_event.payload', position::text, 'rests on an erased memory'
 FROM reminiscence.memory_event

@@ -53,7 +53,7 @@ WHERE external_id = $(external_id)p AND idempotency_key = $(idempotency_key)p;
 
 -- name: find_idempotency_keys
 -- What each of the keys that are known was used for; the ids only of what made or changed a memory.
-SELECT idempotency_key, CASE WHEN starts_with(kind, 'memory.') THEN payload ->> 'memory_id' END AS memory_id
+SELECT idempotency_key, memory_id
 FROM memory_event
 WHERE external_id = $(external_id)p AND idempotency_key = ANY($(idempotency_keys)p::text[]);
 
@@ -82,8 +82,7 @@ ORDER BY position;
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM memory_event
-WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload ->> 'memory_id' = $(memory_id)p::text
-    AND position <= $(position)p
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text AND position <= $(position)p
 ORDER BY position;
 
 -- name: find_writers
@@ -94,7 +93,7 @@ CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one.
     SELECT source
     FROM memory_event
-    WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.') AND payload ->> 'memory_id' = memory.id
+    WHERE external_id = $(external_id)p AND memory_id = memory.id
         AND kind IN ('memory.created', 'memory.updated')
     OFFSET 0
 ) AS written

@@ -12,12 +12,17 @@ LIMIT $(limit)p;
 -- name: find_titles
 -- The title that each of some memories had in the version which was known at known_at to be true at as_of.
 WITH version AS (
-    SELECT payload ->> 'memory_id' AS memory_id, position, occurred_at,
-        CASE WHEN kind = 'memory.created' THEN payload ->> 'title' ELSE payload -> 'changes' ->> 'title' END AS title
-    FROM memory_event
-    WHERE external_id = $(external_id)p AND starts_with(kind, 'memory.')
-        AND payload ->> 'memory_id' = ANY($(memory_ids)p::text[])
-        AND kind IN ('memory.created', 'memory.updated') AND recorded_at <= $(known_at)p::timestamptz
+    SELECT memory.id AS memory_id, of_it.position, of_it.occurred_at, of_it.title
+    FROM unnest($(memory_ids)p::text[]) AS memory (id)
+    CROSS JOIN LATERAL (
+        -- OFFSET 0: looked up one by one.
+        SELECT position, occurred_at,
+            CASE WHEN kind = 'memory.created' THEN payload ->> 'title' ELSE payload -> 'changes' ->> 'title' END AS title
+        FROM memory_event
+        WHERE external_id = $(external_id)p AND memory_id = memory.id
+            AND kind IN ('memory.created', 'memory.updated') AND recorded_at <= $(known_at)p::timestamptz
+        OFFSET 0
+    ) AS of_it
 ), held AS (
     SELECT memory_id, max(position) AS position
     FROM version

@@ -190,7 +190,7 @@ LIMIT $(limit)p;
 
 -- name: read_past_texts
 -- Of each memory the version that was known at known_at to be true at as_of: its chunks in order.
-SELECT DISTINCT ON (payload ->> 'memory_id') payload ->> 'memory_id' AS memory_id,
+SELECT DISTINCT ON (memory_id) memory_id,
     ARRAY(
         SELECT chunk.entry ->> 'id'
         FROM jsonb_array_elements(payload -> 'chunks') WITH ORDINALITY AS chunk (entry, place)
@@ -199,7 +199,7 @@ SELECT DISTINCT ON (payload ->> 'memory_id') payload ->> 'memory_id' AS memory_i
 FROM memory_event
 WHERE external_id = $(external_id)p AND kind IN ('memory.created', 'memory.updated') AND salt IS NOT NULL
     AND recorded_at <= $(known_at)p AND occurred_at <= $(as_of)p
-ORDER BY payload ->> 'memory_id', position DESC;
+ORDER BY memory_id, position DESC;
 
 -- name: read_headings
 SELECT number, memory_id, day, title, words

@@ -105,11 +105,11 @@ class Column:
 
 
 async def columns(db: SqlExecutor, table: str) -> list[Column]:
-    """Every column of a table, so that a new one is tried by itself."""
+    """Every column of a table, so that a new one is tried by itself; none that the database computes."""
     rows = await db.fetch_all(
         "SELECT attname::text AS name, format_type(atttypid, NULL) AS type, NOT attnotnull AS is_nullable"
         " FROM pg_attribute WHERE attrelid = $(table)p::text::regclass AND attnum > 0 AND NOT attisdropped"
-        " ORDER BY attnum",
+        " AND attgenerated = '' ORDER BY attnum",
         {"table": table},
     )
     return [Column(table, row["name"], row["type"], row["is_nullable"]) for row in rows]

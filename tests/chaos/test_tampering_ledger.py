@@ -77,7 +77,7 @@ async def scene(test_server: TestServer, filled: str) -> AsyncIterator[Scene]:
     """The filled database; what a test has changed is put back behind it, event for event."""
     async with AgentMem(config(test_server, filled)) as memory, superuser(test_server, filled) as db:
         await db.execute_script(
-            "CREATE TEMPORARY TABLE kept_event AS TABLE memory_event;"
+            "CREATE TEMPORARY TABLE kept_event AS TABLE memory_event; ALTER TABLE kept_event DROP COLUMN memory_id;"
             "CREATE TEMPORARY TABLE kept_stream AS TABLE memory_stream"
         )
         yield Scene(memory, db, "tampered")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
@@ -200,6 +201,7 @@ _KEYS = [
     ("memory_event", ["position"]),
     ("memory_event", ["event_id"]),
     ("memory_event", ["idempotency_key"]),
+    ("memory_event", ["memory_id"]),
     ("entity", ["entity_id"]),
     ("entity", ["canonical_id"]),
     ("entity_name", ["key"]),
@@ -250,6 +252,47 @@ async def test_what_is_in_a_nearly_empty_table_is_found_by_its_own_index(
     plan = "\n".join(row["QUERY PLAN"] for row in rows)
     [found_by] = re.findall(r"Index Cond: (.*)", plan)
     assert all(f"{column} = " in found_by.replace('"', "") for column in columns), plan
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("event_ledger", "read_memory_events"),
+        ("event_ledger", "find_writers"),
+        ("history", "find_titles"),
+        ("erasure", "find_by_memory"),
+    ],
+)
+async def test_the_events_of_a_memory_are_read_without_the_others(
+    test_server: TestServer, config: Callable[..., Config], database: str, store: PostgresManager, file: str, name: str
+) -> None:
+    """As the application sees them: row security forbids the planner some indexes that the owner's statements use."""
+    async with AgentMem(config()) as memory:
+        for number in range(100):
+            await memory.create_active_memory(_NEWCOMER, "Birds", f"Ann: Gull number {number}.")
+        note = await memory.create_active_memory(_NEWCOMER, "Birds", "Ann: One heron.")
+    async with superuser(test_server, database) as db:
+        await db.execute_script("ANALYZE")
+    params: dict[str, object] = {
+        "external_id": _NEWCOMER,
+        "memory_id": str(note.id),
+        "memory_ids": [str(note.id)],
+        "position": 1_000,
+        "known_at": datetime.now(UTC),
+        "as_of": datetime.now(UTC),
+    }
+    statement = load_queries("sql", file)[name]
+
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        rows = await db.fetch_all(
+            f"EXPLAIN (ANALYZE, TIMING OFF) {statement}",
+            {key: value for key, value in params.items() if f"$({key})p" in statement},
+            prepared=False,
+        )
+
+    plan = "\n".join(row["QUERY PLAN"] for row in rows)
+    assert re.search(r"Index Cond: .*memory_id = ", plan), plan
+    assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 1, plan
 
 
 @pytest.mark.parametrize(

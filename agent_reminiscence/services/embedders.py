@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError, ReminiscenceError
-from agent_reminiscence.services.tokens import bundled_tokenizer, wordllama_folder
+from agent_reminiscence.services.tokens import bundled_tokenizer, encode_each, wordllama_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,7 +161,7 @@ class WordLlamaEmbedder:
 
     def _embed_now(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]]:
         weights, tokenizer = self._load()
-        encodings = tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        encodings = encode_each(tokenizer, texts)
         vectors = [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
         return vectors, list(map(len, encodings))
 

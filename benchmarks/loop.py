@@ -1,6 +1,6 @@
 """For how long other tasks of the process wait while the largest inputs are written.
 
-    python -m benchmarks.loop [--only prose --only title] [--lines 50000] [--blame]
+    python -m benchmarks.loop [--only prose --only title] [--lines 5000] [--blame]
 
 A task asks for its turn every five milliseconds; how late it gets it is the pause of the event loop, and the processor
 time that the loop's thread has used since its last turn is what of that was our work. Beside it: the statement that
@@ -48,7 +48,7 @@ _LONG_PAUSE_SECONDS = 0.03
 # What a call may take of the loop at once.
 _MOST_CPU_SECONDS = 0.05
 _SAMPLE_SECONDS = 0.005
-_LINES = 10_000
+_LINES = MAX_TEXT_CHUNKS
 _MESSAGES = 5_000
 _WORDS = ("the", "lake", "and", "pottery", "to", "Caroline", "a", "river", "that", "for", "it", "mountain", "with")
 _TENANT = "bench"

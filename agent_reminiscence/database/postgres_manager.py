@@ -214,6 +214,8 @@ class SqlExecutor:
         self.has_failed = False
         # What was too slow is told by the first failure alone: the server refuses all that follows it for that reason.
         self.has_timed_out = False
+        # Whether the transaction has ended before its block: nothing may be sent in it any more.
+        self.is_committed = False
         self._is_within_transaction = False
         self._deferred: list[Deferred[Any]] = []
         # What the driver has had prepared on this connection, and can send without waiting.
@@ -232,7 +234,7 @@ class SqlExecutor:
         Returns:
             The rows of `first`.
         """
-        self.has_failed = self.has_timed_out = False
+        self.has_failed = self.has_timed_out = self.is_committed = False
         self._is_within_transaction = True
         self._deferred.clear()
         age = time.monotonic() - self._opened_at
@@ -273,6 +275,18 @@ class SqlExecutor:
             # Without values the driver prepares nothing.
             self._prepared.add(statement)
         return _rows_of(result)
+
+    async def fetch_last(self, statement: str, params: Params) -> list[Row]:
+        """The same for the last statement of a transaction that only reads: its COMMIT goes with it.
+
+        Raises:
+            StoreError: As `fetch_all`. Nothing was written, so it may be repeated even where the COMMIT was lost.
+        """
+        rows = await self.ask(statement, params, list)
+        await self.defer("COMMIT")
+        await self.flush()
+        self.is_committed = True
+        return await rows.result()
 
     async def fetch_one(self, statement: str, params: Params | None = None) -> Row | None:
         """Run `statement` and return its first row, or None where it gives none."""
@@ -318,8 +332,9 @@ class SqlExecutor:
         if not sent:
             return
         questions: list[tuple[str, list[Any] | None]] = [_with_values(one.statement, one.params) for one in sent]
+        asked = [one.statement for one in sent if one.statement != "COMMIT"] or ["COMMIT"]
         results = await self._answer(
-            statement_name(sent[-1].statement),
+            statement_name(asked[-1]),
             self._connection.transaction().pipeline(questions, True),
             statements=len(sent),
         )
@@ -360,8 +375,10 @@ class SqlExecutor:
         """What the driver answers, or what its error means; observed as `name`.
 
         Args:
-            statements: How many are sent together, of which `name` is the last.
+            statements: How many are sent together, of which `name` is the last, but for a COMMIT.
         """
+        if self.is_committed:
+            raise RuntimeError(f"{name} was asked of a transaction that had ended")
         if self._telemetry is None:
             return await self._answer_unobserved(question)
         with self._telemetry.statement(name, self._database, statements=statements):
@@ -635,7 +652,8 @@ class PostgresManager:
                 finished = True
                 kind = StoreTimeoutError if connection.has_timed_out else StoreError
                 raise kind("a statement of this transaction failed, so all of it was rolled back")
-            await self._finish(connection, "COMMIT", read_only=read_only)
+            if not connection.is_committed:
+                await self._finish(connection, "COMMIT", read_only=read_only)
             finished = True
         finally:
             self._release(connection, reusable=finished and reusable)
@@ -711,6 +729,7 @@ class PostgresManager:
                     connection.close()
 
     def _release(self, connection: SqlExecutor, *, reusable: bool) -> None:
+        connection.is_committed = False
         if reusable and not connection.is_broken and self._is_open:
             self._idle.append(connection)
         else:

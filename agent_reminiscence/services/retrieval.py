@@ -199,8 +199,8 @@ class RetrievalService:
             if isinstance(around, Omission):
                 return _Found(await self._finder.find(db, search, opening, opened, question), omitted=(around,))
             reached = await self._graph.weigh(db, search, around, seeds, stream)
-            best = await self._finder.find(db, search, opening, opened, question, reached.weights)
-            return _Found(best, *await self._graph.find_hits(db, search, reached))
+            named = await self._graph.find_hits(db, search, reached)
+            return _Found(await self._finder.find(db, search, opening, opened, question, reached.weights), *named)
 
     def _opened(self, opening: Opening, rows: Sequence[Row], generation: Generation | None) -> OpenedStream | None:
         """What was read of the stream; None for an unknown one.

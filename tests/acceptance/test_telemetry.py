@@ -101,6 +101,18 @@ async def test_each_of_the_four_methods_is_a_span_over_its_statements(observed: 
             assert attributes(span)["db.operation.name"] == span.name
 
 
+async def test_a_search_of_a_small_tenant_takes_three_round_trips(observed: Opens, recording: Recording) -> None:
+    """Once its statements are prepared: the first goes with the beginning of the transaction, the last with its end."""
+    async with observed(postgres_pool_size=1) as memory:
+        await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
+        for _ in range(3):
+            result = await memory.retrieve_memories("agent-1", "when do we ship?")
+
+    assert result.hits
+    last = recording.spans(RETRIEVE)[-1]
+    assert [span.name for span in recording.children(last)] == ["open_stream", "find_dots_and_norms", "read_hits"]
+
+
 def _in_order(wanted: list[str], found: list[str]) -> bool:
     """Whether `found` holds all of `wanted`, in this order, whatever is in between."""
     rest = iter(found)

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -437,6 +437,34 @@ async def test_a_search_cancelled_while_it_begins_leaves_nothing_to_its_successo
         async with asyncio.timeout(0.2), store.reading("agent-1", "SELECT pg_sleep(30)::text", {}):
             pytest.fail("it sleeps")
     await _assert_fresh(store)
+
+
+async def test_the_last_statement_of_a_search_ends_its_transaction(new_store: NewStore) -> None:
+    """Also where the server has not seen it before; what would come after it is a mistake of ours, and told."""
+    store = await new_store(pool_size=1)
+
+    for _ in range(3):
+        async with store.reading("agent-1", _WHOSE, {"number": "x"}) as (db, _):
+            rows = await db.fetch_last(_WHOSE, {"number": "y"})
+            with pytest.raises(RuntimeError, match="SELECT was asked of a transaction that had ended"):
+                await db.fetch_all(_WHOSE, {"number": "z"})
+        assert rows == [{"external_id": "agent-1", "role": "reminiscence_app", "n": "y"}]
+        await _assert_fresh(store)
+
+
+async def test_a_refused_last_statement_rolls_back_and_keeps_the_connection(new_store: NewStore) -> None:
+    """Its COMMIT came too, and ended nothing."""
+    store = await new_store(pool_size=1)
+
+    for divisor in (1, 0, 1, 0):
+        async with store.transaction("agent-1") as db:
+            first = await _pid(db)
+        with pytest.raises(StoreError, match="division by zero") if divisor == 0 else nullcontext():
+            async with store.reading("agent-1", _WHOSE, {"number": "x"}) as (db, _):
+                await db.fetch_last("SELECT 1 / $(divisor)p::int AS share", {"divisor": divisor})
+        async with store.transaction("agent-1") as db:
+            assert await _pid(db) == first
+        await _assert_fresh(store)
 
 
 _ADD = "INSERT INTO memory_stream (external_id) VALUES ($(external_id)p) RETURNING external_id"

@@ -366,12 +366,19 @@ class SearchRepository:
         }
         return {row["number"]: row["weight"] for row in await db.fetch_all(_SQL["reach_chunks"], params)}
 
-    async def read_hits(self, db: SqlExecutor, request: SearchRequest, numbers: Sequence[int]) -> dict[int, Row]:
-        """By number the rows of some chunks, with what `SearchHit` has but for its score."""
+    async def read_hits(
+        self, db: SqlExecutor, request: SearchRequest, numbers: Sequence[int], *, is_last: bool
+    ) -> dict[int, Row]:
+        """By number the rows of some chunks, with what `SearchHit` has but for its score.
+
+        Args:
+            is_last: Whether the transaction ends with this.
+        """
         if not numbers:
             return {}
+        fetch = db.fetch_last if is_last else db.fetch_all
         params = {"external_id": request.external_id, "known_at": request.known_at, "numbers": list(numbers)}
-        return {row.pop("number"): _hit(row) for row in await db.fetch_all(_SQL["read_hits"], params)}
+        return {row.pop("number"): _hit(row) for row in await fetch(_SQL["read_hits"], params)}
 
     async def find_evidence(
         self,

@@ -130,7 +130,7 @@ class Finder:
         question: QuestionVector | None,
         graph: GraphWeights | None = None,
     ) -> FoundRows:
-        """The best chunks.
+        """The best chunks. The transaction of `db` ends with this: its COMMIT is sent with the last statement.
 
         Args:
             opened: What `opening` has read in the same transaction.
@@ -323,7 +323,7 @@ class Finder:
         least = ranked.scores[min(request.limit, len(ranked.scores)) - 1] / (1 + _SMALL_WEIGHTS)
         count = int(np.count_nonzero(ranked.scores >= least))
         numbers = ranked.numbers[:count].tolist()
-        stored = await self._search.read_hits(db, request, numbers)
+        stored = await self._search.read_hits(db, request, numbers, is_last=request.as_of is None)
         weighed = []
         for place, number in enumerate(numbers):
             if row := stored.get(number):

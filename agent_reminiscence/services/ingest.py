@@ -24,14 +24,17 @@ from typing import Any, BinaryIO, Final, Literal
 from uuid import UUID
 
 from agent_reminiscence.config.constants import (
+    MAX_CHUNK_TOKENS,
     MAX_CONTENT_CHARACTERS,
     MAX_ID_CHARACTERS,
     MAX_METADATA_BYTES,
+    MAX_TEXT_CHUNKS,
     MAX_TITLE_CHARACTERS,
 )
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.chunking import chunk_text
 
 Format = Literal["txt", "md", "json", "jsonl"]
 FORMATS: Final[tuple[Format, ...]] = ("txt", "md", "json", "jsonl")
@@ -44,6 +47,9 @@ _TEXT_KEYS: Final = ("content", "text")
 _TIME_KEYS: Final = ("timestamp", "time", "created_at", "date")
 _CONVERSATION_KEYS: Final = ("conversation_id", "session_id", "conversation", "session")
 _MESSAGE_ID_KEYS: Final = ("id", "message_id")
+
+# Fewer characters a chunk than any text has, but for its line ends: those of emoji take three tokens each.
+_LEAST_CHUNK_CHARACTERS: Final = 30
 
 # A .json file or one line of a .jsonl file is parsed as a whole, which takes some ten times its size.
 _MAX_JSON_BYTES: Final = 64 * 1024 * 1024
@@ -202,7 +208,8 @@ def _no_note(size: int) -> None:
 def _read_document(source: SourceFile, file: _NotedFile) -> Iterator[ImportedMemory]:
     title = ""
     number = 0
-    for part in split_text(_decoded(file), MAX_CONTENT_CHARACTERS):
+    pieces = split_text(_decoded(file), MAX_CONTENT_CHARACTERS)
+    for part in (part for piece in pieces for part in _with_few_chunks(piece)):
         if not title:
             title = (_first_heading(part) if source.format == "md" else None) or source.title
         if not part.strip():
@@ -251,6 +258,18 @@ def split_text(blocks: Iterable[str], limit: int) -> Iterator[str]:
             buffer = buffer[at:]
     if buffer:
         yield buffer
+
+
+def _with_few_chunks(text: str) -> Iterator[str]:
+    """`text`, or parts of it in order, none of more chunks than one memory may have."""
+    # Most texts have so many fewer that there is no need to cut them twice.
+    most = text.count("\n") + len(text) // _LEAST_CHUNK_CHARACTERS
+    if most <= MAX_TEXT_CHUNKS or len(chunk_text(text, max_tokens=MAX_CHUNK_TOKENS)) <= MAX_TEXT_CHUNKS:
+        yield text
+        return
+    at = _last_boundary(text, len(text) // 2)
+    yield from _with_few_chunks(text[:at])
+    yield from _with_few_chunks(text[at:])
 
 
 def _last_boundary(text: str, limit: int) -> int:

@@ -17,13 +17,16 @@ from hypothesis import strategies as st
 from agent_reminiscence.config.constants import (
     MAX_BATCH_CHARACTERS,
     MAX_BATCH_MEMORIES,
+    MAX_CHUNK_TOKENS,
     MAX_CONTENT_CHARACTERS,
     MAX_METADATA_BYTES,
+    MAX_TEXT_CHUNKS,
     MAX_TITLE_CHARACTERS,
 )
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.bulk import batches
+from agent_reminiscence.services.chunking import chunk_text
 from agent_reminiscence.services.ingest import (
     Conversations,
     Refusal,
@@ -114,6 +117,26 @@ def test_a_text_that_is_too_long_is_cut_at_paragraphs_and_nothing_is_lost(read: 
     assert [part.title for part in parts] == ["Diary", "Diary (part 2)", "Diary (part 3)"]
     assert all(len(part.content) <= MAX_CONTENT_CHARACTERS for part in parts)
     assert all(part.content.endswith("\n\n") for part in parts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(f"Ana: pump {number} is well" for number in range(24_000)),
+        "\n\n".join(f"Pump {number} is well." for number in range(24_000)),
+        "\U0001f600\U0001f603" * 400_000,
+    ],
+    ids=["utterances", "paragraphs", "emoji"],
+)
+def test_a_text_of_too_many_chunks_is_cut_so_that_each_part_is_taken(read: Reader, text: str) -> None:
+    """Utterances and short paragraphs are a chunk each; a part of too many would be refused halfway."""
+    parts = read("log.txt", text)
+
+    assert "".join(part.content for part in parts) == text
+    assert len(parts) == 2
+    assert [len(chunk_text(part.content, max_tokens=MAX_CHUNK_TOKENS)) <= MAX_TEXT_CHUNKS for part in parts] == [
+        True
+    ] * 2
 
 
 @given(

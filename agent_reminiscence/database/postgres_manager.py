@@ -644,7 +644,8 @@ class PostgresManager:
             except Exception:
                 # A plain failure: roll back and keep the connection. A cancellation is no Exception and skips this,
                 # because the statement it interrupted may still be running.
-                await self._finish(connection, "ROLLBACK")
+                if not connection.is_committed:
+                    await self._finish(connection, "ROLLBACK")
                 finished = True
                 raise
             if connection.has_failed:

@@ -68,7 +68,7 @@ def count_tokens(text: str) -> int:
 
 
 def count_tokens_batch(texts: Sequence[str]) -> list[int]:
-    """Count the tokens of each of `texts`, in parallel where there are several cores.
+    """Count the tokens of each of `texts`, many of them in parallel where there are several cores.
 
     Returns:
         One count per text, in order; each is what `count_tokens` says.

@@ -452,6 +452,21 @@ async def test_the_last_statement_of_a_search_ends_its_transaction(new_store: Ne
         await _assert_fresh(store)
 
 
+async def test_an_error_after_the_last_statement_is_raised_as_it_is(new_store: NewStore) -> None:
+    """Its transaction has ended well; the connection is as good as before."""
+    store = await new_store(pool_size=1)
+
+    async with store.transaction("agent-1") as db:
+        first = await _pid(db)
+    with pytest.raises(KeyError, match="what was read"):
+        async with store.reading("agent-1", _WHOSE, {"number": "x"}) as (db, _):
+            await db.fetch_last(_WHOSE, {"number": "y"})
+            raise KeyError("what was read")
+    async with store.transaction("agent-1") as db:
+        assert await _pid(db) == first
+    await _assert_fresh(store)
+
+
 async def test_a_refused_last_statement_rolls_back_and_keeps_the_connection(new_store: NewStore) -> None:
     """Its COMMIT came too, and ended nothing."""
     store = await new_store(pool_size=1)

@@ -65,10 +65,11 @@ asyncio.run(main(*sys.argv[1:]))
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One round trip that the package made.
+    """One statement of the package.
 
     Attributes:
         wire_bytes: How much its rows hold, about what came over the wire.
+        is_alone: Whether it is a round trip, and not sent together with another statement.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Call:
     options: Mapping[str, Any] | None
     wire_bytes: int
     seconds: float
+    is_alone: bool
 
 
 class Recorder:
@@ -90,7 +92,7 @@ class Recorder:
         """Record into a fresh list."""
         self.calls = []
         task = asyncio.current_task()
-        usual = {name: getattr(SqlExecutor, name) for name in ("fetch_all", "execute_script", "begin")}
+        usual = {name: getattr(SqlExecutor, name) for name in ("fetch_all", "fetch_last", "execute_script", "begin")}
 
         async def fetch_all(
             db: SqlExecutor, statement: str, params: Mapping[str, Any] | None = None, **options: Any
@@ -99,6 +101,14 @@ class Recorder:
             rows: list[Row] = await usual["fetch_all"](db, statement, params, **options)
             if asyncio.current_task() is task:
                 self._note(statement, params, rows, started, options)
+            return rows
+
+        async def fetch_last(db: SqlExecutor, statement: str, params: Mapping[str, Any]) -> list[Row]:
+            started = time.perf_counter()
+            rows: list[Row] = await usual["fetch_last"](db, statement, params)
+            if asyncio.current_task() is task:
+                self._note(statement, params, rows, started, {})
+                self._note("COMMIT", None, (), time.perf_counter(), is_alone=False)
             return rows
 
         async def execute_script(db: SqlExecutor, script: str) -> None:
@@ -116,10 +126,10 @@ class Recorder:
             if asyncio.current_task() is not task:
                 return list(await usual["begin"](db, mode, settings, first))
             # Noted before a first statement that is sent with it.
-            self._note(mode, settings, (), time.perf_counter())
+            self._note(mode, settings, (), time.perf_counter(), is_alone=first is None)
             return list(await usual["begin"](db, mode, settings, first))
 
-        for method in (fetch_all, execute_script, begin):
+        for method in (fetch_all, fetch_last, execute_script, begin):
             setattr(SqlExecutor, method.__name__, method)
         try:
             yield self.calls
@@ -134,9 +144,12 @@ class Recorder:
         rows: Sequence[Row],
         started: float,
         options: Mapping[str, Any] | None = None,
+        *,
+        is_alone: bool = True,
     ) -> None:
         seconds = time.perf_counter() - started
-        self.calls.append(Call(statement_name(statement), statement, params, options, _wire_bytes(rows), seconds))
+        name = statement_name(statement)
+        self.calls.append(Call(name, statement, params, options, _wire_bytes(rows), seconds, is_alone))
 
 
 def _wire_bytes(rows: Sequence[Row]) -> int:
@@ -352,7 +365,11 @@ async def _measure(
         recorded.append(calls)
         if number >= 2:
             await product.measure(call(tenant))
-    return {"product": product.effort, "round_trips": len(recorded[-1]), "statements": statements(recorded[2:])}
+    return {
+        "product": product.effort,
+        "round_trips": sum(call.is_alone for call in recorded[-1]),
+        "statements": statements(recorded[2:]),
+    }
 
 
 async def _pool_processes(at: Layout) -> list[int]:

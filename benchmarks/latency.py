@@ -318,6 +318,7 @@ async def measure_retrieve(at: Layout, tenants: Sequence[str], repetitions: int)
         "ratio": round(product.effort.timing.p50_ms / bare.effort.timing.p50_ms, 2),
         "own_ms": round(product.effort.client_ms - bare.effort.client_ms, 2),
         "wire_bytes": round(statistics.median(sum(call.wire_bytes for call in calls) for calls in recorded)),
+        "round_trips": round(statistics.median(sum(call.is_alone for call in calls) for calls in recorded)),
         "statements": statements(recorded),
     }
 

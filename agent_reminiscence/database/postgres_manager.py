@@ -234,7 +234,7 @@ class SqlExecutor:
         Returns:
             The rows of `first`.
         """
-        self.has_failed = self.has_timed_out = self.is_committed = False
+        self.has_failed = self.has_timed_out = False
         self._is_within_transaction = True
         self._deferred.clear()
         age = time.monotonic() - self._opened_at
@@ -332,9 +332,10 @@ class SqlExecutor:
         if not sent:
             return
         questions: list[tuple[str, list[Any] | None]] = [_with_values(one.statement, one.params) for one in sent]
-        asked = [one.statement for one in sent if one.statement != "COMMIT"] or ["COMMIT"]
+        # A COMMIT that goes along does not say what was asked.
+        named = sent[-2] if len(sent) > 1 and sent[-1].statement == "COMMIT" else sent[-1]
         results = await self._answer(
-            statement_name(asked[-1]),
+            statement_name(named.statement),
             self._connection.transaction().pipeline(questions, True),
             statements=len(sent),
         )
@@ -375,7 +376,7 @@ class SqlExecutor:
         """What the driver answers, or what its error means; observed as `name`.
 
         Args:
-            statements: How many are sent together, of which `name` is the last, but for a COMMIT.
+            statements: How many are sent together. `name` is the last of them that is not a COMMIT.
         """
         if self.is_committed:
             raise RuntimeError(f"{name} was asked of a transaction that had ended")
@@ -644,8 +645,7 @@ class PostgresManager:
             except Exception:
                 # A plain failure: roll back and keep the connection. A cancellation is no Exception and skips this,
                 # because the statement it interrupted may still be running.
-                if not connection.is_committed:
-                    await self._finish(connection, "ROLLBACK")
+                await self._finish(connection, "ROLLBACK")
                 finished = True
                 raise
             if connection.has_failed:
@@ -653,8 +653,7 @@ class PostgresManager:
                 finished = True
                 kind = StoreTimeoutError if connection.has_timed_out else StoreError
                 raise kind("a statement of this transaction failed, so all of it was rolled back")
-            if not connection.is_committed:
-                await self._finish(connection, "COMMIT", read_only=read_only)
+            await self._finish(connection, "COMMIT", read_only=read_only)
             finished = True
         finally:
             self._release(connection, reusable=finished and reusable)
@@ -664,6 +663,8 @@ class PostgresManager:
             connection.forget_deferred()
             if connection.is_broken:
                 return
+        if connection.is_committed:
+            return
         try:
             await connection.execute_script(command)
         except StoreError as error:

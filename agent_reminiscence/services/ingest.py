@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 from uuid import UUID
@@ -208,8 +209,7 @@ def _no_note(size: int) -> None:
 def _read_document(source: SourceFile, file: _NotedFile) -> Iterator[ImportedMemory]:
     title = ""
     number = 0
-    pieces = split_text(_decoded(file), MAX_CONTENT_CHARACTERS)
-    for part in (part for piece in pieces for part in _with_few_chunks(piece)):
+    for part in chain.from_iterable(map(_with_few_chunks, split_text(_decoded(file), MAX_CONTENT_CHARACTERS))):
         if not title:
             title = (_first_heading(part) if source.format == "md" else None) or source.title
         if not part.strip():
@@ -262,7 +262,7 @@ def split_text(blocks: Iterable[str], limit: int) -> Iterator[str]:
 
 def _with_few_chunks(text: str) -> Iterator[str]:
     """`text`, or parts of it in order, none of more chunks than one memory may have."""
-    # Most texts have so many fewer that there is no need to cut them twice.
+    # Most texts are far below the limit, and their chunks need not be counted.
     most = text.count("\n") + len(text) // _LEAST_CHUNK_CHARACTERS
     if most <= MAX_TEXT_CHUNKS or len(chunk_text(text, max_tokens=MAX_CHUNK_TOKENS)) <= MAX_TEXT_CHUNKS:
         yield text

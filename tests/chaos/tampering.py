@@ -105,7 +105,7 @@ class Column:
 
 
 async def columns(db: SqlExecutor, table: str) -> list[Column]:
-    """Every column of a table, so that a new one is tried by itself; none that the database computes."""
+    """Every column that can be written, taken from the catalog, so that a new one is tried without naming it here."""
     rows = await db.fetch_all(
         "SELECT attname::text AS name, format_type(atttypid, NULL) AS type, NOT attnotnull AS is_nullable"
         " FROM pg_attribute WHERE attrelid = $(table)p::text::regclass AND attnum > 0 AND NOT attisdropped"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -11,7 +11,7 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN
-from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, PostgresManager
+from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, PostgresManager, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories import chunk_vector
 from agent_reminiscence.database.schema import SchemaParameters, migrate
@@ -179,16 +179,18 @@ async def test_what_has_no_vector_is_found_by_one_lookup_each(
     }
 
     async with store.transaction(_NEWCOMER, read_only=True) as db:
-        rows = await db.fetch_all(
-            f"EXPLAIN (ANALYZE, TIMING OFF) {statement}",
-            {key: value for key, value in params.items() if f"$({key})p" in statement},
-            prepared=False,
-        )
+        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
 
-    plan = "\n".join(row["QUERY PLAN"] for row in rows)
     assert f"loops={_LINES}" in plan, plan
     held_against = sum(map(int, re.findall(r"Rows Removed by Join Filter: (\d+)", plan)))
     assert held_against == 0, plan
+
+
+async def _explain(db: SqlExecutor, options: str, statement: str, params: Mapping[str, object]) -> str:
+    """The plan of a statement, with those of `params` that it names."""
+    named = {key: value for key, value in params.items() if f"$({key})p" in statement}
+    rows = await db.fetch_all(f"EXPLAIN ({options}) {statement}", named, prepared=False)
+    return "\n".join(row["QUERY PLAN"] for row in rows)
 
 
 _KEYS = [
@@ -243,13 +245,11 @@ async def test_what_is_in_a_nearly_empty_table_is_found_by_its_own_index(
         )
         # As parameters of a kept plan, the planner does not know them.
         conditions = " AND ".join(f"{row['name']} = (SELECT {_A_VALUE[row['type']]}::{row['type']})" for row in types)
-        rows = await db.fetch_all(
-            f"EXPLAIN (COSTS OFF) SELECT FROM {table} WHERE external_id = '{_NEWCOMER}' AND {conditions}",
-            prepared=False,
+        plan = await _explain(
+            db, "COSTS OFF", f"SELECT FROM {table} WHERE external_id = '{_NEWCOMER}' AND {conditions}", {}
         )
 
     assert len(types) == len(columns)
-    plan = "\n".join(row["QUERY PLAN"] for row in rows)
     [found_by] = re.findall(r"Index Cond: (.*)", plan)
     assert all(f"{column} = " in found_by.replace('"', "") for column in columns), plan
 
@@ -284,13 +284,8 @@ async def test_the_events_of_a_memory_are_read_without_the_others(
     statement = load_queries("sql", file)[name]
 
     async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
-        rows = await db.fetch_all(
-            f"EXPLAIN (ANALYZE, TIMING OFF) {statement}",
-            {key: value for key, value in params.items() if f"$({key})p" in statement},
-            prepared=False,
-        )
+        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
 
-    plan = "\n".join(row["QUERY PLAN"] for row in rows)
     assert re.search(r"Index Cond: .*memory_id = ", plan), plan
     assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 1, plan
 
@@ -316,11 +311,6 @@ async def test_the_newest_are_read_in_the_order_of_an_index(
     # What little there is here may well be sorted: the question is whether the index can be read in its order.
     only_in_order = PLANNED_ONCE | {"enable_sort": "off", "enable_bitmapscan": "off"}
     async with store.transaction(_NEWCOMER, read_only=True, settings=only_in_order) as db:
-        rows = await db.fetch_all(
-            f"EXPLAIN (COSTS OFF) {statement}",
-            {key: value for key, value in params.items() if f"$({key})p" in statement},
-            prepared=False,
-        )
+        plan = await _explain(db, "COSTS OFF", statement, params)
 
-    plan = "\n".join(row["QUERY PLAN"] for row in rows)
     assert re.search(f"Index (Only )?Scan.* using \\w*external_id_{index}_idx", plan), plan

@@ -111,16 +111,16 @@ async def test_an_import_takes_no_more_memory_for_more_messages(
     """What Python holds at most is the same for many more messages, once conversations and a batch fill their room."""
     # Some 200 messages, far fewer than there are: as in a file of hundreds of thousands with the usual room.
     monkeypatch.setattr(ingest, "_MAX_OPEN_CHARACTERS", 120_000)
-    few, many = 500, repetitions(reduced=1_200, full=8_000)
+    # So many more that the bound lies far above the some 200 kB by which a peak varies from run to run.
+    few, many = 500, repetitions(reduced=2_400, full=8_000)
     tracemalloc.start()
     try:
         peaks = [await _peak_of_import(memory, f"agent-{lines}", lines) for lines in (few, many)]
     finally:
         tracemalloc.stop()
 
-    # A message takes about a kilobyte while it is held; of those that are written nothing is. What is under way at a
-    # time varies by some 200 kB.
-    assert peaks[1] < peaks[0] + (many - few) * 512
+    # A message takes about a kilobyte while it is held; of those that are written nothing is.
+    assert peaks[1] < peaks[0] + (many - few) * 256
 
 
 async def _peak_of_import(memory: AgentMem, tenant: str, lines: int) -> int:

@@ -1,5 +1,5 @@
-# Each target sets up what it needs: a virtual environment in .venv, from the pinned and hashed requirements/.
-# Another interpreter: make test PYTHON=/path/to/python3.12
+# Each target sets up what it needs in a virtual environment, .venv, from the pinned and hashed requirements/.
+# To use another interpreter: make test PYTHON=/path/to/python3.12
 
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 INSTALL := $(RUN) pip install --quiet
 
-# Each stamp stands for what is installed; it is made again when a pin or the project's metadata changes.
+# Each stamp marks an installation; it is redone when a pin or the project's metadata changes.
 RUNTIME := $(VENV)/.runtime
 TEST := $(VENV)/.test
 BENCH := $(VENV)/.bench
@@ -25,40 +25,40 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
-demo: $(RUNTIME) ## Remember and recall, with no server, no key and no model.
+demo: $(RUNTIME) ## Show what the memory does, without a server, key or model.
 	@$(BIN)/agent-reminiscence demo
 
 .PHONY: test
 test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings. PYTEST_ARGS="-k name"
-# A file stays on one worker: a later block of a document uses the names of an earlier one.
+# Each file stays on one worker: later blocks of a document use names from earlier ones.
 	@$(RUN) pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 .PHONY: test-ollama
-test-ollama: $(TEST) ## Run what needs a real Ollama. The first time it is built, which takes some ten minutes.
+test-ollama: $(TEST) ## Run the tests that need a real Ollama. The first run builds it, which takes about ten minutes.
 	@$(RUN) pytest --fail-on-skip -m ollama --durations=10 tests $(PYTEST_ARGS)
 
 .PHONY: test-injection
-test-injection: $(TEST) ## Texts in memories that want to be instructions, one by one, for each agent. Part of make test.
+test-injection: $(TEST) ## Run the prompt injection tests, for each agent. Part of make test.
 	@$(RUN) pytest -n auto tests/acceptance/test_injection.py $(PYTEST_ARGS)
 
 .PHONY: chaos
-chaos: $(TEST) ## Run tests/chaos with full counts: kills, tampering, erasure, random histories. Takes some 20 minutes.
+chaos: $(TEST) ## Run tests/chaos with full counts: kills, tampering, erasure, random histories. Takes about 20 minutes.
 	@$(RUN) pytest -n auto --dist loadfile --full-chaos --durations=20 tests/chaos $(PYTEST_ARGS)
 
 .PHONY: chaos-jobs
-chaos-jobs: $(TEST) ## Kill workers and the server for two minutes while memories change; is all work done, and once?
+chaos-jobs: $(TEST) ## Kill workers and the server for two minutes while memories change; is all work done exactly once?
 	@$(RUN) pytest -s --full-chaos tests/chaos/test_jobs.py $(PYTEST_ARGS)
 
 .PHONY: chaos-graph
-chaos-graph: $(TEST) ## Stop, kill, freeze and empty a real Neo4j while memories change; is the graph whole? Takes some minutes.
+chaos-graph: $(TEST) ## Stop, kill, freeze and empty a real Neo4j under load; is the graph complete? Takes minutes.
 	@$(RUN) pytest -s --full-chaos tests/chaos/test_graph.py $(PYTEST_ARGS)
 
 .PHONY: chaos-reembed
-chaos-reembed: $(TEST) ## Kill who builds the vectors of another model of 10,000 chunks; does a search fail, is one missing?
+chaos-reembed: $(TEST) ## Kill the process that re-embeds 10,000 chunks; does any search fail, is any vector missing?
 	@$(RUN) pytest -s --full-chaos tests/chaos/test_reembed.py $(PYTEST_ARGS)
 
 .PHONY: check
-check: check-format check-lint check-types check-imports check-project docs ## Check all that needs no test run.
+check: check-format check-lint check-types check-imports check-project docs ## Run all checks except the tests.
 
 .PHONY: check-format
 check-format: $(DEV)
@@ -108,20 +108,20 @@ bench-locomo: bench-data $(BENCH) ## Measure recall on real conversations. DATA=
 	@$(BIN)/python benchmarks/locomo.py --data "$(DATA)" $(BENCH_ARGS)
 
 .PHONY: bench-lifebench
-bench-lifebench: bench-data $(BENCH) ## Measure recall on a year of what reaches a phone. DATA=folder
+bench-lifebench: bench-data $(BENCH) ## Measure recall on a year of phone data. DATA=folder
 	@$(RUN) benchmarks.lifebench --data "$(DATA)" $(BENCH_ARGS)
 
 .PHONY: bench-entities
-bench-entities: bench-data $(BENCH) ## Draw names that the extractor finds, to be judged by hand; and its speed. DATA=folder
+bench-entities: bench-data $(BENCH) ## Sample the extractor's names, to judge by hand, and time it. DATA=folder
 	@$(RUN) benchmarks.entities --data "$(DATA)" $(BENCH_ARGS)
 
 .PHONY: bench-data
 bench-data:
-	@test -n "$(DATA)" || { echo "this needs the conversations: add DATA=/path/to/folder" >&2; exit 2; }
+	@test -n "$(DATA)" || { echo "this target needs data: add DATA=/path/to/folder" >&2; exit 2; }
 	@test -e "$(DATA)" || { echo "DATA=$(DATA) does not exist" >&2; exit 2; }
 
 .PHONY: bench-latency
-bench-latency: $(BENCH) ## Measure the four methods beside their bare statements.
+bench-latency: $(BENCH) ## Measure the four methods against their bare SQL statements.
 	@$(BIN)/python benchmarks/latency.py $(BENCH_ARGS)
 
 .PHONY: bench-ledger
@@ -133,7 +133,7 @@ bench-scale: $(BENCH) ## Measure a million chunks of 2,000 tenants: load, disk, 
 	@$(RUN) benchmarks.scale $(BENCH_ARGS)
 
 .PHONY: bench-jobs
-bench-jobs: $(BENCH) ## Measure how soon work begins, what it takes from calls, and what a worker does.
+bench-jobs: $(BENCH) ## Measure how soon work starts, how much it slows calls, and a worker's throughput.
 	@$(RUN) benchmarks.jobs $(BENCH_ARGS)
 
 .PHONY: bench-graph
@@ -141,23 +141,23 @@ bench-graph: $(BENCH) ## Measure 100,000 entities in both stores: writes, reads,
 	@$(RUN) benchmarks.graph $(BENCH_ARGS)
 
 .PHONY: bench-ingest
-bench-ingest: $(BENCH) ## Measure imports: one by one, in batches, repeated, and their memory. Takes some 15 minutes.
+bench-ingest: $(BENCH) ## Measure imports: one by one, in batches, repeated, and their memory. Takes about 15 minutes.
 	@$(RUN) benchmarks.ingest $(BENCH_ARGS)
 
 .PHONY: bench-redaction
-bench-redaction: $(BENCH) ## Measure how fast secrets are looked for, also in texts made to be slow.
+bench-redaction: $(BENCH) ## Measure how fast secrets are found, including in worst-case texts.
 	@$(RUN) benchmarks.redaction $(BENCH_ARGS)
 
 .PHONY: bench-loop
-bench-loop: $(BENCH) ## Measure for how long the event loop stands still while the largest inputs are written.
+bench-loop: $(BENCH) ## Measure how long the event loop is blocked while the largest inputs are written.
 	@$(RUN) benchmarks.loop $(BENCH_ARGS)
 
-# mem0 has an environment of its own: its dependencies are none of ours.
+# mem0 has its own environment, because its dependencies are not ours.
 MEM0 := build/mem0-venv
 ERASURE := build/erasure
 
 .PHONY: bench-erasure
-bench-erasure: $(BENCH) $(MEM0)/.installed ## Look for what erase(), and mem0's delete_all, leave behind.
+bench-erasure: $(BENCH) $(MEM0)/.installed ## Compare what erase() and mem0's delete_all leave behind.
 	@$(MEM0)/bin/python -m benchmarks.erasure run mem0 --json $(ERASURE)/1-mem0.json $(BENCH_ARGS)
 	@$(MEM0)/bin/python -m benchmarks.erasure run mem0-infer --json $(ERASURE)/2-mem0-infer.json $(BENCH_ARGS)
 	@$(RUN) benchmarks.erasure run reminiscence --json $(ERASURE)/3-reminiscence.json $(BENCH_ARGS)
@@ -169,12 +169,12 @@ $(MEM0)/.installed: benchmarks/erasure/requirements.txt
 	@touch $@
 
 .PHONY: requirements
-requirements: | $(BIN)/python ## Pin the newest allowed versions again, with hashes.
+requirements: | $(BIN)/python ## Re-pin the newest allowed versions, with hashes.
 	@$(INSTALL) "uv>=0.9.8,<1"
 	@$(BIN)/python scripts/pin_requirements.py
 
 .PHONY: clean
-clean: ## Remove what the other targets made.
+clean: ## Remove what the other targets created.
 	rm -rf $(VENV) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 $(BIN)/python:

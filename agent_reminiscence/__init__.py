@@ -147,5 +147,5 @@ __all__ = [
     "WriteOutcome",
 ]
 
-# A library says nothing unless its user asks to hear it.
+# A library stays silent unless the application configures logging.
 logging.getLogger("agent_reminiscence").addHandler(logging.NullHandler())

@@ -1,4 +1,4 @@
-"""`memory.admin`: what is not daily work."""
+"""`memory.admin`: maintenance of memories."""
 
 from __future__ import annotations
 
@@ -100,29 +100,29 @@ class MemoryAdmin:
 
     @property
     def graph(self) -> MemoryGraph:
-        """The entities that memories name, and what they have to do with each other."""
+        """The entities that memories name, and the relationships between them."""
         return self._graph
 
     async def consolidate(
         self, external_id: str | int | UUID, memory_id: UUID | str | None = None, *, dry_run: bool = False
     ) -> list[ConsolidationReport]:
-        """Consolidate now what would be consolidated later, fill in missing vectors, and promote what is important.
+        """Consolidate now instead of later, fill in missing vectors, and promote what is important.
 
-        Where a model is configured as memorizer, it reads what is new, and its plan is carried out where it stands up
-        to its checks; of what it has not read, and why, each report tells in `fallback`.
+        If a memorizer model is configured, it reads what is new, and the parts of its plan that pass validation are
+        carried out; `fallback` of each report says why rules decided the rest.
 
         Args:
-            memory_id: One memory; None is all of the tenant's, archived ones too, oldest first.
-            dry_run: Only say what would be done, in `plan` and `ends` of each report; vectors are filled in. A model is
-                asked all the same, and what that cost is recorded.
+            memory_id: One memory; None is all of the tenant's, oldest first, including archived ones.
+            dry_run: Only report what would be done, in `plan` and `ends`; vectors are filled in. The model is still
+                called, and its usage recorded.
 
         Returns:
-            What was done, one report for each memory. A version that was consolidated before is not again.
+            One report for each memory. A version that was already consolidated is skipped.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is invalid.
             MemoryNotFoundError: `external_id` has no such memory.
-            StoreError: The store is away; what was done until then stays done.
+            StoreError: The store is unavailable; completed work is kept.
         """
         tenant = validation.external_id(external_id)
         is_dry_run = validation.flag("dry_run", dry_run)
@@ -132,13 +132,13 @@ class MemoryAdmin:
             memory_ids = await self._tables.active.find_ids(db, tenant)
         reports = []
         for found in memory_ids:
-            # One that was erased meanwhile is not asked for by name.
+            # The caller did not name it, so one erased meanwhile is not an error.
             with suppress(MemoryNotFoundError):
                 reports.append(await self._consolidate(tenant, found, is_dry_run=is_dry_run))
         return reports
 
     async def _consolidate(self, external_id: str, memory_id: UUID, *, is_dry_run: bool) -> ConsolidationReport:
-        # A version is consolidated once, however often it is asked for.
+        # Repeatable, because a version is consolidated only once.
         return await repeated(
             lambda: self._consolidation.consolidate(external_id, memory_id, is_dry_run=is_dry_run),
             operation="consolidate",
@@ -147,52 +147,52 @@ class MemoryAdmin:
         )
 
     async def review(self, external_id: str | int | UUID) -> LifecycleReport:
-        """Do now what a worker does by itself: promote what was recalled often, end what is too old or too much.
+        """Do now what a worker does regularly: promote often-recalled chunks, end expired and surplus ones.
 
-        What ends leaves the searches of now, by an event of its own; nothing is deleted, no text is changed, and a
-        search `as_of` an earlier time finds it. Without `max_chunks` and times to live, nothing ends.
+        Ended chunks leave current searches through an event of their own. Nothing is deleted, no text changes, and a
+        search `as_of` an earlier time finds them. Without `max_chunks` and times to live, nothing ends.
 
         Raises:
-            InvalidInputError: The id is refused.
-            StoreError: The store is away; what was done until then stays done, and a second call does the rest.
+            InvalidInputError: The id is invalid.
+            StoreError: The store is unavailable; completed work is kept, and a second call does the rest.
         """
         return await self._lifecycle.review(validation.external_id(external_id))
 
     async def usage(self, external_id: str | int | UUID) -> MemoryUsage:
-        """What `external_id` holds, what waits to be done for it, and what models were asked for.
+        """What `external_id` holds, its pending work, and its model usage.
 
-        It reads every chunk, and counts tokens in a thread: some 75 ms for 1,000 chunks of 50 tokens.
+        Reads every chunk and counts tokens in a thread: about 75 ms for 1,000 chunks of 50 tokens.
 
         Raises:
-            InvalidInputError: The id is refused.
-            StoreError: The store is away.
+            InvalidInputError: The id is invalid.
+            StoreError: The store is unavailable.
         """
         return await self._usage.usage(validation.external_id(external_id))
 
     async def run_due(self, external_id: str | int | UUID) -> WorkReport:
-        """Do now, in this call, what a worker would do for `external_id`: consolidate, promote, fill in vectors.
+        """Do the due work of `external_id` in this call, like a worker: consolidate, promote, fill in vectors.
 
         For programs without a worker, and for tests. What is not due is left alone.
 
         Returns:
-            What was done. What failed is in `error`; it is queued again, as if a worker had done it.
+            What was done. A failure is in `error`, and its work is queued again, as by a worker.
 
         Raises:
-            InvalidInputError: The id is refused.
-            StoreError: The store is away; the work stays due.
+            InvalidInputError: The id is invalid.
+            StoreError: The store is unavailable; the work stays due.
         """
         return await self._work.run(validation.external_id(external_id))
 
     async def run_worker(self, *, until_idle: bool = False) -> None:
-        """Do the work of all tenants in this call, beside any number of other workers.
+        """Work for all tenants in this call, alongside any number of other workers.
 
         Args:
-            until_idle: Whether to return once nothing is waiting, instead of working until the task is cancelled. What
-                waits for another attempt is left waiting.
+            until_idle: Return once nothing is waiting, instead of running until the task is cancelled. Jobs waiting
+                for a retry are left waiting.
 
         Raises:
-            InvalidInputError: An argument is refused.
-            StoreError: The store is away; only with `until_idle`, for otherwise it waits for its return.
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable; only with `until_idle`, otherwise the worker waits for its return.
         """
         if validation.flag("until_idle", until_idle):
             await self._worker.run_until_idle()
@@ -200,29 +200,29 @@ class MemoryAdmin:
             await self._worker.run()
 
     async def jobs(self, external_id: str | int | UUID | None = None) -> list[Job]:
-        """Work that waits, runs, or was given up after too many failures, with its error.
+        """Jobs that are waiting, running, or given up after too many failures, with their errors.
 
         Args:
-            external_id: Whose; None is everybody's.
+            external_id: Only this one's; None is all.
 
         Raises:
-            InvalidInputError: The id is refused.
-            StoreError: The store is away.
+            InvalidInputError: The id is invalid.
+            StoreError: The store is unavailable.
         """
         return await self._work.jobs(None if external_id is None else validation.external_id(external_id))
 
     async def retry_jobs(self, external_id: str | int | UUID | None = None) -> int:
-        """Queue work that was given up.
+        """Queue given-up work again.
 
         Args:
-            external_id: Whose; None is everybody's.
+            external_id: Only this one's; None is all.
 
         Returns:
-            Of how many streams there was any.
+            The number of streams whose work was queued.
 
         Raises:
-            InvalidInputError: The id is refused.
-            StoreError: The store is away.
+            InvalidInputError: The id is invalid.
+            StoreError: The store is unavailable.
         """
         return await self._work.retry(None if external_id is None else validation.external_id(external_id))
 
@@ -232,16 +232,16 @@ class MemoryAdmin:
         """Wait until the work that follows writes is done; a worker must be running, here or elsewhere.
 
         Args:
-            external_id: Whose; None is everybody's.
-            timeout_seconds: How long to wait at most.
+            external_id: Only this one's; None is all.
+            timeout_seconds: Maximum time to wait.
 
         Returns:
-            Work that was given up, with its error; an empty list is well.
+            Jobs that were given up, with their errors; empty if nothing was given up.
 
         Raises:
-            InvalidInputError: An argument is refused.
-            WorkTimeoutError: Something still waits or runs, which goes on.
-            StoreError: The store is away.
+            InvalidInputError: An argument is invalid.
+            WorkTimeoutError: Work is still waiting or running; it continues.
+            StoreError: The store is unavailable.
         """
         return await self._work.wait_until_idle(
             None if external_id is None else validation.external_id(external_id),
@@ -257,18 +257,18 @@ class MemoryAdmin:
         occurred_at: datetime | None = None,
         actor: str | None = None,
     ) -> ActiveMemory:
-        """Finish an active memory: it leaves the active list and takes no update.
+        """Archive an active memory: it leaves the active list and takes no more updates.
 
         Args:
-            end_chunks: Whether what it says ends too. Without it the chunks stay searchable; with it they are found
-                only by a search `as_of` an earlier time.
-            occurred_at: When that was in the world; None is now.
+            end_chunks: Also end its chunks, so that only searches `as_of` an earlier time find them. Otherwise they
+                stay searchable.
+            occurred_at: When this happened in the world; None is now.
             actor: Who archives it.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is invalid.
             MemoryNotFoundError: `external_id` has no such memory.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         request = ArchiveRequest(
             external_id=validation.external_id(external_id),
@@ -280,28 +280,28 @@ class MemoryAdmin:
         return await self._manager.archive(request)
 
     async def history(self, external_id: str | int | UUID, memory_id: UUID | str) -> MemoryHistory:
-        """Every version of a memory, oldest first, with both times, who caused it, and what was made of it.
+        """Every version of a memory, oldest first, with both times, its actor, and what was derived from it.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is invalid.
             MemoryNotFoundError: `external_id` has no such memory; an erased one has no history.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         return await self._history.history(validation.external_id(external_id), validation.memory_id(memory_id))
 
     async def active_memories(
         self, external_id: str | int | UUID, *, as_of: datetime | None = None, known_at: datetime | None = None
     ) -> list[ActiveMemory]:
-        """The active memories as they were, oldest first.
+        """The active memories at an earlier time, oldest first.
 
         Args:
-            as_of: As they were true at this moment in the world; None is `known_at`.
-            known_at: As far as they were recorded by this moment; None is all that is known today. Without either, the
-                memories as `get_active_memories` gives them.
+            as_of: As true in the world at this time; None is `known_at`.
+            known_at: As recorded by this time; None is all that is known today. Without either argument, the same as
+                `get_active_memories`.
 
         Raises:
-            InvalidInputError: An argument is refused.
-            StoreError: The store is away.
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
         """
         return await self._history.active_memories(
             validation.external_id(external_id),
@@ -319,17 +319,17 @@ class MemoryAdmin:
         """Replay the ledger and compare the result with what is stored, row by row.
 
         The ledger itself is checked first: every event against its digest, every digest against the chain. Nothing is
-        locked, and one moment is compared, whatever is written meanwhile. Differences are logged, without any text.
+        locked; the comparison uses one snapshot, whatever is written meanwhile. Differences are logged, without text.
 
         Args:
-            external_id: One stream; None is all of them, one after the other.
-            repair: Whether a stream with differences is rebuilt. A fault of the ledger itself cannot be mended, and
-                nothing is rebuilt from a ledger that has one.
+            external_id: One stream; None is all, one after another.
+            repair: Rebuild streams that differ. A fault in the ledger itself cannot be repaired, and nothing is
+                rebuilt from a faulty ledger.
             progress: Called after each page of events.
 
         Raises:
-            InvalidInputError: An argument is refused.
-            StoreError: The store is away.
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
         """
         return await self._verification.verify(
             None if external_id is None else validation.external_id(external_id),
@@ -343,18 +343,18 @@ class MemoryAdmin:
         *,
         progress: Callable[[Progress], None] | None = None,
     ) -> AuditReport:
-        """Make the tiers what a replay of the ledger gives, and fill in missing vectors.
+        """Rebuild the tiers by replaying the ledger, and fill in missing vectors.
 
-        Searches see the old rows until all is in place, and writers wait for the last events only. Rows that are right
-        already stay as they are. The report names those that were not.
+        Searches see the old rows until the new ones are in place, and writers wait only for the last events. Correct
+        rows are left as they are; the report names the others.
 
         Args:
-            external_id: One stream; None is all of them, one after the other.
+            external_id: One stream; None is all, one after another.
             progress: Called after each page of events.
 
         Raises:
-            InvalidInputError: The id is refused.
-            StoreError: The store is away; the stream at hand is as it was, those before it are rebuilt.
+            InvalidInputError: The id is invalid.
+            StoreError: The store is unavailable; the current stream is unchanged, those before it are rebuilt.
         """
         return await self._verification.rebuild(
             None if external_id is None else validation.external_id(external_id), progress=progress
@@ -370,73 +370,73 @@ class MemoryAdmin:
         admin_dsn: str | None = None,
         progress: Callable[[ReembedProgress], None] | None = None,
     ) -> ReembedReport:
-        """Make the vectors of all memories anew with another model, and switch to them.
+        """Rebuild the vectors of all memories with another model, and switch to them.
 
-        Searches and writes go on meanwhile, in this process and in others, which follow the switch by themselves: where
-        a provider is named they make its embedder, and an embedder of your own is passed to them as
-        `AgentMem(embedders=[…])`. A call that was killed is continued by the next one. The old vectors stay until
-        `drop_old_vectors`, or until the next change.
+        Searches and writes continue meanwhile. Other processes follow the switch automatically: they create the
+        embedder of a named provider themselves, while your own embedder must be passed to them as
+        `AgentMem(embedders=[…])`. After a crash, the next call resumes. The old vectors are kept until
+        `drop_old_vectors` or the next change of model.
 
         Args:
-            embedder: Makes the new vectors; an embedder of your own.
-            provider: Or what `embedding_provider` calls it, with `model` and `dimension`. Without any of them: what is
-                being built already, else the embedder that this object was made with; where that is the one that was
-                replaced last, what the current vectors lack.
-            admin_dsn: DSN of an administrator of the database, who may make tables; the embedded server needs none.
+            embedder: Your own embedder for the new vectors.
+            provider: Alternatively, a provider as in `embedding_provider`, with `model` and `dimension`. With neither:
+                continue the generation being built, else use this object's embedder; if its vectors were the last to
+                be replaced, fill in missing current vectors.
+            admin_dsn: DSN of a database administrator, who may create tables; the embedded server needs none.
             progress: Called after each batch.
 
         Returns:
-            What was done. Where the current vectors are of that model already, those that are missing were made.
+            What was done. If the current vectors are already from that model, the missing ones were filled in.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is invalid.
             ConfigurationError: There is no such embedder, or no administrator.
-            ReembeddingError: Another call is at it, or another model's vectors are being built.
-            EmbeddingError: The embedder failed. What it made stays, and the next call goes on.
-            StoreError: The store is away; likewise.
+            ReembeddingError: Another call is running, or another model's vectors are being built.
+            EmbeddingError: The embedder failed. Its vectors so far are kept, and the next call resumes.
+            StoreError: The store is unavailable; likewise.
         """
         target = None
         if embedder is not None:
             if provider is not None or model is not None or dimension is not None:
-                raise InvalidInputError("reembed() takes an embedder, or provider, model and dimension, not both")
+                raise InvalidInputError("reembed() takes an embedder, or provider, model and dimension, but not both")
             target = Target(embedder)
         elif provider is not None:
             target = self._reembedding.target(provider, model, dimension)
         elif model is not None or dimension is not None:
-            raise InvalidInputError("reembed() was given a model or a dimension without a provider; name that too")
+            raise InvalidInputError("reembed() was given a model or a dimension without a provider; name the provider")
         return await self._reembedding.reembed(target, admin_dsn=admin_dsn, progress=progress)
 
     async def cancel_reembed(self, *, admin_dsn: str | None = None) -> Generation | None:
-        """Give up vectors that are being built; what searches use stays as it is.
+        """Discard the vector generation being built; searches are not affected.
 
         Returns:
-            What was given up; None where nothing was being built.
+            The discarded generation; None if none was being built.
 
         Raises:
             ConfigurationError: There is no administrator.
-            ReembeddingError: A call of `reembed` is at it; end that first.
-            StoreError: The store is away.
+            ReembeddingError: A `reembed` call is running; stop it first.
+            StoreError: The store is unavailable.
         """
         return await self._reembedding.cancel(admin_dsn=admin_dsn)
 
     async def drop_old_vectors(self, *, admin_dsn: str | None = None) -> list[Generation]:
-        """Drop vectors that were replaced. It waits until they have been unused for a minute.
+        """Drop replaced vectors, after waiting until they have been unused for a minute.
 
         Returns:
-            What was dropped.
+            The dropped generations.
 
         Raises:
             ConfigurationError: There is no administrator.
-            ReembeddingError: A call of `reembed` is at it.
-            StoreError: The store is away, or something has been reading the vectors all the time.
+            ReembeddingError: A `reembed` call is running.
+            StoreError: The store is unavailable, or the vectors were in use all the time.
         """
         return await self._reembedding.drop_old(admin_dsn=admin_dsn)
 
     async def generations(self) -> list[GenerationFill]:
-        """The generations of vectors that there are, oldest first, and how far each is filled; it counts all chunks.
+        """All vector generations, oldest first, and how complete each is. Counts all chunks.
 
         Raises:
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         return await self._reembedding.generations()
 
@@ -474,26 +474,26 @@ class MemoryAdmin:
         dry_run: bool = False,
         actor: str | None = None,
     ) -> ErasureReceipt | ErasurePreview:
-        """Erase a memory, a conversation, whatever contains a text, or all that `external_id` has.
+        """Erase a memory, a conversation, everything that contains a text, or all data of `external_id`.
 
-        What is erased is gone from events, tiers, vectors and caches when the call returns, and a scan in the same
-        transaction has looked for it. A memory is erased with all its versions, because later ones repeat what earlier
-        ones say; what other memories say stays. The ledger keeps the emptied rows, so that its chain still holds.
+        When the call returns, the data is gone from events, tiers, vectors and caches, and a scan in the same
+        transaction has confirmed it. A memory is erased with all its versions, because later ones repeat what earlier
+        ones say; other memories keep what they say. The ledger keeps the emptied rows, so that its chain still holds.
 
         Args:
-            memory_id: This memory.
-            conversation_id: Every memory that this conversation made or changed, and its events of other kinds.
-            text: Whatever ever contained this text, exactly as it is spelled here, in any version.
-            dry_run: Only say what would be erased.
-            actor: Who erases; it is kept with the receipt.
+            memory_id: Erase this memory.
+            conversation_id: Erase every memory this conversation created or changed, and its events of other kinds.
+            text: Erase everything that ever contained this exact text, in any version.
+            dry_run: Only report what would be erased.
+            actor: Who erases; kept in the receipt.
 
         Returns:
-            The receipt, which is also an event of the ledger and holds none of the text; with `dry_run`, a preview.
+            The receipt, which is also a ledger event and holds none of the text; with `dry_run`, a preview.
 
         Raises:
-            InvalidInputError: An argument is refused, None among them, or more than one of the three is given.
+            InvalidInputError: An argument is invalid or None, or more than one of the first three is given.
             MemoryNotFoundError: `external_id` has no such memory.
-            StoreError: The store is away; nothing is erased.
+            StoreError: The store is unavailable; nothing is erased.
         """
         given = {
             name: value
@@ -503,10 +503,10 @@ class MemoryAdmin:
         if len(given) > 1:
             raise InvalidInputError("erase() takes one of memory_id, conversation_id and text; call it once for each")
         for name, value in given.items():
-            # Most likely a variable that was never set, and "everything" is not what was meant.
+            # Most likely an unset variable; "everything" is not what was meant.
             if value is None:
                 raise InvalidInputError(
-                    f"{name} is None, which names nothing to erase; leave it out to erase all that external_id has"
+                    f"{name} is None, which names nothing to erase; leave it out to erase everything external_id has"
                 )
         request = EraseRequest(
             external_id=validation.external_id(external_id),
@@ -522,15 +522,15 @@ class MemoryAdmin:
         return await self._erasure.erase(request)
 
     async def verify_erased(self, receipt: ErasureReceipt, *, text: str | None = None) -> ErasureCheck:
-        """Look once more, in every place that can hold memory text, for what a receipt says is gone.
+        """Scan again, everywhere memory text can be stored, for what a receipt says is gone.
 
         Args:
-            receipt: As `erase` returned it.
-            text: Also look for this text. The receipt does not hold it.
+            receipt: As returned by `erase`.
+            text: Also look for this text, which the receipt does not hold.
 
         Raises:
-            InvalidInputError: An argument is refused.
-            StoreError: The store is away.
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
         """
         if not isinstance(receipt, ErasureReceipt):
             raise InvalidInputError(f"receipt must be what erase() returned, not {type(receipt).__name__}")
@@ -545,16 +545,16 @@ class MemoryAdmin:
         overwrite: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> ExportReport:
-        """Write all events of `external_id` to a file, as they are at one moment; the format is documented.
+        """Write all events of `external_id` to a file, as a consistent snapshot; the format is documented.
 
         Args:
-            path: The file; it appears whole or not at all.
-            overwrite: Whether an existing file is replaced.
-            progress: Called with the events written so far and those there are.
+            path: The file; it appears complete or not at all.
+            overwrite: Whether to replace an existing file.
+            progress: Called with the number of events written so far and the total.
 
         Raises:
-            InvalidInputError: An argument is refused, or the file exists.
-            StoreError: The store is away, or the ledger is not as it was written; nothing is left behind.
+            InvalidInputError: An argument is invalid, or the file exists.
+            StoreError: The store is unavailable, or the ledger has been altered; no file is left behind.
         """
         return await self._transfer.export(
             validation.external_id(external_id),
@@ -570,21 +570,20 @@ class MemoryAdmin:
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> ImportReport:
-        """Read a file that `export` wrote, and project its events; all of it or none.
+        """Import a file that `export` wrote and project its events, completely or not at all.
 
-        A second import of the same file does nothing, and one of a later export adds what is new. A checksum shows that
-        a file is whole, not who wrote it: import files of those you trust.
+        Importing the same file again does nothing; a later export adds what is new. The checksum shows that a file is
+        complete, not who wrote it: import only files you trust.
 
         Args:
             path: The file.
-            external_id: Whose the memories are to be; None is as in the file. It must be new, or hold nothing but the
-                same events.
-            progress: Called with the events read so far and those there are.
+            external_id: Import into this one; None is the file's. It must be new, or hold only the same events.
+            progress: Called with the number of events read so far and the total.
 
         Raises:
-            InvalidInputError: The file is damaged, incomplete or of a newer version, or does not fit what
+            InvalidInputError: The file is damaged, incomplete or from a newer version, or conflicts with what
                 `external_id` holds; nothing is written.
-            StoreError: The store is away or refused an event; nothing is written.
+            StoreError: The store is unavailable or refused an event; nothing is written.
         """
         return await self._transfer.import_(
             Path(path),
@@ -602,28 +601,28 @@ class MemoryAdmin:
         conversation_id: str | None = None,
         dry_run: bool = False,
     ) -> RememberReport:
-        """Have a model decide what of a conversation is worth remembering, and remember it.
+        """Have a model decide what in a conversation is worth remembering, and remember it.
 
         The model sees the conversation and the active memories, without secrets (`redaction`), and proposes memories to
-        create and to update; these are written like any caller's, with the trust label `model`. It can do nothing else.
-        Thanks and greetings ask no model, and what was recalled into the conversation is not remembered again.
+        create and update. They are written like any caller's, with the trust label `model`; the model can do nothing
+        else. Mere thanks and greetings call no model, and text recalled into the conversation is not remembered again.
 
         Args:
-            messages: Messages of Pydantic AI, or mappings with `role` (user, assistant, tool, system) and `content`; at
-                most 1,000 with 100,000 characters in all. System prompts are left out.
-            occurred_at: As in `create_active_memory`, and so `actor` and `conversation_id`; for all that is written.
-            dry_run: Whether only to say what would be done.
+            messages: Pydantic AI messages, or mappings with `role` (user, assistant, tool, system) and `content`; at
+                most 1,000, with 100,000 characters in total. System prompts are ignored.
+            occurred_at: As in `create_active_memory`, like `actor` and `conversation_id`; applies to all writes.
+            dry_run: Only report what would be done.
 
         Returns:
             What was done, and why.
 
         Raises:
-            InvalidInputError: An argument is refused; nothing is written.
+            InvalidInputError: An argument is invalid; nothing is written.
             ConfigurationError: No model is configured (`memory_update_agent_model`).
-            AgentError: The model gave no answer that can be used; nothing is written.
-            RedactionError: Your redactor has failed; nothing is written.
-            StoreError: The store is away; what was written until then stays. The model of a second call is shown it,
-                and adds the rest as far as it sees what that is.
+            AgentError: The model gave no usable answer; nothing is written.
+            RedactionError: Your redactor failed; nothing is written.
+            StoreError: The store is unavailable; completed writes are kept. A second call shows them to the model,
+                which then proposes what it sees is missing.
         """
         request = RememberRequest(
             external_id=validation.external_id(external_id),
@@ -649,21 +648,21 @@ class MemoryAdmin:
         known_at: datetime | None = None,
         strict: bool = False,
     ) -> AsyncGenerator[RetrievalResult]:
-        """What `retrieve_memories` returns with `synthesis=True`, and before it the answer as far as it is written.
+        """Stream the answer as it is written, then yield what `retrieve_memories` returns with `synthesis=True`.
 
-        Each result replaces the one before. Of all but the last, `synthesis.is_checked` is false and nothing is cited
-        yet; a model that is sent back begins anew. The last one is checked, or says in `omitted` why there is no
-        answer. Whoever stops before it should close the iterator (`contextlib.aclosing`), which ends the model's call.
+        Each result replaces the one before. In all but the last, `synthesis.is_checked` is false and nothing is cited
+        yet; if the model has to retry, its answer starts over. The last one is checked, or says in `omitted` why there
+        is no answer. If you stop early, close the iterator (`contextlib.aclosing`) to end the model's call.
 
         Args:
-            query: As in `retrieve_memories`, and so all other arguments.
+            query: As in `retrieve_memories`, like all other arguments.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is invalid.
             ConfigurationError: No model is configured (`memory_retrieve_agent_model`).
-            AgentError: With `strict`: the model gave no answer that can be used.
-            RedactionError: With `strict`: your redactor has failed on the question.
-            StoreError: The store is away; without `strict`, only where recall itself cannot be had.
+            AgentError: With `strict`: the model gave no usable answer.
+            RedactionError: With `strict`: your redactor failed on the question.
+            StoreError: The store is unavailable; without `strict`, only if recall itself fails.
         """
         hits = validation.optional_number("limit", limit, maximum=MAX_RESULTS)
         budget = validation.optional_number("token_budget", token_budget)
@@ -691,30 +690,30 @@ class MemoryAdmin:
         actor: str | None = None,
         progress: Callable[[MessageImportReport], None] | None = None,
     ) -> MessageImportReport:
-        """Remember messages of chats: one memory per conversation, as the command `ingest` makes them of a file.
+        """Remember chat messages: one memory per conversation, like the `ingest` command.
 
-        Messages are taken one by one and written in batches, so any number of them goes into little memory. Repeated
-        after an interruption, an error or at any other time, an import writes what is not there yet.
+        Messages are read one by one and written in batches, so any number of them needs little RAM. Importing again,
+        after an interruption, an error or at any time, writes only what is missing.
 
         Args:
             messages: Each is a mapping with a speaker (`speaker`, `name`, `role` or `author`) and a text (`content` or
-                `text`), and if you like a time (`timestamp`), a `conversation_id` and an `id`. Or it is a whole
+                `text`), optionally with a time (`timestamp`), a `conversation_id` and an `id`. Or it is a whole
                 conversation: a mapping with `messages`.
-            conversation_id: Of messages that name none; None is a conversation without an id.
-            title: Of that conversation; the others have their id behind it. None is "Conversation".
-            source: How far they are trusted.
+            conversation_id: For messages without one; None is a conversation without an id.
+            title: Title of that conversation; the others append their id to it. None is "Conversation".
+            source: Trust label of the messages.
             actor: Who imports them.
-            progress: Called after each batch with what has become of the messages so far.
+            progress: Called after each batch with the report so far.
 
         Returns:
-            What became of them. A memory that was there already stays as it is, also where title, source or actor were
-            others: its words, speakers, times and conversation decide.
+            What became of them. An existing memory is left unchanged, even if title, source or actor differ; it is
+            recognised by its words, speakers, times and conversation.
 
         Raises:
-            InvalidInputError: An argument is refused; or a message, whose number from 1 is named: memories that were
-                complete before it stay written. Repeat the import with the message mended.
-            QuotaExceededError: A batch would exceed a limit of `external_id`; those before it stay written.
-            StoreError: The store is away; what was written before stays.
+            InvalidInputError: An argument is invalid, or a message is; the error names its number, from 1. Memories
+                completed before it are kept. Correct the message and repeat the import.
+            QuotaExceededError: A batch would exceed a limit of `external_id`; earlier batches are kept.
+            StoreError: The store is unavailable; earlier writes are kept.
         """
         if not isinstance(messages, Iterable | AsyncIterable) or isinstance(messages, str | bytes | Mapping):
             raise InvalidInputError(
@@ -737,20 +736,20 @@ class MemoryAdmin:
         source: Source = "import",
         actor: str | None = None,
     ) -> list[AddedMemory]:
-        """Remember many texts that are whole already, such as documents, in batches.
+        """Remember many complete texts, such as documents, in batches.
 
         Args:
-            memories: Any number; with many, call this for some thousand at a time.
-            source: How far they are trusted.
+            memories: Any number; for many, pass a few thousand per call.
+            source: Trust label of the memories.
             actor: Who imports them.
 
         Returns:
-            What became of each, in order. One whose words were there already stays as it is, as in `import_messages`.
+            What became of each, in order. Existing ones are left unchanged, as in `import_messages`.
 
         Raises:
-            InvalidInputError: An argument or a memory is refused; nothing is written.
-            QuotaExceededError: A batch would exceed a limit of `external_id`; those before it stay written.
-            StoreError: The store is away; what was written before stays, and repeating writes the rest.
+            InvalidInputError: An argument or a memory is invalid; nothing is written.
+            QuotaExceededError: A batch would exceed a limit of `external_id`; earlier batches are kept.
+            StoreError: The store is unavailable; earlier writes are kept, and repeating writes the rest.
         """
         return await self._bulk.import_memories(
             validation.external_id(external_id),
@@ -761,8 +760,8 @@ class MemoryAdmin:
 
 
 def _no_note(done: int, total: int) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""
 
 
 def _no_report(report: MessageImportReport) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""Puts a memory together: the one place that constructs repositories and services."""
+"""Assembles a memory: the one place that constructs repositories and services."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What an application passes beside the settings.
+    """What an application passes besides the settings.
 
     Attributes:
-        embedder: Instead of the configured one.
-        further_embedders: For vectors of other models, which may become current; None for those of one only.
-        models: Of the agents.
-        weights: Of retrieval's lists; None is the measured default.
-        clock: Says what time it is.
+        embedder: Used instead of the configured one.
+        further_embedders: For vectors of other models, which may become current; None: vectors of one model only.
+        models: Models of the agents.
+        weights: Weights of retrieval's lists; None is the measured default.
+        clock: Returns the current time.
     """
 
     embedder: Embedder | None
@@ -101,7 +101,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class _Models:
-    """The model of each agent; None where there is none."""
+    """The model of each agent, or None."""
 
     memorizer: Model | None
     updater: Model | None
@@ -109,7 +109,7 @@ class _Models:
     given: AgentModels
 
     async def close(self) -> None:
-        """Close the connections of models, unless they are the caller's."""
+        """Close the models' connections, except those of models the caller passed."""
         async with AsyncExitStack() as closing:
             for model, given in (
                 (self.memorizer, self.given.memorizer),
@@ -117,7 +117,7 @@ class _Models:
                 (self.retriever, self.given.memory_retrieve),
             ):
                 if model is not None:
-                    # Here, because it imports Pydantic AI, which takes most of a second.
+                    # Imported here: Pydantic AI takes most of a second to load.
                     from agent_reminiscence.agents.running import close_clients
 
                     closing.push_async_callback(close_clients, model, given)
@@ -138,9 +138,9 @@ class Parts:
     uses: UseRecorder
 
     async def close(self) -> None:
-        """End the worker, write what is to be noted, and close everything.
+        """Stop the worker, write pending use counts, and close everything.
 
-        What one of them fails with keeps none of the others open.
+        If one close fails, the others still run.
         """
         async with AsyncExitStack() as closing:
             closing.push_async_callback(self.stores.close)
@@ -150,13 +150,13 @@ class Parts:
 
 
 async def build(config: Config, given: Given) -> Parts:
-    """Open the stores and put together what works with them.
+    """Open the stores and construct everything that uses them.
 
     Raises:
         ConfigurationError: A model, the schema, the login or the embedder does not fit; the message says what to do.
         StoreError: The store cannot be reached.
     """
-    # First of all: a model that there is not leaves nothing open.
+    # First, so that an unknown model leaves nothing open.
     models = await _find_models(config, given.models)
     stores = await open_stores(
         config, embedder=given.embedder, further_embedders=given.further_embedders, telemetry=given.telemetry
@@ -165,7 +165,7 @@ async def build(config: Config, given: Given) -> Parts:
 
 
 async def _find_models(config: Config, given: AgentModels) -> _Models:
-    # In a thread, because it takes most of a second the first time, where there is a model.
+    # In a thread: if there is a model, the first call takes most of a second.
     return _Models(
         memorizer=await asyncio.to_thread(find_model, config, given, "memorizer"),
         updater=await asyncio.to_thread(find_model, config, given, "memory_update"),
@@ -207,7 +207,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     progress = GraphProgressRepository()
     graph_store: GraphStore = PostgresGraph(store, graph)
     follower: GraphFollower | None = None
-    # Recall has far less time than the follower; that it ran out says nothing of whether Neo4j is there.
+    # Recall has far less time than the follower; its timeouts do not mean that Neo4j is unavailable.
     recall_breaker = (
         None
         if neo4j is None
@@ -307,7 +307,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     recall = GraphRecall(
         graph,
         search,
-        # Neo4j is waited for under recall's own deadline, Postgres ends its statements itself.
+        # Recall enforces its own deadline on Neo4j; Postgres ends its statements itself.
         PostgresGraph(store, graph, deadline_seconds=config.graph_deadline_seconds) if neo4j is None else graph_store,
         deadline_seconds=config.graph_deadline_seconds,
         breaker=recall_breaker,

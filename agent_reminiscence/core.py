@@ -37,24 +37,24 @@ def _utc_now() -> datetime:
 
 
 class AgentMem:
-    """The memory of agents: whole texts that are worked on, and what became of them.
+    """The memory of agents: active texts, and what they were consolidated into.
 
     Use it as `async with AgentMem() as memory:`, or call `initialize()` and `close()` yourself. One object serves any
-    number of tasks of one event loop and any number of tenants.
+    number of tasks in one event loop and any number of tenants.
 
     Args:
         config: Settings; None reads them from the environment and `.env`.
         embedder: Makes the vectors instead of the configured provider.
-        embedders: Further ones, for a database whose vectors are changed from one model to another: whichever of them
-            all makes the current vectors is used, and the others once theirs are current. None: the database must have
-            the vectors of the one that is configured or passed, or have replaced them.
-        redactor: Takes secrets out of what is written, instead of the default rules.
-        clock: Says what time it is, for `occurred_at`, for recency and for how old a chunk is; the ledger's recording
-            time is the server's.
-        models: The models of the agents, instead of those that the settings name.
+        embedders: Further embedders, for a database that switches from one model to another: the embedder of the
+            current vectors is used, and the others once theirs become current. None: the current vectors must come
+            from the configured or passed embedder, or have replaced vectors that did.
+        redactor: Removes secrets from what is written, instead of the default rules.
+        clock: Returns the current time, used for `occurred_at`, recency and the age of chunks; the ledger's recording
+            time comes from the server.
+        models: The agents' models, instead of those named in the settings.
         weights: How retrieval weighs its lists; None is the measured default.
-        tracer_provider: Where OpenTelemetry spans go; None is the provider that the application sets for the process.
-        meter_provider: Where OpenTelemetry metrics go; None is as above.
+        tracer_provider: Receives OpenTelemetry spans; None uses the process's global provider.
+        meter_provider: Receives OpenTelemetry metrics; None likewise.
 
     Raises:
         ConfigurationError: A setting is unknown or contradicts another.
@@ -92,7 +92,7 @@ class AgentMem:
         self._was_closed = False
 
     async def initialize(self) -> None:
-        """Start or reach the store, check that it fits, and start the worker; a second call does nothing.
+        """Start or reach the store, check that it fits, and start the worker. A second call does nothing.
 
         Raises:
             ConfigurationError: The schema, the login or the embedder does not fit; the message says what to do.
@@ -106,10 +106,10 @@ class AgentMem:
                 self._was_closed = False
 
     async def close(self) -> None:
-        """End the worker, close the connections and leave the embedded server; again does nothing.
+        """Stop the worker, close the connections and release the embedded server. A second call does nothing.
 
-        Work under way has ten seconds to finish; what has not stays due, and the next worker does it. The embedded
-        server is stopped by its last user.
+        Work in progress has ten seconds to finish; the rest stays due for the next worker. The embedded server stops
+        when its last user leaves.
         """
         async with self._lifecycle:
             parts, self._parts = self._parts, None
@@ -137,12 +137,12 @@ class AgentMem:
 
     @property
     def ledger(self) -> MemoryLedger:
-        """Append and read events."""
+        """The ledger: append and read events."""
         return self._ready().ledger
 
     @property
     def admin(self) -> MemoryAdmin:
-        """What is not daily work."""
+        """Maintenance: history, verification, erasure, transfer, jobs."""
         return self._ready().admin
 
     async def create_active_memory(
@@ -160,32 +160,32 @@ class AgentMem:
         language: str | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
-        """Remember a text. It is stored verbatim and found from the moment this returns.
+        """Remember a text. It is stored verbatim and searchable as soon as this returns.
 
         Args:
             external_id: Whose memory it is: your own id of a user or agent. 7 and "7" are the same.
             title: At most 500 characters; indexed with every chunk.
             content: At most 1,000,000 characters.
             description: At most 10,000 characters; stored, not searched.
-            metadata: A JSON object. `speaker` names who speaks throughout; `turns`, a list of objects with `start`
-                (a position in `content`) and `speaker`, says where each utterance begins.
+            metadata: A JSON object. `speaker` names the speaker of the whole text; `turns`, a list of objects with
+                `start` (a position in `content`) and `speaker`, marks where each turn begins.
             occurred_at: When it was true in the world, with a time zone; None is now.
-            actor: Which agent, user or tool causes the write.
+            actor: The agent, user or tool that causes the write.
             conversation_id: The conversation it belongs to.
-            source: How far it is trusted: user, agent, tool, import or model.
-            language: In which its words are read, as ISO 639-1, such as "de"; None is the setting's, what the text
-                is recognised as, or that of the newest memory that shows one.
-            idempotency_key: A second call with the same key and request returns the first one's result.
+            source: Its trust label: user, agent, tool, import or model.
+            language: The text's language as ISO 639-1, such as "de". None uses the setting, else the language
+                detected in the text, else that of the newest memory with a known one.
+            idempotency_key: A second call with the same key and request returns the first call's result.
 
         Returns:
-            The memory at version 1, as this write left it, and in `write` what became of it. The consolidation of a
-            text of more than 2,000 characters is queued with it; a worker does it soon after.
+            The memory at version 1, as written; `write` describes what the write did. A text of more than 2,000
+            characters also queues a consolidation; a worker does it soon after.
 
         Raises:
-            InvalidInputError: An argument is refused; nothing is written.
-            RedactionError: Your redactor has failed; nothing is written.
+            InvalidInputError: An argument is invalid; nothing is written.
+            RedactionError: Your redactor failed; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
-            StoreError: The store is away or refused the write.
+            StoreError: The store is unavailable or refused the write.
         """
         with self._telemetry.operation("create_active_memory") as operation:
             parts = self._ready()
@@ -206,17 +206,17 @@ class AgentMem:
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
             memory = await parts.manager.create(request)
-            # As it is stored: what was redacted stands in no span either.
+            # As stored, so that redacted text is not in the span either.
             operation.quote(title=memory.title, content=memory.content, description=memory.description)
             operation.note(**_written(memory))
             return memory
 
     async def get_active_memories(self, external_id: str | int | UUID) -> list[ActiveMemory]:
-        """All memories being worked on, oldest first; archived ones are left out, and an unknown id has none.
+        """All active memories, oldest first, without archived ones; empty for an unknown id.
 
         Raises:
-            InvalidInputError: The id is refused.
-            StoreError: The store is away.
+            InvalidInputError: The id is invalid.
+            StoreError: The store is unavailable.
         """
         with self._telemetry.operation("get_active_memories") as operation:
             parts = self._ready()
@@ -243,30 +243,30 @@ class AgentMem:
         expected_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
-        """Change a memory. What its text no longer says has ended; it is kept, and found with `as_of`.
+        """Change a memory. Passages its text no longer contains end; they are kept, and found with `as_of`.
 
         Args:
-            title: A new title, by which all passages of the memory are found.
-            content: A new text. Passages that stay the same keep their chunks, with importance and dates.
+            title: A new title, indexed with all chunks of the memory.
+            content: A new text. Unchanged passages keep their chunks, with importance and dates.
             description: A new description; None removes it.
-            metadata: New metadata in place of all of the old; None empties it. Without it, a new `content` drops
-                `turns` from the old metadata, whose positions were those of the old text.
-            language: In which its words are read from now on, also those of passages that stay; None is as before,
-                but a language that was only assumed is decided again from the new text.
-            expected_version: The version you have read; the update is refused when another writer was first.
-            occurred_at: As in `create_active_memory`, and so the arguments not described here.
+            metadata: New metadata, replacing all of the old; None empties it. Without it, a new `content` drops
+                `turns` from the old metadata, because their positions refer to the old text.
+            language: The memory's language from now on, unchanged passages included. None keeps it, but a language
+                that was only assumed is detected again from the new text.
+            expected_version: The version you read; the update is refused if another writer was first.
+            occurred_at: As in `create_active_memory`, like all arguments not described here.
 
         Returns:
-            The memory at its new version, as this write left it; an update with the same values is one too. With every
-            fifth update (`active_memory_update_threshold`) its consolidation is queued; a worker does it soon after.
+            The memory at its new version, as written; an update with unchanged values is a new version too. Every
+            fifth update (`active_memory_update_threshold`) queues a consolidation; a worker does it soon after.
 
         Raises:
-            InvalidInputError: An argument is refused, nothing is to be changed, or the memory is archived.
+            InvalidInputError: An argument is invalid, nothing is to be changed, or the memory is archived.
             MemoryNotFoundError: `external_id` has no such memory.
-            RedactionError: Your redactor has failed; nothing is written.
+            RedactionError: Your redactor failed; nothing is written.
             VersionConflictError: Another writer was first.
             IdempotencyConflictError: The key was used for a different request.
-            StoreError: The store is away or refused the write.
+            StoreError: The store is unavailable or refused the write.
         """
         with self._telemetry.operation("update_active_memory") as operation:
             parts = self._ready()
@@ -317,33 +317,32 @@ class AgentMem:
         synthesis: bool = False,
         strict: bool = False,
     ) -> RetrievalResult:
-        """Find what answers a question, best first. Calls no model unless `synthesis` asks for one.
+        """Find passages that answer a question, best first. Calls no model unless `synthesis` is set.
 
         Args:
-            query: At most 20,000 characters, in any language; operators have no meaning.
-            limit: At most so many hits, from 1 to 200; None is the configured default, 10.
-            tiers: Only these of active, shortterm and longterm; None is all.
-            token_budget: At most so many tokens of hits' text; what does not fit is left out and counted.
+            query: At most 20,000 characters, in any language; there are no query operators.
+            limit: Maximum number of hits, 1 to 200; None is the configured default, 10.
+            tiers: Search only these of active, shortterm and longterm; None is all.
+            token_budget: Maximum tokens of the hits' text; what does not fit is omitted and counted.
             min_confidence: Only chunks with at least this confidence, 0 to 1.
-            min_match: Only hits with at least this `match`, 0 to 1; what is left out is counted in `omitted`. None
-                keeps all hits, and `found` says whether the best of them is good enough.
-            as_of: What was true in the world at that moment. None is the latest that the memory holds: what has been
-                replaced is left out, and what only begins later is in.
-            known_at: What the memory held at that moment; None is all it holds. Alone, it asks for what was then known
-                to be true then.
-            synthesis: Also have the configured model answer the question from what is found, with citations. Where it
-                fails, the hits are there all the same, and `omitted` says why there is no answer.
-            strict: With `synthesis`: whether it is an error that there is no answer.
+            min_match: Only hits with at least this `match`, 0 to 1; the rest is counted in `omitted`. None keeps all
+                hits; `found` says whether the best one is good enough.
+            as_of: What was true in the world at this time. None is the latest the memory holds: without what was
+                replaced, and with what only begins later.
+            known_at: What the memory knew at this time; None is all it knows. Without `as_of`, this is also `as_of`.
+            synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
+                the hits are still returned, and `omitted` says why there is no answer.
+            strict: With `synthesis`: whether a missing answer is an error.
 
         Returns:
             Hits with their sources, and a summary quoted from the best of them.
 
         Raises:
-            InvalidInputError: An argument is refused.
+            InvalidInputError: An argument is invalid.
             ConfigurationError: `synthesis` needs a model, and none is configured.
-            AgentError: With `strict`: the model gave no answer that can be used.
-            RedactionError: With `synthesis` and `strict`: your redactor has failed on the question.
-            StoreError: The store is away.
+            AgentError: With `strict`: the model gave no usable answer.
+            RedactionError: With `synthesis` and `strict`: your redactor failed on the question.
+            StoreError: The store is unavailable.
         """
         with self._telemetry.operation("retrieve_memories") as operation:
             parts = self._ready()
@@ -380,7 +379,7 @@ class AgentMem:
             operation.note(external_id=self._scrubber.quotable_identifier(tenant))
 
     def _quotable(self, query: str) -> str | None:
-        """A question as a span may carry it, where spans carry text at all."""
+        """The question as a span may carry it; None unless spans carry text."""
         return self._scrubber.quotable(query) if self._config.telemetry_content else None
 
     def _ready(self) -> Parts:
@@ -393,7 +392,7 @@ class AgentMem:
 
 
 def _written(memory: ActiveMemory) -> dict[str, Attribute]:
-    """What a write's span says of its result."""
+    """Span attributes for the result of a write."""
     assert memory.write is not None
     return {
         "memory_id": str(memory.id),
@@ -406,11 +405,11 @@ def _written(memory: ActiveMemory) -> dict[str, Attribute]:
 
 
 def _redactor(config: Config, redactor: Redactor | None) -> Redactor:
-    """The one to use: a caller's own, the default one, or none where the settings say so."""
+    """The redactor to use: the caller's, the default one, or none if `redaction` is off."""
     if redactor is None:
         return DefaultRedactor() if config.redaction else NoRedactor()
     if not config.redaction:
-        raise ConfigurationError("a redactor was passed, but the setting redaction is off; set it, or pass no redactor")
+        raise ConfigurationError("a redactor was passed, but redaction is off; turn it on, or pass no redactor")
     if not isinstance(redactor, Redactor):
-        raise ConfigurationError(f"redactor must have a method redact(text), as {type(redactor).__name__} has not")
+        raise ConfigurationError(f"redactor must have a method redact(text); {type(redactor).__name__} has none")
     return redactor

@@ -1,4 +1,4 @@
-"""The demo: a story told to two agents, recalled from three tiers, with every claim checked while it is shown."""
+"""The demo: a story told to two agents, recalled from three tiers, with every claim checked as it is shown."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 KEEPER: Final = "lighthouse-keeper"
 CLINIC: Final = "clinic-desk"
-# Who is told the keeper's story where a model reads it.
+# The agent that is told the keeper's story for a model to read.
 READER: Final = "lighthouse-reader"
 
-# Whom the keeper is asked to forget.
+# The person the keeper is asked to forget.
 FORGOTTEN: Final = "Marlow"
 
-# The settings that the claims below rest on, whatever the environment says.
+# Settings that the claims below depend on; they override the environment.
 UPDATE_THRESHOLD: Final = 5
-# Far more than it takes.
+# Far more than needed.
 _WORK_SECONDS: Final = 60.0
 PROMOTION_THRESHOLD: Final = 0.7
 
@@ -41,7 +41,7 @@ def _day(month: int, day: int) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A conversation that an agent was part of."""
+    """A conversation an agent took part in."""
 
     title: str
     held_at: datetime
@@ -96,7 +96,7 @@ Petra: And the parrot of the Lindgren family is allergic to the usual antibiotic
     ),
 )
 
-# The plan for the opening, version by version: five updates, the last of which reaches the threshold.
+# The plan for the opening, version by version: five updates; the last one reaches the threshold.
 _PLAN_HEAD: Final = "The lighthouse at Cape Wrenfield opens to guests with a concert by the Ellory Brass Quintet."
 _PLAN_DATE_OLD: Final = "Opening day is Saturday, June 14."
 _PLAN_DATE_NEW: Final = "Opening day is Saturday, June 28, because the paint has to dry."
@@ -116,36 +116,36 @@ PLAN_VERSIONS: Final[tuple[tuple[datetime, tuple[str, ...]], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Something that the demo says, and whether it turned out to be so."""
+    """Something the demo claims, and whether it is true."""
 
     text: str
     holds: bool
 
 
 class Stage:
-    """Where the demo is shown; does nothing but remember the claims unless a subclass shows them."""
+    """Where the demo is shown. This base class only collects the claims; subclasses show them."""
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
 
     def scene(self, title: str, explanation: str) -> None:
-        """A new part begins."""
+        """Begin a new scene."""
 
     def note(self, text: str) -> None:
-        """Something that is shown and claims nothing."""
+        """Show a remark that is not a claim."""
 
     def answer(self, result: RetrievalResult, *, about: str = "") -> None:
-        """The best hit with its source; `about` says more about the question."""
+        """Show the best hit with its source; `about` says more about the question."""
 
     def claim(self, text: str, holds: bool) -> None:
-        """Something that has been checked."""
+        """Record a claim that has been checked."""
         self.claims.append(Claim(text, holds))
 
 
 def demo_config(data_dir: Path) -> Config:
-    """Settings of the demo, whatever the environment says: the embedded server and the bundled embedder.
+    """The demo's settings, overriding the environment: the embedded server and the bundled embedder.
 
-    The environment's memorizer stays, for the scene that is about it.
+    The environment's memorizer is kept for its own scene.
     """
     return Config(
         data_dir=data_dir,
@@ -172,7 +172,7 @@ async def play(memory: AgentMem, stage: Stage) -> None:
     """Tell the story to `memory` and show on `stage` what it remembers.
 
     Raises:
-        ReminiscenceError: The memory does not work at all; a claim that does not hold is noted and raises nothing.
+        ReminiscenceError: The memory does not work at all. A false claim is recorded and raises nothing.
     """
     keeper = await _free_id(memory, KEEPER)
     clinic = await _free_id(memory, CLINIC)
@@ -187,18 +187,18 @@ async def play(memory: AgentMem, stage: Stage) -> None:
 
 
 async def read(memory: AgentMem, stage: Stage) -> None:
-    """Tell the keeper's story to another one, whose memories the memorizer's model reads, and show what that costs.
+    """Tell the keeper's story to another agent, let the memorizer's model read its memories, and show the cost.
 
     Args:
-        memory: With such a model and without a worker, which would be first.
+        memory: With a memorizer model and without a worker, which would consolidate first.
 
     Raises:
-        ReminiscenceError: The memory does not work at all. A model that fails is noted.
+        ReminiscenceError: The memory does not work at all. A failing model is noted and raises nothing.
     """
     stage.scene(
-        "What a model makes of it, and what that costs",
-        "The same sessions and the plan's last version, each consolidated by the model that is set. What it proposes is"
-        " checked, what it gets wrong is done by rules, and what it costs stands in the ledger.",
+        "What a model adds, and what it costs",
+        "The configured model consolidates the same sessions and the plan's last version. Its proposals are checked,"
+        " rules handle what it gets wrong, and the ledger records what it costs.",
     )
     reader = await _free_id(memory, READER)
     told = [(one.title, one.text, one.held_at) for one in LIGHTHOUSE_SESSIONS]
@@ -210,17 +210,17 @@ async def read(memory: AgentMem, stage: Stage) -> None:
         stage.note(f"“{title}”: {_cost(report)}; {_outcome(report)}")
         reports.append(report)
     usage = await memory.admin.usage(reader)
-    stage.claim("every memory is consolidated, whatever became of the model", all(one.consolidated for one in reports))
+    stage.claim("every memory is consolidated, even if the model fails", all(one.consolidated for one in reports))
     stage.claim(
-        "the ledger knows every token that was read and written",
+        "the ledger counts every token that was read and written",
         _tokens(usage.models) == _tokens([cost for report in reports for cost in report.usage]),
     )
     verified = await memory.admin.verify(reader)
-    stage.claim("all tiers are what the ledger gives, and no model is asked for that", verified.ok)
+    stage.claim("replaying the ledger gives the same tiers, without calling a model", verified.ok)
 
 
 def _tokens(usage: Sequence[ModelUsage]) -> tuple[int, int, int]:
-    """Requests, tokens that were read, and tokens that were written."""
+    """Requests, tokens read, and tokens written."""
     return (
         sum(one.requests for one in usage),
         sum(one.input_tokens for one in usage),
@@ -234,7 +234,7 @@ def _cost(report: ConsolidationReport) -> str:
 
 
 def _outcome(report: ConsolidationReport) -> str:
-    rules = "" if report.fallback is None else f", not all by the model ({report.fallback})"
+    rules = "" if report.fallback is None else f", rules used ({report.fallback})"
     return (
         f"entities: {report.entities}, relationships: {report.relationships}, facts: {report.facts}, ended:"
         f" {report.chunks_ended + report.relationships_ended}{rules}"
@@ -242,7 +242,7 @@ def _outcome(report: ConsolidationReport) -> str:
 
 
 async def _free_id(memory: AgentMem, name: str) -> str:
-    """`name`, or with a number where an earlier demo in this data folder has used it."""
+    """`name`, with a number if an earlier demo used it in this data folder."""
     candidate, number = name, 1
     while await memory.get_active_memories(candidate):
         number += 1
@@ -252,12 +252,12 @@ async def _free_id(memory: AgentMem, name: str) -> str:
 
 async def _tell(memory: AgentMem, stage: Stage, keeper: str, clinic: str) -> None:
     stage.note(
-        "embedded PostgreSQL, bundled embedder, no model; every line that begins with “holds” was checked just now"
+        "embedded PostgreSQL, bundled embedder, no model; every line that begins with “holds” has just been checked"
     )
     stage.scene(
         "Two agents listen",
-        "Each session is one memory with the day it was held. It is stored verbatim, cut into utterances and found"
-        " from the moment it is written.",
+        "Each session is one memory, dated the day it was held. It is stored verbatim, split into utterances, and"
+        " searchable as soon as it is written.",
     )
     for external_id, sessions in ((keeper, LIGHTHOUSE_SESSIONS), (clinic, CLINIC_SESSIONS)):
         for session in sessions:
@@ -272,20 +272,20 @@ async def _tell(memory: AgentMem, stage: Stage, keeper: str, clinic: str) -> Non
     found = await memory.retrieve_memories(keeper, "Who offered his scaffolding, and until when?")
     stage.answer(found)
     stage.claim(
-        "a question is answered with the words of the session that knew, and names the speaker",
+        "the answer quotes the right session and names the speaker",
         _best(found, "Marlow offered to lend us his scaffolding") and found.hits[0].speaker == "Ines",
     )
     listed = [one.content for one in await memory.get_active_memories(keeper)]
     stage.claim(
-        "every session is there, character by character", listed == [session.text for session in LIGHTHOUSE_SESSIONS]
+        "every session is stored, character for character", listed == [session.text for session in LIGHTHOUSE_SESSIONS]
     )
 
 
 async def _plan(memory: AgentMem, stage: Stage, keeper: str) -> ActiveMemory:
     stage.scene(
         "A plan changes until it is consolidated",
-        f"The keeper writes down the opening and updates it. The {UPDATE_THRESHOLD}th update reaches the threshold: the"
-        " plan is consolidated into shortterm memory, and what proved important there is promoted to longterm.",
+        f"The keeper plans the opening and updates the plan. The {UPDATE_THRESHOLD}th update reaches the threshold: the"
+        " plan is consolidated into shortterm memory, and what is important there is promoted to longterm.",
     )
     (written_at, passages), *updates = PLAN_VERSIONS
     plan = await memory.create_active_memory(
@@ -303,13 +303,13 @@ async def _plan(memory: AgentMem, stage: Stage, keeper: str) -> ActiveMemory:
             f" {plan.write.chunks_kept} kept, {plan.write.chunks_ended} ended"
         )
     stage.claim(
-        f"update {UPDATE_THRESHOLD}, and none before it, queued a consolidation",
+        f"update {UPDATE_THRESHOLD} queued a consolidation, and none before it did",
         due == [False] * (UPDATE_THRESHOLD - 1) + [True],
     )
     given_up = await memory.admin.wait_until_idle(keeper, _WORK_SECONDS)
     consolidated = next(one for one in await memory.get_active_memories(keeper) if one.id == plan.id)
     stage.claim(
-        "a worker beside this program did it: there is nothing left to consolidate",
+        "a background worker did it: nothing is left to consolidate",
         not given_up and consolidated.consolidated_version == plan.version,
     )
     everything = await memory.retrieve_memories(keeper, "the opening of the lighthouse", limit=50)
@@ -326,7 +326,7 @@ def _text(passages: Sequence[str]) -> str:
 async def _ask_each_tier(memory: AgentMem, stage: Stage, keeper: str) -> None:
     stage.scene(
         "Questions, answered from each tier",
-        "One ranking covers all tiers; a question may also be put to one of them. Every answer says where it is from.",
+        "One ranking covers all tiers; a question can also be put to one tier. Every answer names its source.",
     )
     questions: tuple[tuple[Tier, str, str], ...] = (
         ("active", "Which steps of the stairs are rusted?", "Steps 41 to 58 are rusted through"),
@@ -338,19 +338,19 @@ async def _ask_each_tier(memory: AgentMem, stage: Stage, keeper: str) -> None:
         stage.answer(found)
         stage.claim(f"the {tier} tier knows it", _best(found, words) and found.hits[0].tier == tier)
         anywhere = await memory.retrieve_memories(keeper, question)
-        stage.claim("and so does the search through all tiers", _best(anywhere, words))
+        stage.claim("a search through all tiers finds it too", _best(anywhere, words))
 
 
 async def _travel(memory: AgentMem, stage: Stage, keeper: str, plan: ActiveMemory) -> None:
     stage.scene(
         "What was true when",
-        "The last update moved the opening. The old date has ended, and is not deleted.",
+        "The last update moved the opening. The old date has ended but is not deleted.",
     )
     question = "When is opening day?"
     now = await memory.retrieve_memories(keeper, question)
     stage.answer(now)
     stage.claim("asked now, the new date is the answer", _best(now, "June 28"))
-    stage.claim("and the old one is nowhere among the hits", not any("June 14" in hit.content for hit in now.hits))
+    stage.claim("the old date is not among the hits", not any("June 14" in hit.content for hit in now.hits))
 
     may = _day(5, 10)
     then = await memory.retrieve_memories(keeper, question, as_of=may)
@@ -358,7 +358,7 @@ async def _travel(memory: AgentMem, stage: Stage, keeper: str, plan: ActiveMemor
     old = _hit(then, _PLAN_DATE_OLD)
     stage.claim(f"as of {may:%d %B}, the old date is the answer", _best(then, "June 14"))
     stage.claim(
-        "it says from when until when it was true, and which version of the plan said it",
+        "the hit says when it was true and which version of the plan said it",
         old is not None
         and (old.start_date, old.end_date) == (PLAN_VERSIONS[0][0], PLAN_VERSIONS[-1][0])
         and old.memory_id == plan.id
@@ -371,7 +371,7 @@ async def _travel(memory: AgentMem, stage: Stage, keeper: str, plan: ActiveMemor
 async def _isolate(memory: AgentMem, stage: Stage, keeper: str, clinic: str, plan: ActiveMemory) -> None:
     stage.scene(
         "The other agent",
-        "Both agents share a database. Row level security in it shows each one its own rows and nothing else.",
+        "Both agents share a database. Its row level security shows each agent only its own rows.",
     )
     question = "When does the lighthouse open, and who plays the concert?"
     found = await memory.retrieve_memories(clinic, question, limit=50)
@@ -387,13 +387,13 @@ async def _isolate(memory: AgentMem, stage: Stage, keeper: str, clinic: str, pla
     )
     biscuit = await memory.retrieve_memories(clinic, "When does Biscuit get her vaccination?")
     stage.answer(biscuit)
-    stage.claim(f"its own memory {clinic} finds", _best(biscuit, "Biscuit needs her second vaccination"))
+    stage.claim(f"{clinic} finds its own memory", _best(biscuit, "Biscuit needs her second vaccination"))
 
 
 async def _look_into_the_ledger(memory: AgentMem, stage: Stage, keeper: str) -> None:
     stage.scene(
-        "The ledger under it all",
-        "Everything above is a projection of one append-only table; each event has its place and its time.",
+        "The ledger underneath",
+        "Everything above is a projection of one append-only table; each event has its position and its time.",
     )
     events = await memory.ledger.read(keeper, limit=1_000)
     kinds: dict[str, int] = {}
@@ -401,7 +401,7 @@ async def _look_into_the_ledger(memory: AgentMem, stage: Stage, keeper: str) -> 
         kinds[event.kind] = kinds.get(event.kind, 0) + 1
     stage.note(", ".join(f"{count} × {kind}" for kind, count in kinds.items()))
     stage.claim(
-        "the positions have no gap, and time never runs against them",
+        "positions have no gaps, and recording times never go backwards",
         [event.position for event in events] == list(range(1, len(events) + 1))
         and all(earlier.recorded_at <= later.recorded_at for earlier, later in pairwise(events)),
     )
@@ -414,27 +414,27 @@ async def _look_into_the_ledger(memory: AgentMem, stage: Stage, keeper: str) -> 
 
 async def _relate(memory: AgentMem, stage: Stage, keeper: str, clinic: str) -> None:
     stage.scene(
-        "Who has to do with whom",
-        "A consolidation also finds the names in what is new, and which of them stand together. No model is asked.",
+        "Who knows whom",
+        "A consolidation also finds the names in new passages and which are mentioned together, without a model.",
     )
     await memory.admin.consolidate(keeper)
     graph = memory.admin.graph
     known = await graph.entities(keeper)
     stage.note(", ".join(f"{entity.name} ({entity.type}, {entity.mentions})" for entity in known))
-    stage.claim("who spoke is known as a person", {"Ines", "Tomas"} <= {e.name for e in known if e.type == "person"})
+    stage.claim("the speakers are known as people", {"Ines", "Tomas"} <= {e.name for e in known if e.type == "person"})
     around = await graph.neighbourhood(keeper, "ellory brass quintet")
-    stage.note(f"beside the quintet: {', '.join(e.name for e in around.entities if around.distances[e.id] == 1)}")
+    stage.note(f"named with the quintet: {', '.join(e.name for e in around.entities if around.distances[e.id] == 1)}")
     stage.claim(
-        "the quintet has to do with the cape, and one passage of the plan says so",
+        "the quintet is related to the cape, because one passage of the plan mentions both",
         any(e.name == "Cape Wrenfield" for e in around.entities) and len(around.relationships[0].chunk_ids) == 1,
     )
-    stage.claim(f"{clinic} knows nobody of them", not await graph.entities(clinic, name="Ines"))
+    stage.claim(f"{clinic} knows none of them", not await graph.entities(clinic, name="Ines"))
 
 
 async def _prove(memory: AgentMem, stage: Stage, keeper: str, plan: ActiveMemory) -> None:
     stage.scene(
         "History, proof, and forgetting",
-        "The ledger shows what was said before, everything can be checked against it, and a friend wants to be"
+        "The ledger shows what was said before, everything can be checked against it, and a friend asks to be"
         " forgotten.",
     )
     history = await memory.admin.history(keeper, plan.id)
@@ -446,30 +446,30 @@ async def _prove(memory: AgentMem, stage: Stage, keeper: str, plan: ActiveMemory
     )
     before = await memory.admin.verify(keeper)
     stage.note(f"{before.events} events replayed in {before.seconds * 1000:.0f} ms and compared row by row")
-    stage.claim("all tiers are what the ledger gives, and the ledger is what was written", before.ok)
+    stage.claim("all tiers match the ledger, and the ledger is unaltered", before.ok)
 
     preview = await memory.admin.erase(keeper, text=FORGOTTEN, dry_run=True)
-    stage.note(f"{FORGOTTEN!r} stands in: {', '.join(item.title or item.kind for item in preview.items)}")
+    stage.note(f"{FORGOTTEN!r} appears in: {', '.join(item.title or item.kind for item in preview.items)}")
     receipt = await memory.admin.erase(keeper, text=FORGOTTEN)
     stage.note(f"events erased: {len(receipt.events)}; the receipt holds their digests and none of the text")
-    stage.claim("the receipt names what the dry run had shown", len(receipt.events) == preview.events > 0)
+    stage.claim("the receipt names what the dry run showed", len(receipt.events) == preview.events > 0)
     check = await memory.admin.verify_erased(receipt, text=FORGOTTEN)
-    stage.claim(f"a scan of {len(check.places)} columns finds nothing of it any more", check.ok)
+    stage.claim(f"a scan of {len(check.places)} columns finds no trace of it", check.ok)
     found = await memory.retrieve_memories(keeper, "Who offered his scaffolding, and until when?", limit=50)
-    stage.claim("no answer knows it", not any(FORGOTTEN in hit.content for hit in found.hits))
-    stage.claim("nor does any name", not await memory.admin.graph.entities(keeper, name=FORGOTTEN))
+    stage.claim("no search finds it", not any(FORGOTTEN in hit.content for hit in found.hits))
+    stage.claim("no entity has the name", not await memory.admin.graph.entities(keeper, name=FORGOTTEN))
     gulls = await memory.retrieve_memories(keeper, "Why is the gallery closed?")
     stage.answer(gulls)
     stage.claim("everything else is still there", _best(gulls, "gulls") or _best(gulls, "gallery stays closed"))
     after = await memory.admin.verify(keeper)
     stage.claim(
-        "and the ledger still proves itself, with the erased events in their places",
+        "the ledger still verifies, with the erased events in their places",
         after.ok and after.streams[0].erased_events == len(receipt.events),
     )
 
 
 def _best(result: RetrievalResult, words: str) -> bool:
-    """Whether the best hit says `words`."""
+    """Whether the best hit contains `words`."""
     return bool(result.hits) and words in result.hits[0].content
 
 
@@ -486,19 +486,19 @@ async def _is_unknown(write: Callable[[], Awaitable[object]]) -> bool:
 
 
 def failed(claims: Sequence[Claim]) -> list[Claim]:
-    """Claims that do not hold."""
+    """The claims that do not hold."""
     return [claim for claim in claims if not claim.holds]
 
 
 async def run(data_dir: Path, stage: Stage) -> float:
-    """Play the demo on the embedded server of `data_dir`, and where a memorizer's model is set, what that makes of it.
+    """Play the demo on the embedded server in `data_dir`; if a memorizer model is set, also show what it adds.
 
     Returns:
-        How long it took, in seconds, with starting and stopping the server.
+        How long it took in seconds, including starting and stopping the server.
     """
     began = time.monotonic()
     config = demo_config(data_dir)
-    # What the story claims holds without a model.
+    # The story's claims hold without a model.
     async with AgentMem(config.model_copy(update={"memorizer_agent_model": None})) as memory:
         await play(memory, stage)
     if config.memorizer_agent_model is not None:

@@ -1,4 +1,4 @@
-"""The error tree: what a caller can catch, from the caller's own mistakes to a store that is away."""
+"""The exceptions a caller can catch, from usage errors to unavailable stores."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from uuid import UUID
 
 
 class ReminiscenceError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base class of all errors this package raises on purpose."""
 
 
 class UsageError(ReminiscenceError):
-    """The caller's mistake; retrying the same call changes nothing."""
+    """The caller made a mistake; retrying the same call will not help."""
 
 
 class ConfigurationError(UsageError):
-    """A setting is missing, unknown or contradicts another, or the installation does not fit it."""
+    """A setting is missing, unknown, contradicts another, or does not match the installation."""
 
 
 class InvalidInputError(UsageError, ValueError):
@@ -22,7 +22,7 @@ class InvalidInputError(UsageError, ValueError):
 
 
 class RedactionError(UsageError):
-    """The redactor failed, or returned what none may; nothing was written. The message does not quote the text."""
+    """The redactor failed or returned an invalid result; nothing was written. The message does not quote the text."""
 
 
 class NotInitializedError(UsageError):
@@ -30,7 +30,7 @@ class NotInitializedError(UsageError):
 
 
 class MemoryNotFoundError(UsageError):
-    """No such memory for this `external_id`; another tenant's id gives the same answer, so who asks learns nothing."""
+    """This `external_id` has no such memory. Another tenant's memory id gives the same error, revealing nothing."""
 
     def __init__(self, external_id: str, memory_id: UUID) -> None:
         super().__init__(
@@ -41,34 +41,34 @@ class MemoryNotFoundError(UsageError):
 
 
 class EntityNotFoundError(UsageError):
-    """No such entity for this `external_id`; another tenant's gives the same answer, so who asks learns nothing.
+    """This `external_id` has no such entity. Another tenant's entity gives the same error, revealing nothing.
 
-    `entity` is the id or the name that was asked for.
+    `entity` is the requested id or name.
     """
 
     def __init__(self, external_id: str, entity: UUID | str) -> None:
         super().__init__(
             f"external_id {external_id!r} has no entity {str(entity)!r};"
-            " memory.admin.graph.entities() lists those it has"
+            " memory.admin.graph.entities() lists the entities it has"
         )
         self.external_id = external_id
         self.entity = entity
 
 
 class RelationshipNotFoundError(UsageError):
-    """No such relationship for this `external_id`; another tenant's id gives the same answer."""
+    """This `external_id` has no such relationship. Another tenant's relationship id gives the same error."""
 
     def __init__(self, external_id: str, relationship_id: UUID) -> None:
         super().__init__(
             f"external_id {external_id!r} has no relationship {str(relationship_id)!r};"
-            " memory.admin.graph.neighbourhood() shows those of an entity with their ids"
+            " memory.admin.graph.neighbourhood() shows an entity's relationships with their ids"
         )
         self.external_id = external_id
         self.relationship_id = relationship_id
 
 
 class IdempotencyConflictError(UsageError):
-    """The idempotency key was used before for a different request."""
+    """The idempotency key was already used for a different request."""
 
     def __init__(self, external_id: str, idempotency_key: str) -> None:
         super().__init__(
@@ -80,7 +80,7 @@ class IdempotencyConflictError(UsageError):
 
 
 class QuotaExceededError(UsageError):
-    """A write would exceed a limit of its `external_id`; nothing was written, and the message names the way out."""
+    """A write would exceed a limit of its `external_id`; nothing was written. The message says what to do."""
 
     def __init__(self, external_id: str, quota: str, limit: int, value: int, way_out: str) -> None:
         super().__init__(
@@ -93,21 +93,21 @@ class QuotaExceededError(UsageError):
 
 
 class ReembeddingError(UsageError):
-    """Vectors of another model are being made already, or are not to be made in this state; the message says which."""
+    """Another vector generation is being built, or this one cannot be built now; the message says which."""
 
 
 class StoreError(ReminiscenceError):
-    """A database refused or is away; `__cause__` holds the driver's error. Nothing was half-written."""
+    """A database refused or is unavailable; `__cause__` holds the driver's error. Nothing was partially written."""
 
 
 class StoreUnavailableError(StoreError):
-    """The server is away, or the connection was lost before COMMIT was sent: nothing was written; safe to repeat."""
+    """The server is unavailable, or the connection was lost before COMMIT. Nothing was written; safe to retry."""
 
 
 class CommitUnknownError(StoreError):
-    """The connection was lost during COMMIT: all of the write took effect or none of it, and which is unknown.
+    """The connection was lost during COMMIT: it is unknown whether the write took effect, wholly or not at all.
 
-    Repeat it with the same `idempotency_key`, or read before you repeat it.
+    Retry it with the same `idempotency_key`, or read before you retry.
     """
 
 
@@ -116,12 +116,12 @@ class StoreTimeoutError(StoreError):
 
 
 class VersionConflictError(StoreError):
-    """Another writer was first; read the memory again and decide again."""
+    """Another writer was first; read the memory again and redo the change on that version."""
 
     def __init__(self, external_id: str, memory_id: UUID, expected_version: int, version: int) -> None:
         super().__init__(
             f"memory {str(memory_id)!r} of external_id {external_id!r} is at version {version},"
-            f" not {expected_version}; read it again and decide again"
+            f" not {expected_version}; read it again and redo the change"
         )
         self.external_id = external_id
         self.memory_id = memory_id
@@ -130,15 +130,15 @@ class VersionConflictError(StoreError):
 
 
 class WorkTimeoutError(ReminiscenceError, TimeoutError):
-    """Work that follows writes was not done in the time it was waited for; it stays queued."""
+    """Work queued by writes did not finish within the timeout; it stays queued."""
 
 
 class EmbeddingError(ReminiscenceError):
-    """An embedder gave no vector, or one of the wrong length."""
+    """An embedder returned no vector, or one of the wrong length."""
 
 
 class EmbedderAwayError(EmbeddingError):
-    """The server that makes vectors is away or too slow: what lacks them gets them later, with nothing to be done."""
+    """The embedder's server is unavailable or too slow. Missing vectors are filled in later, automatically."""
 
 
 class AgentError(ReminiscenceError):

@@ -1,4 +1,4 @@
-"""Opens what a memory stands on: the server and its schema, the embedders of its vectors, and Neo4j."""
+"""Opens the stores a memory needs: the server and its schema, the embedders, and Neo4j."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _logger = logging.getLogger("agent_reminiscence.embedding")
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """What is open, and who makes the vectors.
+    """The open stores and the embedders.
 
     Attributes:
-        server: The embedded server; None where the settings name one.
-        neo4j: None where the settings name none. It connects when it is first used.
-        configured: The model whose vectors the settings, or an embedder that was passed, ask for.
+        server: The embedded server; None if the settings name a server.
+        neo4j: None if the settings name none. It connects on first use.
+        configured: The embedding model requested by the settings or by a passed embedder.
     """
 
     server: EmbeddedPostgres | None
@@ -48,11 +48,11 @@ class Stores:
 
     @property
     def find_administrator(self) -> FindAdministrator | None:
-        """Finds the login that may make tables; on a server of the user's own nobody here is one."""
+        """Finds the login that may create tables; None on the user's own server, where we have no such login."""
         return None if self.server is None else partial(_administrator, self.server, self.postgres)
 
     async def close(self) -> None:
-        """Close everything. What one of them fails with keeps none of the others open."""
+        """Close everything; if one close fails, the others still run."""
         async with AsyncExitStack() as closing:
             if self.server is not None:
                 closing.push_async_callback(self.server.stop)
@@ -69,17 +69,17 @@ async def open_stores(
     further_embedders: Sequence[Embedder] | None,
     telemetry: Telemetry,
 ) -> Stores:
-    """Start or reach the server, and check that its schema and the embedder fit each other; else nothing stays open.
+    """Start or reach the server and check that its schema matches the embedder; on failure, nothing stays open.
 
     Args:
-        embedder: Instead of the configured one.
-        further_embedders: For the vectors of other models, which may become current; None for those of one only.
+        embedder: Used instead of the configured one.
+        further_embedders: For vectors of other models, which may become current; None: vectors of one model only.
 
     Raises:
         ConfigurationError: The schema, the login or the embedder does not fit; the message says what to do.
         StoreError: The store cannot be reached.
     """
-    # It connects when it is first used, so that one that is away keeps nothing from beginning.
+    # It connects on first use, so an unavailable Neo4j does not prevent opening.
     neo4j = None if config.neo4j_uri is None else create_neo4j(config, telemetry)
     configured = Target(embedder) if embedder is not None else _configured(config)
     embedders = [configured.embedder, *(further_embedders or ())]
@@ -113,7 +113,7 @@ async def open_stores(
             await check()
         except AnalyserOutdatedError:
             if server is None:
-                # An administrator does it by `migrate`.
+                # An administrator has to run `migrate`.
                 raise
             await reindex(await _administrator(server, postgres))
             await check()
@@ -131,12 +131,12 @@ def _configured(config: Config) -> Target:
 
 
 def _make_embedder(config: Config, provider: str, model: str | None, dimension: int | None) -> Embedder:
-    """A built-in embedder: the configured one, or that of a generation that this object was not made with."""
+    """A built-in embedder: the configured one, or one for another vector generation."""
     return create_embedder(provider, model, dimension, config=config)
 
 
 async def _administrator(server: EmbeddedPostgres, store: PostgresManager) -> ConnectionSettings:
-    """The superuser of the embedded server, in the database of the memory."""
+    """The embedded server's superuser, connecting to the memory's database."""
     address = await server.start()
     return replace(store.settings, host=address.host, port=address.port, user=address.superuser)
 
@@ -153,7 +153,7 @@ async def _connect(config: Config, configured: Target) -> tuple[EmbeddedPostgres
         administrator = ConnectionSettings(
             host=address.host, port=address.port, user=address.superuser, database="postgres"
         )
-        # Asked for where a schema is made: of one that is there, a server that is away need not tell the dimension.
+        # Called only to create a schema: an existing one needs no dimension from a server that may be unavailable.
         return server, await prepare_embedded(
             administrator,
             lambda: SchemaParameters(
@@ -170,18 +170,18 @@ async def _connect(config: Config, configured: Target) -> tuple[EmbeddedPostgres
 
 
 async def _restart(server: EmbeddedPostgres, settings: ConnectionSettings) -> ConnectionSettings:
-    """Start an embedded server that has died under us, unless another of its users was faster."""
+    """Restart an embedded server that died while in use, unless another user of it already did."""
     address = await server.start()
     return replace(settings, host=address.host, port=address.port)
 
 
 async def _try_to_prepare(embedder: Embedder) -> None:
-    """Look whether an embedder for later is ready. One that is not keeps nothing from beginning."""
+    """Check whether an embedder for later use is ready; one that is not does not prevent opening."""
     try:
         await prepared(embedder)
     except Exception as error:  # noqa: BLE001 - one of the user's own may raise anything
         _logger.warning(
-            "an embedder that was passed cannot be used as it is: %s",
+            "a passed embedder cannot be used: %s",
             describe_failure(embedder, error),
             extra={"model_name": embedder.model_name},
         )
@@ -190,13 +190,13 @@ async def _try_to_prepare(embedder: Embedder) -> None:
 async def _check_schema(
     stores: Stores, config: Config, embedders: Sequence[Embedder], *, takes_any_model: bool
 ) -> None:
-    """Check that the schema is this release's, and that this process may use the vectors that are current.
+    """Check that the schema matches this release and that this process may use the current vectors.
 
     Args:
-        embedders: The one that is configured, and those that were passed beside it.
-        takes_any_model: Whether it was given several embedders, and takes the vectors of whichever model is current.
+        embedders: The configured one, then the further ones that were passed.
+        takes_any_model: Whether further embedders were passed, so that vectors of any model may be current.
     """
-    # No tenant: the tables of the schema itself belong to none.
+    # No tenant: the schema's own tables belong to none.
     async with stores.postgres.transaction("", read_only=True) as db:
         state = await check_version(db)
         current = await current_generation(db)
@@ -204,38 +204,38 @@ async def _check_schema(
     if "chunk_partitions" in config.model_fields_set and config.chunk_partitions != state.chunk_partitions:
         raise ConfigurationError(
             f"chunk_partitions is {config.chunk_partitions}, but this database has {state.chunk_partitions},"
-            " which cannot be changed; unset it, or use another database (data_dir, postgres_dsn)"
+            " which cannot change; unset it, or use another database (data_dir, postgres_dsn)"
         )
     stores.generations.follow(current)
-    # Whose server is away learns here how long its vectors are, by the latest that is recorded of its model.
+    # An embedder whose server is unavailable takes its dimension from the latest generation of its model.
     for generation in reversed(known):
         for one in embedders:
             adopt_dimension(one, generation.model_name, generation.dimension)
     embedder = embedders[0]
-    # The name first: a dimension that nobody has recorded may not be known while the embedder's server is away.
+    # The name first: an unrecorded dimension may be unknown while the embedder's server is unavailable.
     if current.model_name == embedder.model_name and current.dimension == embedder.dimension:
         return
-    # Of a model that this database has had, or is to have: it has been told of the change.
+    # If this database has had the model, or is getting it, the change was requested.
     if not takes_any_model and embedder.model_name not in {generation.model_name for generation in known}:
         raise ConfigurationError(
             f"the vectors of this database were made by {current.made_by}, but {embedder.model_name!r} is configured;"
-            " vectors of different models cannot be compared. To make those of the new model, run `agent-reminiscence"
-            " reembed`; or set embedding_provider, embedding_model and embedding_dimension to what made them, or use"
-            " another database (data_dir, postgres_dsn)"
+            " vectors of different models cannot be compared. To switch to the new model, run `agent-reminiscence"
+            " reembed`; otherwise set embedding_provider, embedding_model and embedding_dimension to the old one, or"
+            " use another database (data_dir, postgres_dsn)"
         )
     try:
         await stores.generations.embedder(current)
     except EmbeddingError as error:
         if takes_any_model:
-            # It was logged: until another generation is current, searches go by words.
+            # Already logged: until another generation is current, searches use words only.
             return
         raise ConfigurationError(
-            f"the vectors of this database are of {current.made_by}, which this process cannot make: {error}. Set"
-            " embedding_provider, embedding_model and embedding_dimension to it, or pass the embedder to"
+            f"the vectors of this database are from {current.made_by}, which this process cannot use: {error}. Set"
+            " embedding_provider, embedding_model and embedding_dimension to it, or pass its embedder to"
             " AgentMem(embedders=[…])"
         ) from error
     _logger.warning(
-        "vectors of %s are current, and used, though %s is configured",
+        "using the current vectors, from %s, although %s is configured",
         current.made_by,
         embedder.model_name,
         extra={"model_name": current.model_name},

@@ -1,4 +1,4 @@
-"""Spans and durations through the OpenTelemetry API. Nothing is recorded until the application sets up an SDK."""
+"""Spans and durations, through the OpenTelemetry API. Nothing is recorded unless the application sets up an SDK."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ERROR_TYPE: Final = "error.type"
 
 _NO_TRACER: Final = trace.NoOpTracer()
 
-# Bounds in seconds. Those of statements are the semantic conventions', those of operations their HTTP durations'.
+# Bounds in seconds. Statements use the semantic conventions' bounds; operations use those for HTTP durations.
 _OPERATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 _JOB_BOUNDS = (0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900)
 _STATEMENT_BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
@@ -36,8 +36,8 @@ class Telemetry:
     """Observes what one `AgentMem` does.
 
     Args:
-        tracer_provider: Where spans go; None is the provider that the application sets for the process, now or later.
-        meter_provider: Where durations go; None is as above.
+        tracer_provider: Receives spans; None uses the process's global provider, even if it is set later.
+        meter_provider: Receives durations; None likewise.
         with_content: Whether spans carry memory text.
     """
 
@@ -53,7 +53,7 @@ class Telemetry:
         self._with_content = with_content
 
     def operation(self, name: str) -> Observed:
-        """Observe a call of the public surface: `with telemetry.operation("retrieve_memories") as operation:`."""
+        """Observe a call of the public API: `with telemetry.operation("retrieve_memories") as operation:`."""
         return Observed(
             self._tracer,
             self._instruments.operation_duration,
@@ -68,23 +68,23 @@ class Telemetry:
         """Observe one attempt at a job: `with telemetry.job("consolidate", …) as job:`.
 
         Args:
-            attempt: 1 for the first; None where that is unknown.
-            delay_seconds: How long ago it could have started; None where that is unknown.
+            attempt: 1 for the first; None if unknown.
+            delay_seconds: How long ago it could have started; None if unknown.
         """
         if delay_seconds is not None:
-            # The clocks of two machines differ, and no job starts before it was queued.
+            # Clocks of two machines differ, but no job starts before it is queued.
             self._instruments.job_delay.record(max(0.0, delay_seconds), {f"{_PREFIX}task": task})
         return ObservedJob(self._tracer, self._instruments.job_duration, task, external_id=external_id, attempt=attempt)
 
     def statement(self, name: str, database: str, *, system: str = "postgresql", statements: int = 1) -> Observed:
-        """Observe a statement, by its name: neither its text nor its parameters are looked at.
+        """Observe a statement by its name, never its text or parameters.
 
-        It gets a span only within another one. Alone it would be a trace of its own, and a worker that looks for work
-        makes some each second.
+        It gets a span only inside another span. Otherwise each would be its own trace, and a polling worker makes
+        several each second.
 
         Args:
-            system: The kind of database, as the semantic conventions call it.
-            statements: How many are sent together, of which this is the last; they share a span.
+            system: The kind of database, as named in the semantic conventions.
+            statements: How many are sent together, ending with this one; they share a span.
         """
         measured: dict[str, Attribute] = {
             "db.system.name": system,
@@ -104,9 +104,9 @@ class Telemetry:
 
 
 class Observed:
-    """A block whose duration is recorded, and which has a span that is the current one within it.
+    """A block whose duration is recorded and whose span is current inside it.
 
-    What fails is named by its class, in `error.type`. Its message is left out, since it may quote memory text.
+    An error is recorded by its class, in `error.type`; not its message, which may quote memory text.
     """
 
     def __init__(
@@ -138,46 +138,46 @@ class Observed:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         context.detach(self._token)
-        # What is observed may be a COMMIT. An application's span processor must not make a failure of it.
+        # The block may be a COMMIT; an application's span processor must not make it fail.
         try:
             if error is not None:
                 self.failed(type(error).__qualname__)
             self._histogram.record(time.perf_counter() - self._started, self._measured)
             self._span.end()
         except Exception as failure:  # noqa: BLE001 - whatever an application's own telemetry raises
-            _logger.warning("telemetry failed (%s); what it observed did not", type(failure).__name__)
+            _logger.warning("telemetry failed (%s); the observed operation was not affected", type(failure).__name__)
 
     @property
     def is_recording(self) -> bool:
-        """Whether anybody keeps what `note` is told."""
+        """Whether attributes set with `note` are recorded."""
         return self._span.is_recording()
 
     def note(self, **values: Attribute | None) -> None:
-        """Give the span an attribute `agent_reminiscence.<name>` for each value: ids and figures, never memory text."""
+        """Set a span attribute `agent_reminiscence.<name>` for each value: ids and numbers, never memory text."""
         if self._span.is_recording():
             self._span.set_attributes({f"{_PREFIX}{name}": v for name, v in values.items() if v is not None})
 
     def quote(self, **texts: str | Sequence[str] | None) -> None:
-        """The same for memory text; left out unless spans are to carry it."""
+        """Set span attributes with memory text, if spans may carry it."""
         if self._with_content:
             self.note(**texts)
 
     def failed(self, error_type: str) -> None:
-        """Say that it failed, and with which class of error; an error that leaves the block says so by itself."""
+        """Record a failure and its error class; an error that leaves the block is recorded automatically."""
         self._measure(_ERROR_TYPE, error_type)
         self._span.set_status(Status(StatusCode.ERROR))
 
     def _measure(self, name: str, value: Attribute) -> None:
-        """Give both the span and the duration an attribute, one of few values."""
+        """Set an attribute with few distinct values on both the span and the duration."""
         self._measured[name] = value
         self._span.set_attribute(name, value)
 
 
 class ObservedJob(Observed):
-    """One attempt at a job, which begins a trace of its own: who queued it is long gone.
+    """One attempt at a job, in its own trace: the call that queued it has ended.
 
     Attributes:
-        outcome: What became of it, in one word; None is "failed" after an error, and else "done".
+        outcome: The result in one word; None means "failed" after an error, else "done".
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class ObservedJob(Observed):
             f"{_PREFIX}job {task}",
             {f"{_PREFIX}task": task},
             kind=SpanKind.CONSUMER,
-            # A worker within the process was started in the midst of something else.
+            # An in-process worker was started inside some other span.
             parent=Context(),
         )
         self.outcome: str | None = None
@@ -210,14 +210,14 @@ class ObservedJob(Observed):
 
 
 def detached() -> contextvars.Context:
-    """The caller's context without its span, for a task that outlives the call in which it begins."""
+    """The caller's context without its span, for a task that outlives the call that started it."""
     copied = contextvars.copy_context()
     copied.run(context.attach, trace.set_span_in_context(trace.INVALID_SPAN))
     return copied
 
 
 class _Instruments:
-    """The durations that are measured, in seconds."""
+    """The duration histograms, in seconds."""
 
     def __init__(self, provider: MeterProvider | None) -> None:
         meter = metrics.get_meter(_SCOPE, _version(), provider)
@@ -228,11 +228,11 @@ class _Instruments:
             )
 
         self.operation_duration = durations(
-            f"{_PREFIX}operation.duration", "Duration of calls of the public surface.", _OPERATION_BOUNDS
+            f"{_PREFIX}operation.duration", "Duration of calls to the public API.", _OPERATION_BOUNDS
         )
-        self.job_duration = durations(f"{_PREFIX}job.duration", "Duration of attempts at jobs.", _JOB_BOUNDS)
+        self.job_duration = durations(f"{_PREFIX}job.duration", "Duration of job attempts.", _JOB_BOUNDS)
         self.job_delay = durations(
-            f"{_PREFIX}job.delay", "Time from when a job could have started to its start.", _JOB_BOUNDS
+            f"{_PREFIX}job.delay", "Time between when a job could have started and when it did.", _JOB_BOUNDS
         )
         self.statement_duration = durations(
             "db.client.operation.duration", "Duration of database client operations.", _STATEMENT_BOUNDS
@@ -241,7 +241,7 @@ class _Instruments:
 
 @cache
 def _shared_instruments() -> _Instruments:
-    """Those of the process. Each set that is made before a provider is there would be kept until one is."""
+    """One set per process: each set created before a provider exists is kept until there is one."""
     return _Instruments(None)
 
 

@@ -1,1 +1,1 @@
-"""What the figures in the documentation were measured with; apart from the tests, and not part of the package."""
+"""The benchmarks behind the figures in the documentation; separate from the tests, and not part of the package."""

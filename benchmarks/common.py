@@ -1,4 +1,4 @@
-"""What the benchmarks share: a folder for an embedded server, timings, tables, and how much memory processes use."""
+"""Shared by the benchmarks: a folder for an embedded server, timings, tables, and the memory use of processes."""
 
 from __future__ import annotations
 

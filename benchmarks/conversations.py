@@ -1,4 +1,4 @@
-"""Conversations with questions whose answers are known to stand in certain utterances: LoCoMo and LifeBench.
+"""Conversations with questions and the utterances that hold the answers: LoCoMo and LifeBench.
 
 Neither is part of this repository.
 """

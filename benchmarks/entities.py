@@ -1,11 +1,11 @@
-"""Names without a model: a sample of what the extractor finds in real conversations, to judge by hand, and its speed.
+"""Names without a model: a sample of the extractor's results on real conversations, to judge by hand, and its speed.
 
-Each session is one memory, each utterance a passage. Speakers are left out of the sample: they are names for certain.
+Each session is one memory, each utterance a passage. Speakers are left out of the sample: they are certainly names.
 
     python benchmarks/entities.py --data FOLDER [--only 41 42 43] [--sample 100] [--seed 7]
 
-FOLDER holds conversations of LoCoMo, as for `locomo.py`; the data is not part of this repository. What is printed is
-the data's, too: it belongs into no report.
+FOLDER holds conversations of LoCoMo, as for `locomo.py`; the data is not part of this repository. The output quotes
+the data, so do not put it in reports.
 """
 
 from __future__ import annotations
@@ -128,13 +128,13 @@ def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of conversations, or locomo10.json")
-    parser.add_argument("--only", nargs="+", help="names of conversations; all without")
+    parser.add_argument("--only", nargs="+", help="names of conversations; default: all")
     parser.add_argument("--sample", type=int, default=100, help="how many names to print")
     parser.add_argument("--seed", type=int, default=7)
     arguments = parser.parse_args()
     conversations = [one for one in load_locomo(arguments.data) if not arguments.only or one.name in arguments.only]
     found = extract_all(conversations)
-    print(f"{len(found)} distinct names, speakers apart\n")
+    print(f"{len(found)} distinct names, without speakers\n")
     print_counts(found)
     print_sample(found, size=arguments.sample, seed=arguments.seed)
     print_speed(conversations)

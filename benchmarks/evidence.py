@@ -1,4 +1,4 @@
-"""Does a search return the utterances that hold the answer? What the benchmarks on conversations share."""
+"""Does a search return the utterances that hold the answer? Shared by the benchmarks on conversations."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Product:
             await self._memory.admin.consolidate(self._external_id, note.id)
         usage = await self._memory.admin.usage(self._external_id)
         if usage.vectors_missing:
-            raise RuntimeError(f"{usage.vectors_missing} vectors are missing: what is found by words is not the figure")
+            raise RuntimeError(f"{usage.vectors_missing} vectors are missing: word-only search would skew the figures")
 
     async def ask(self, question: str) -> Answer:
         """Ask once for the ranking, which is what is timed, and once for each token budget."""
@@ -116,7 +116,7 @@ class Product:
 def _utterance_ids(result: RetrievalResult) -> tuple[str, ...]:
     """An utterance that was cut into several chunks counts once, where its first chunk stands."""
     if "no_query_vector" in {omission.reason for omission in result.omitted}:
-        raise RuntimeError("a question has no vector: what is found by words is not the figure")
+        raise RuntimeError("a question has no vector: word-only search would skew the figures")
     return tuple(dict.fromkeys(hit.metadata["id"] for hit in result.hits))
 
 

@@ -1,9 +1,9 @@
-"""What an import of a long chat takes: one call after the other, in batches, again, and through the command line.
+"""The cost of importing a long chat: call by call, in batches, repeated, and through the command line.
 
     python benchmarks/ingest.py [--lines 20000] [--long 100000] [--quick]
 
-The chat is made up: conversations of twenty lines, forty of them under way at any time, as in an export of a team. Each
-way of writing it has a tenant of its own; a worker does nothing meanwhile.
+The chat is synthetic: conversations of twenty lines, forty of them interleaved at any time, as in a team's export. Each
+way of writing has its own tenant, and no worker is active.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Speed:
 
 async def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="What an import of a long chat takes.")
+    parser = argparse.ArgumentParser(description="The cost of importing a long chat.")
     parser.add_argument("--lines", type=int, default=20_000, help="lines of the chat")
-    parser.add_argument("--long", type=int, default=100_000, help="lines of the long one, for memory")
+    parser.add_argument("--long", type=int, default=100_000, help="lines of the long chat, for the memory measurement")
     parser.add_argument("--quick", action="store_true", help="a smoke run")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     arguments = parser.parse_args()

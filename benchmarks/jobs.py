@@ -1,9 +1,9 @@
-"""What the work that follows writes costs: how soon it begins, what it takes from calls, and how much a worker does.
+"""The cost of the work that follows writes: how soon it starts, how much it slows calls, and a worker's throughput.
 
     python -m benchmarks.jobs [--writes 200] [--rounds 25] [--streams 100] [--quick]
 
-Everything runs on one embedded server as the package ships it, each part in a database of its own, so that no worker
-takes another part's jobs.
+Everything runs on one embedded server as shipped, each part in its own database, so that no worker takes another
+part's jobs.
 """
 
 from __future__ import annotations
@@ -357,12 +357,12 @@ def print_results(result: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--writes", type=int, default=200, help="writes whose work's start is timed, for each worker")
+    parser.add_argument("--writes", type=int, default=200, help="writes per worker whose work's start is timed")
     parser.add_argument("--rounds", type=int, default=25, help="memories created and updated in each mode")
     parser.add_argument("--streams", type=int, default=100, help="streams with work for a worker to do")
-    parser.add_argument("--repetitions", type=int, default=10, help="times that a memory is opened and closed")
-    parser.add_argument("--quick", action="store_true", help="few of each: does it run?")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--repetitions", type=int, default=10, help="how often a memory is opened and closed")
+    parser.add_argument("--quick", action="store_true", help="smoke run with few of each")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.writes, arguments.rounds, arguments.streams, arguments.repetitions = 10, 2, 10, 2

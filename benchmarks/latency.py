@@ -1,12 +1,11 @@
-"""The four methods of `AgentMem`, and beside a recall the statements it sends, run bare.
+"""Latency of the four methods of `AgentMem`, and of the bare SQL statements a recall sends.
 
     python benchmarks/latency.py [--sizes 1000 10000 100000] [--quick]
 
-"Bare" is what no library could do without: psqlpy on one connection, BEGIN with role and tenant, the statements that
-the method sent with the parameters it sent, one after the other, COMMIT; no validation, no pool, no models, no ranking,
-no vectors made.
-Product and bare calls take turns, so that both see the same machine. What a call takes is said by the clock and by the
-processors' time, of this process and of the server's.
+"Bare" is the minimum any library needs: psqlpy on one connection, BEGIN with role and tenant, the method's statements
+with its parameters, one after another, COMMIT; no validation, pool, models, ranking or embedding.
+Product and bare calls alternate, so that both see the same machine. Both wall time and the CPU time of this process
+and of the server's are measured.
 """
 
 from __future__ import annotations
@@ -552,11 +551,11 @@ def main() -> None:
         nargs="+",
         choices=("one", "many"),
         default=["one", "many"],
-        help="all chunks one tenant's, or many tenants'",
+        help="all chunks in one tenant, or in many",
     )
     parser.add_argument("--repetitions", type=int, default=100, help="timed calls of each kind")
-    parser.add_argument("--quick", action="store_true", help="1,000 chunks and few repetitions: does it run?")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--quick", action="store_true", help="smoke run: 1,000 chunks and few repetitions")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.sizes, arguments.repetitions = [1_000], 15

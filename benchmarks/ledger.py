@@ -1,10 +1,10 @@
-"""What the ledger's promises cost: replay, verify, rebuild, erasure, export and import, and the chain on each write.
+"""The cost of the ledger's guarantees: replay, verify, rebuild, erasure, export, import, and the chain on each write.
 
     python benchmarks/ledger.py [--memories 1000] [--chunks 100000] [--quick]
 
-Two streams. One is made by the four methods: short memories, each updated four times and consolidated. The other holds
-long conversations, so many that there are a hundred thousand chunks; it comes in by an import, with the search indexes
-built afterwards, because one call after the other would take an hour.
+There are two streams. One is written by the four methods: short memories, each updated four times and consolidated.
+The other holds long conversations with a hundred thousand chunks; it is imported, and its search indexes are built
+afterwards, because writing it call by call would take an hour.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Figures:
 
 async def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="What the ledger's promises cost.")
+    parser = argparse.ArgumentParser(description="The cost of the ledger's guarantees.")
     parser.add_argument("--memories", type=int, default=1_000, help="memories of the first stream")
     parser.add_argument("--chunks", type=int, default=100_000, help="chunks of the second stream")
     parser.add_argument("--appends", type=int, default=2_000, help="appends with and without the chain")

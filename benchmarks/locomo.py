@@ -1,16 +1,16 @@
 """Evidence recall on real multi-session conversations: does a search return the utterances that hold the answer?
 
 Each session is remembered as one memory through `AgentMem`, each question asked with `retrieve_memories`, and the hits
-compared with the evidence that the data set names. No model takes part. BM25, dense vectors and plain reciprocal rank
-fusion over the same utterances run beside it.
+compared with the evidence named in the data set. No model is involved. BM25, dense vectors and plain reciprocal rank
+fusion over the same utterances serve as baselines.
 
     python benchmarks/locomo.py --data FOLDER [--embedder wordllama ollama:all-minilm]
 
 FOLDER holds conversations of LoCoMo (https://github.com/snap-research/locomo, CC BY-NC 4.0), one JSON file each or all
 of them in `locomo10.json`. The data is not part of this repository.
 
-For a model of Ollama's the server at `REMINISCENCE_OLLAMA_BASE_URL` is asked. Without that one is started for the run,
-as the tests do it, and has the model all-minilm.
+Ollama models use the server at `REMINISCENCE_OLLAMA_BASE_URL`. If that is unset, one is started for the run, as in the
+tests, with the model all-minilm.
 """
 
 from __future__ import annotations
@@ -205,26 +205,26 @@ def main(load: Load, data_help: str) -> None:
     """
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--data", type=Path, required=True, help=data_help)
-    parser.add_argument("--only", nargs="+", help="names of conversations; all without")
-    parser.add_argument("--limit-questions", type=int, help="only so many questions of each conversation")
-    parser.add_argument("--own-words", action="store_true", help="also look for utterances by their own words")
+    parser.add_argument("--only", nargs="+", help="names of conversations; default: all")
+    parser.add_argument("--limit-questions", type=int, help="maximum number of questions per conversation")
+    parser.add_argument("--own-words", action="store_true", help="also search for utterances by their own words")
     parser.add_argument(
         "--nothing-there",
         action="store_true",
-        help="also ask the questions of the other conversations: `found` is false?",
+        help="also ask other conversations' questions, for which `found` should be false",
     )
-    parser.add_argument("--ablate", action="store_true", help="also measure what each part of retrieval brings")
+    parser.add_argument("--ablate", action="store_true", help="also measure what each part of retrieval contributes")
     parser.add_argument(
         "--embedder",
         nargs="+",
         default=["wordllama"],
-        help="who makes the package's vectors, as provider or provider:model; several are measured one after the other",
+        help="the package's embedder, as provider or provider:model; several are measured one after another",
     )
-    parser.add_argument("--postgres-dsn", help="a migrated, empty database instead of an embedded server")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--postgres-dsn", help="use this migrated, empty database instead of an embedded server")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     if arguments.postgres_dsn and len(arguments.embedder) > 1:
-        parser.error("--postgres-dsn names one database, and each embedder needs one of its own")
+        parser.error("--postgres-dsn names one database, but each embedder needs its own; pass one --embedder")
     logging.getLogger("bm25s").setLevel(logging.WARNING)
     conversations = chosen(arguments, load)
     with (

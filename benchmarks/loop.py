@@ -1,13 +1,12 @@
-"""For how long other tasks of the process wait while the largest inputs are written.
+"""How long other tasks of the process wait while the largest inputs are written.
 
     python -m benchmarks.loop [--only prose --only title] [--lines 5000] [--blame]
 
-A task asks for its turn every five milliseconds; how late it gets it is the pause of the event loop, and the processor
-time that the loop's thread has used since its last turn is what of that was our work. Beside it: the statement that
-was waited for longest, and the longest collection of Python's garbage, in whatever thread: it holds all of them up,
-grows with all objects of a process, and is left out of the loop's time. The control is the same task beside calls that
-do nothing, for a few seconds at the beginning and at the end: what the machine itself does to a process is in it.
-`--blame` says what the loop was doing in the longest pauses.
+A task schedules itself every five milliseconds. Its delay is the event loop's pause; the CPU time the loop's thread
+used since the last run is our share of it. Also shown: the longest wait for a statement, and the longest garbage
+collection in any thread, which stops all threads, grows with all objects of the process, and is excluded from the
+loop's time. The control is the same task alongside calls that do nothing, for a few seconds at the start and the end;
+it shows the pauses caused by the machine itself. `--blame` says what the loop was doing in the longest pauses.
 """
 
 from __future__ import annotations
@@ -124,11 +123,11 @@ class LongestStatement:
 async def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=list(_inputs(0)), help="this input; may be repeated")
+    parser.add_argument("--only", action="append", choices=list(_inputs(0)), help="only this input; repeatable")
     parser.add_argument(
         "--lines", type=int, default=_LINES, help=f"chunks of the long text, at most {MAX_TEXT_CHUNKS:,}"
     )
-    parser.add_argument("--blame", action="store_true", help="say what the loop was doing in the longest pauses")
+    parser.add_argument("--blame", action="store_true", help="show what the loop was doing in the longest pauses")
     arguments = parser.parse_args()
     inputs = _inputs(arguments.lines)
     rows: list[tuple[str, ...]] = []

@@ -1,9 +1,9 @@
-"""How fast the default redactor looks through texts, plain ones and the worst that its patterns can meet.
+"""The speed of the default redactor, on plain texts and on the worst cases for its patterns.
 
     python benchmarks/redaction.py [--megabytes 1]
 
-Each text is measured at a tenth of its size and at all of it. Where the time of a character grows with the length, a
-pattern is not linear; the last column says by how much.
+Each text is measured at a tenth of its size and at full size. If the time per character grows with the length, a
+pattern is not linear; the last column shows by how much.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main() -> None:
     for name, text in texts.items():
         short, whole = _seconds_per_megabyte(text[: len(text) // 10]), _seconds_per_megabyte(text)
         rows.append((name, f"{1 / short:.2f}", f"{1 / whole:.2f}", f"{whole / short:.1f}"))
-    print_table(("text", "a tenth, MB/s", "all of it, MB/s", "times slower"), rows)
+    print_table(("text", "a tenth, MB/s", "full size, MB/s", "times slower"), rows)
 
 
 def _seconds_per_megabyte(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Made-up memories in any number, imported as an application would."""
+"""Any number of synthetic memories, imported as an application would."""
 
 from __future__ import annotations
 

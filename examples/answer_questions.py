@@ -1,7 +1,7 @@
-"""Ask a question and have a model answer it in words, with the passages that it rests on.
+"""Ask a question and have a model answer it, citing the passages the answer is based on.
 
-Run it with `python examples/answer_questions.py`. It uses the model that REMINISCENCE_MEMORY_RETRIEVE_AGENT_MODEL
-names, such as `ollama:qwen3` or `openai:gpt-5-mini`; without one, or where it fails, it shows what recall finds.
+Run it with `python examples/answer_questions.py`. It uses the model named in REMINISCENCE_MEMORY_RETRIEVE_AGENT_MODEL,
+such as `ollama:qwen3` or `openai:gpt-5-mini`; without one, or if it fails, it shows what recall finds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NOTES = {
 
 
 async def main() -> None:
-    """Remember two notes, and ask what stands in both."""
+    """Remember two notes, and ask a question that needs both."""
     config = Config()
     async with AgentMem(config) as memory:
         for title, text in _NOTES.items():
@@ -27,11 +27,11 @@ async def main() -> None:
         found = await memory.retrieve_memories(
             _AGENT,
             "Who works with the owner of the Estrela?",
-            # Without a model it would be refused.
+            # Without a model, synthesis=True raises ConfigurationError.
             synthesis=config.memory_retrieve_agent_model is not None,
         )
         for reason in (omission.reason for omission in found.omitted if omission.reason.startswith("synthesis_")):
-            print(f"no answer in words: {reason}")
+            print(f"no model answer: {reason}")
         if found.synthesis is None:
             print("passages:", [hit.content.strip() for hit in found.hits])
             return

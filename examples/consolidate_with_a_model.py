@@ -1,7 +1,7 @@
-"""Have a model read what is new in memory: whom it is about, what it adds up to, and what is over since; then see why.
+"""Have a model read new memories: who is in them, what follows from them, and what no longer holds.
 
-Run it with `python examples/consolidate_with_a_model.py`. It uses the model that REMINISCENCE_MEMORIZER_AGENT_MODEL
-names, such as `ollama:qwen3` or `openai:gpt-5-mini`; without one, rules do what can be done without.
+Run it with `python examples/consolidate_with_a_model.py`. It uses the model named in
+REMINISCENCE_MEMORIZER_AGENT_MODEL, such as `ollama:qwen3` or `openai:gpt-5-mini`; without one, rules do what they can.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _NOTES = (
 
 
 async def main() -> None:
-    """Remember two notes, consolidate each, and show what came of it and what it cost."""
+    """Remember two notes, consolidate each, and show the result and its cost."""
     async with AgentMem(Config()) as memory:
         for title, said_at, text in _NOTES:
             note = await memory.create_active_memory(
                 _AGENT, title, text, occurred_at=said_at, idempotency_key=f"note-{title}"
             )
-            # A version that was consolidated before is not again: the second run of this script asks no model.
+            # An already consolidated version is skipped, so the second run of this script calls no model.
             await memory.admin.consolidate(_AGENT, note.id)
             history = await memory.admin.history(_AGENT, note.id)
             for derived in history.versions[-1].derived:

@@ -1,7 +1,7 @@
-"""Bring an embedder of your own: three members are all that it takes.
+"""Use your own embedder: it needs only three members.
 
-Run it with `python examples/custom_embedder.py`. Its memory lives in a folder that is gone at the end: vectors of
-different embedders are not compared, so a database belongs to the embedder that it was made with, until `reembed`.
+Run it with `python examples/custom_embedder.py`. Its memory is in a temporary folder: vectors of different embedders
+cannot be compared, so a database is tied to the embedder it was created with, until `reembed`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _AGENT = "example-embedder"
 
 
 class TrigramEmbedder:
-    """Vectors of three letters each: it knows no meaning, and forgives a wrong spelling."""
+    """Vectors of letter trigrams: they capture no meaning, but tolerate misspellings."""
 
-    # What made a vector is recorded under this name; change it with whatever changes the vectors.
+    # Recorded with the vectors; change it whenever the vectors change.
     model_name = "trigrams-64"
     dimension = 64
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector of `dimension` numbers for each text, in order; never one of zeros."""
+        """Return one vector of `dimension` numbers per text, in order; never all zeros."""
         return [self._embed(text) for text in texts]
 
     def _embed(self, text: str) -> list[float]:
@@ -38,7 +38,7 @@ class TrigramEmbedder:
 
 
 async def main() -> None:
-    """Remember two notes, and find one of them by a word that is spelled wrongly."""
+    """Remember two notes, and find one of them by a misspelled word."""
     with tempfile.TemporaryDirectory() as folder:
         async with AgentMem(Config(data_dir=folder), embedder=TrigramEmbedder()) as memory:
             await memory.create_active_memory(_AGENT, "Kitchen", "The thermostat of the oven sticks at 180 degrees.")

@@ -1,6 +1,6 @@
-"""Forget a person: see what would be reached, erase it, and prove that it is gone.
+"""Forget a person: preview the erasure, erase, and prove that everything is gone.
 
-A memory is erased with all its versions. What other memories say stays, and the ledger still proves itself.
+A memory is erased with all its versions. Other memories are kept, and the ledger still verifies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PERSON = "Mr. Thorne"
 
 
 async def main() -> None:
-    """Remember a guest, update what is known of him, and forget him."""
+    """Remember a guest, update what is known about him, and forget him."""
     async with AgentMem() as memory:
         note = await memory.create_active_memory(
             TENANT,
@@ -22,7 +22,7 @@ async def main() -> None:
             "Mr. Thorne prefers feather pillows and is woken at six.",
             idempotency_key="thorne",
         )
-        # The update says no more who it is, but the version before it does.
+        # The update no longer names him, but the version before it does.
         await memory.update_active_memory(
             TENANT, note.id, content="The guest wants to be woken at seven.", idempotency_key="seven"
         )
@@ -37,9 +37,9 @@ async def main() -> None:
 
         check = await memory.admin.verify_erased(receipt, text=PERSON)
         if check.ok:
-            print(f"nothing of {PERSON} is left in {len(check.places)} columns")
+            print(f"no trace of {PERSON} in {len(check.places)} columns")
         print("left:", [one.content for one in await memory.get_active_memories(TENANT)])
-        print("the ledger still proves itself:", (await memory.admin.verify(TENANT)).ok)
+        print("the ledger still verifies:", (await memory.admin.verify(TENANT)).ok)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Bring in a chat that exists already, and ask who said what. Running it again adds nothing.
+"""Import an existing chat, and ask who said what. Running it again adds nothing.
 
-Here the messages are in a list; a generator that reads a database or a file line by line does as well. For files there
-is also the command `agent-reminiscence ingest chat.jsonl --external-id …`, which makes the same memories of them.
+Here the messages are in a list; a generator that reads from a database or a file works too. For files, the command
+`agent-reminiscence ingest chat.jsonl --external-id …` creates the same memories.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHAT = [
 
 
 def messages() -> Iterator[dict[str, Any]]:
-    """The chat as it might come out of a database, conversations mixed."""
+    """The chat as a database might return it, with interleaved conversations."""
     for number, (conversation, time, speaker, text) in enumerate(CHAT):
         yield {
             "id": number,
@@ -34,15 +34,15 @@ def messages() -> Iterator[dict[str, Any]]:
 
 
 def show(report: MessageImportReport) -> None:
-    """Called after each batch, of which a long import has many."""
+    """Show progress; called after each batch."""
     print(f"{report.messages} messages read, {report.memories} conversations remembered")
 
 
 async def main() -> None:
-    """Import, and ask."""
+    """Import the chat, and ask a question."""
     async with AgentMem() as memory:
         await memory.admin.import_messages(TENANT, messages(), title="Harbour", progress=show)
-        # Cancelled, killed or simply made twice: what is there is not written again.
+        # After a cancellation or crash, or when simply repeated, an import writes only what is missing.
         again = await memory.admin.import_messages(TENANT, messages(), title="Harbour")
         print(f"again: {again.added} added, {again.unchanged} unchanged")
 

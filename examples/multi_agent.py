@@ -1,6 +1,6 @@
-"""Two agents of one team share a memory; a third one, of another team, sees none of it.
+"""Two agents of one team share a memory; a third agent, on another team, sees none of it.
 
-Whose memory it is says `external_id`: here one per team. Which agent wrote what says `actor`.
+`external_id` says whose memory it is, here one per team; `actor` says which agent wrote what.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from agent_reminiscence import AgentMem, MemoryNotFoundError
 
 
 async def main() -> None:
-    """Let agents write side by side, read each other's notes, and fail to read another team's."""
+    """Let agents write concurrently, read each other's notes, and fail to read another team's."""
     async with AgentMem() as memory:
         await asyncio.gather(
             memory.create_active_memory(

@@ -1,7 +1,7 @@
-"""Remember a text, change it, and ask about it. Needs no server, no key and no model.
+"""Remember a text, change it, and ask about it. Needs no server, key or model.
 
-Run it with `python examples/quickstart.py`. The memories stay in the data folder (`REMINISCENCE_DATA_DIR` names
-another one), and running it again changes nothing: the idempotency keys tell a repetition from a new write.
+Run it with `python examples/quickstart.py`. The memories stay in the data folder (set `REMINISCENCE_DATA_DIR` for
+another one), and running it again changes nothing: the idempotency keys distinguish a repetition from a new write.
 """
 
 from __future__ import annotations

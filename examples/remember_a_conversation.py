@@ -1,7 +1,7 @@
-"""Have a model decide what of a conversation is worth remembering; first look, then do it.
+"""Have a model decide what in a conversation is worth remembering: first a dry run, then for real.
 
-Run it with `python examples/remember_a_conversation.py`. It uses the model that REMINISCENCE_MEMORY_UPDATE_AGENT_MODEL
-names, such as `ollama:qwen3` or `openai:gpt-5-mini`.
+Run it with `python examples/remember_a_conversation.py`. It uses the model named in
+REMINISCENCE_MEMORY_UPDATE_AGENT_MODEL, such as `ollama:qwen3` or `openai:gpt-5-mini`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _CONVERSATION = [
 
 
 async def main() -> None:
-    """Propose, and remember."""
+    """Show what would be remembered, then remember it."""
     config = Config()
     async with AgentMem(config) as memory:
         if config.memory_update_agent_model is None:
-            print("no model is set; try REMINISCENCE_MEMORY_UPDATE_AGENT_MODEL=ollama:qwen3")
+            print("no model is configured; try REMINISCENCE_MEMORY_UPDATE_AGENT_MODEL=ollama:qwen3")
             return
         for dry_run in (True, False):
             try:
@@ -34,7 +34,7 @@ async def main() -> None:
                 return
             for change in report.changes:
                 print(f"{change.outcome}: {change.title} ({change.why})")
-            print(f"in all: {report.why}")
+            print(f"overall: {report.why}")
 
 
 if __name__ == "__main__":

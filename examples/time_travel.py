@@ -1,7 +1,7 @@
-"""Ask what was true at a moment, and what was known at one.
+"""Ask what was true at a given time, and what was known at a given time.
 
-`occurred_at` says when something was true in the world; when it was recorded, the ledger notes by itself. `as_of` asks
-by the first, `known_at` by the second.
+`occurred_at` says when something was true in the world; the ledger itself notes when it was recorded. `as_of` queries
+the first, `known_at` the second.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def main() -> None:
         print(f"in February: {best.content}")
         print(f"that was true from {best.start_date:%d %B %Y} to {best.end_date:%d %B %Y}")
 
-        # When the first note had been recorded, and the second not yet, the room of today was not known.
+        # After the first note was recorded but before the second, today's room was not known.
         recorded_at = note.created_at
         assert recorded_at < moved.updated_at
         then = await memory.retrieve_memories(

@@ -1,8 +1,8 @@
-"""Make vectors with a model of your own Ollama, and go on while it is away.
+"""Make vectors with your own Ollama, and keep working while it is unavailable.
 
-Run it with `python examples/use_ollama.py`, after `ollama pull all-minilm`. REMINISCENCE_OLLAMA_BASE_URL says where it
-is (http://127.0.0.1:11434). Without it everything works all the same, by words; the vectors are made as soon as it is
-back. The memory lives in a folder that is gone at the end.
+Run it with `python examples/use_ollama.py`, after `ollama pull all-minilm`. Set REMINISCENCE_OLLAMA_BASE_URL to its
+address (default: http://127.0.0.1:11434). While Ollama is unavailable, search uses words only; the vectors are made
+once it is back. The memory is in a temporary folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _AGENT = "example-ollama"
 
 
 async def main() -> None:
-    """Remember a note, look for it in other words, and say whether Ollama was there."""
+    """Remember a note, search for it in other words, and say whether Ollama was available."""
     with tempfile.TemporaryDirectory() as folder:
         config = Config(data_dir=folder, embedding_provider="ollama", embedding_model="all-minilm")
         async with AgentMem(config) as memory:
@@ -24,7 +24,7 @@ async def main() -> None:
 
             assert note.write is not None
             if note.write.vectors_missing:
-                print("Ollama is away: found by words until it is back")
+                print("Ollama is unavailable: searching by words until it is back")
             else:
                 print("Ollama made the vectors")
             found = await memory.retrieve_memories(_AGENT, "When does the last boat to the island go?")

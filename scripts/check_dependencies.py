@@ -1,6 +1,6 @@
-"""Compare what pyproject.toml declares with what the package imports and with what requirements/ pins.
+"""Compare the dependencies declared in pyproject.toml with the package's imports and the pins in requirements/.
 
-A dependency that nothing imports, an import that nothing declares, and a pin outside its range are errors.
+Unused dependencies, undeclared imports and pins outside the declared range are errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 
 
 def main() -> None:
-    """Print every disagreement; exit with 1 when there is one."""
+    """Print every mismatch; exit with 1 if there is one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     declared = [Requirement(text) for text in project["project"]["dependencies"]]
     groups = [Requirement(text) for group in project["dependency-groups"].values() for text in group]
@@ -52,13 +52,13 @@ def _compare_imports(declared: list[Requirement]) -> Iterator[str]:
         if not names:
             yield f"{PACKAGE} imports {module}, which is not installed"
         elif not names & _names(declared):
-            yield f"{PACKAGE} imports {module}, and pyproject.toml does not declare {' or '.join(sorted(names))}"
+            yield f"{PACKAGE} imports {module}, but pyproject.toml does not declare {' or '.join(sorted(names))}"
     for name in sorted(_names(declared) - imported):
-        yield f"pyproject.toml declares {name}, and {PACKAGE} never imports it"
+        yield f"pyproject.toml declares {name}, but {PACKAGE} never imports it"
 
 
 def _imported_modules() -> list[str]:
-    """Top-level names of what the package imports, without itself and the standard library."""
+    """Top-level modules the package imports, except itself and the standard library."""
     found: set[str] = set()
     for path in (ROOT / PACKAGE).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -66,7 +66,7 @@ def _imported_modules() -> list[str]:
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module is not None:
                 found.add(node.module.partition(".")[0])
-            # A package may be used for the files it carries, without importing it.
+            # A package may be used only for the files it contains, without an import.
             elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("find_spec"):
                 found |= {str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)}
     return sorted(found - sys.stdlib_module_names - {PACKAGE})

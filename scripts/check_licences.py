@@ -1,6 +1,6 @@
-"""Refuse a dependency whose licence would bind the users of this package, or whose licence is unknown.
+"""Reject dependencies whose licence is unknown or would bind users of this package.
 
-Reads the metadata of what is installed: the package's own dependencies and theirs, not the development tools.
+Reads the installed metadata of the package's direct and indirect dependencies, not of the development tools.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ ACCEPTED = {
 # Accepted for one distribution each, with the reason.
 EXCEPTIONS = {
     "certifi": ("MPL-2.0", "copyleft per file; a list of certificates, used unchanged"),
-    "psycopg": ("LGPL-3.0-only", "a library used unchanged and through its interface; who uses us is not bound by it"),
+    "psycopg": ("LGPL-3.0-only", "a library used unchanged through its interface; our users are not bound by it"),
     "psycopg-binary": ("LGPL-3.0-only", "psycopg's own build of libpq's interface, used unchanged"),
     "psycopg-pool": ("LGPL-3.0-only", "psycopg's pool, used unchanged"),
     "tqdm": ("MPL-2.0", "copyleft per file; comes with huggingface-hub, used unchanged"),
 }
-# Older metadata says in words what newer metadata says as an SPDX expression.
+# Older metadata uses words where newer metadata uses an SPDX expression.
 SPDX_OF_WORDS = {
     "apache 2.0": "Apache-2.0",
     "apache software license": "Apache-2.0",
@@ -55,7 +55,7 @@ SPDX_OF_TEXT = {
 
 
 def main() -> None:
-    """Print every licence that is not accepted; exit with 1 when there is one."""
+    """Print every licence that is not accepted; exit with 1 if there is one."""
     closure = _closure(PROJECT)
     problems = [
         f"{name}: {' AND '.join(sorted(refused))} is not accepted; see scripts/check_licences.py"
@@ -70,13 +70,13 @@ def main() -> None:
 
 
 def _closure(root: str) -> dict[str, Distribution]:
-    """Everything that `root` needs on this machine, without `root` itself."""
+    """Every distribution `root` needs on this platform, except `root` itself."""
     found: dict[str, Distribution] = {}
     waiting = [Requirement(root)]
     while waiting:
         requirement = waiting.pop()
         name = canonicalize_name(requirement.name)
-        # An extra of something seen before may need more.
+        # An extra of a distribution already seen may need more.
         if name in found and not requirement.extras:
             continue
         found[name] = distribution(name)
@@ -90,13 +90,13 @@ def _closure(root: str) -> dict[str, Distribution]:
 
 
 def _refused(name: str, licences: set[str]) -> set[str]:
-    """What of `licences` is neither accepted in general nor for `name`; "unknown" when there is none."""
+    """The `licences` accepted neither in general nor for `name`; "unknown" if there are none."""
     accepted = ACCEPTED | {EXCEPTIONS[name][0]} if name in EXCEPTIONS else ACCEPTED
     return (licences or {"unknown"}) - accepted
 
 
 def _licences(found: Distribution) -> set[str]:
-    """Every licence that must be kept, as SPDX identifiers where they are known, else in the author's words."""
+    """Every licence that applies, as SPDX identifiers if known, else in the author's words."""
     metadata = found.metadata
     expression = metadata.get("License-Expression")
     if expression:
@@ -105,14 +105,14 @@ def _licences(found: Distribution) -> set[str]:
         text.rpartition(" :: ")[2] for text in metadata.get_all("Classifier") or [] if text.startswith("License :: ")
     ]
     words = (metadata.get("License") or "").strip()
-    # Some put the whole text of the licence into the field.
+    # Some put the full licence text into this field.
     if words and "\n" not in words and words != "UNKNOWN":
         return {_spdx(word) for word in re.split(r" AND |, ", words)}
     return {_spdx(word) for word in classifiers} or _licences_by_text(found)
 
 
 def _required(expression: str) -> set[str]:
-    """Each part of an SPDX expression; of alternatives that may be chosen from, an accepted one."""
+    """Each part of an SPDX expression; of alternatives, an accepted one if possible."""
     required: set[str] = set()
     for part in expression.replace("(", "").replace(")", "").split(" AND "):
         choices = [_spdx(choice.strip()) for choice in part.split(" OR ")]

@@ -1,6 +1,6 @@
-"""Refuse what does not belong into the repository, and links in Markdown files that lead nowhere.
+"""Reject content that does not belong in the repository, and dead links in Markdown files.
 
-Looks at every file that git tracks or would add. The links of docs/ are left to the documentation build.
+Checks every file git tracks or would add. Links in docs/ are left to the documentation build.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 LARGEST_BYTES = 1_000_000
-# They record where packages were fetched from; requirements/*.txt pin without.
+# They record where packages were fetched from; the pins in requirements/*.txt do not.
 LOCK_FILES = {"pylock.toml", "uv.lock"}
 
 REFUSED = {
@@ -25,7 +25,7 @@ REFUSED = {
         | --(?:extra-)?index-url | --find[-]links | https?://[^/\s]*(?:artifactory|jfrog|nexus|devpi)""",
         re.VERBOSE | re.IGNORECASE | re.MULTILINE,
     ),
-    # The home of the user postgres is a folder of its container's, in docker-compose.yml.
+    # The home of the user postgres is a folder inside a container.
     "a path of one machine": re.compile(r"(?<![\w.$}~-])/(?:root|work|home/(?!postgres/)\w+|Users/\w+)/[\w.]"),
     "a private key": re.compile(r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----"),
 }
@@ -33,7 +33,7 @@ LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)|<img[^>]+src=\"(?P<image>[^\"]+)\"
 
 
 def main() -> None:
-    """Print every finding; exit with 1 when there is one."""
+    """Print every finding; exit with 1 if there is one."""
     paths = _paths()
     problems = [problem for path in paths for problem in _problems(path)]
     for problem in problems:
@@ -48,16 +48,16 @@ def _paths() -> list[Path]:
     try:
         listing = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        sys.exit(f"scripts/check_repository.py needs git and a clone: {error}")
+        sys.exit(f"scripts/check_repository.py needs git and a cloned repository: {error}")
     return [path for name in sorted(set(listing.split("\0"))) if name and (path := ROOT / name).is_file()]
 
 
 def _problems(path: Path) -> Iterator[str]:
     name = path.relative_to(ROOT)
     if path.name in LOCK_FILES:
-        yield f"{name}: a lock file names package indexes; pin in requirements/ instead"
+        yield f"{name}: lock files name package indexes; pin in requirements/ instead"
     if path.stat().st_size > LARGEST_BYTES:
-        yield f"{name}: {path.stat().st_size:,} bytes; more than {LARGEST_BYTES:,} does not belong here"
+        yield f"{name}: {path.stat().st_size:,} bytes, larger than the limit of {LARGEST_BYTES:,}"
         return
     try:
         text = path.read_text(encoding="utf-8")

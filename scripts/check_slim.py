@@ -1,4 +1,4 @@
-"""Install the package without its embedded parts into a fresh environment, and import every module of it."""
+"""Install the package without its embedded parts into a fresh environment, and import all its modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Runs in the slim environment. The error is the one that a user without a server of their own meets.
+# Runs in the slim environment. Expects the error that a user without their own server gets.
 PROGRAM = """
 import asyncio, importlib, pkgutil
 import agent_reminiscence
@@ -32,7 +32,7 @@ print(f"a slim installation imports its {len(modules)} modules, and says what it
 
 
 def main() -> None:
-    """Stop with the output of the first command that fails."""
+    """Run the check; exit with the output of the first command that fails."""
     with tempfile.TemporaryDirectory() as folder:
         environment = Path(folder) / "slim"
         python = environment / "bin" / "python"
@@ -43,7 +43,7 @@ def main() -> None:
         pip = (str(python), "-m", "pip", "install", "--quiet")
         _run(*pip, "--require-hashes", "--requirement", str(ROOT / "requirements" / "slim.txt"))
         _run(*pip, "--no-deps", str(wheel))
-        # Elsewhere than in the checkout, whose modules would be imported instead.
+        # Outside the checkout, whose modules would be imported instead.
         print(_run(str(python), "-c", PROGRAM, where=Path(folder)).strip())
 
 

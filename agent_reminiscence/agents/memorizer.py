@@ -1,8 +1,8 @@
-"""Proposes what a consolidation makes of new passages: how important each is, and what they say in the light of others.
+"""Proposes what a consolidation makes of new passages: how important each is, and what they say in context.
 
-The model writes a `ConsolidationPlan`, in which it refers to what it was shown by numbers. `check` finds all that is
-wrong with one, and the model is told so until its retries are used up; `propose` turns what is left into the values
-that the service works with, and bounds in code what no model is to decide.
+The model writes a `ConsolidationPlan` that refers to its material by number. `check` finds everything wrong with a
+plan, and the model is told until its retries are used up; `propose` turns a valid plan into the values that the
+service works with, and enforces in code the bounds that no model may decide.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.graph import name_key
 
-# What one window may hold, and what may come of it.
+# Limits on one window and on what a plan for it may hold.
 MAX_WINDOW_PASSAGES = 200
 _MAX_ENTITIES = 60
 _MAX_RELATIONSHIPS = 100
 _MAX_FACTS = 30
 _MAX_ENDINGS = 30
 _MAX_ALIASES = 10
-# A lower-case letter may be two characters where the capital is one: with that, still no more than a type may have.
+# Lower-casing may turn one character into two: doubled, this still fits the limit for a type.
 _MAX_TYPE_CHARACTERS = 50
 _MAX_DESCRIPTION_CHARACTERS = 500
 _MAX_FACT_CHARACTERS = 500
@@ -56,66 +56,65 @@ _MAX_WHY_CHARACTERS = 300
 _MAX_SUMMARY_CHARACTERS = 1_000
 _MAX_DATE_CHARACTERS = 40
 _MAX_YEARS_AHEAD = 100
-# What one refusal says at most; what is left is told the next time.
+# The most one refusal says; the rest follows next time.
 _MAX_COMPLAINTS = 20
 _MAX_COMPLAINT_CHARACTERS = 300
 _SHOWN_NAME_CHARACTERS = 60
 _SHOWN_REFS = 10
-# Of more digits a number is no reference, whatever was shown.
+# A larger number is never a reference, whatever was shown.
 _MAX_REF = 9_999
-# `Anna` and its accusative `Annu` have 0.88, `Robert Downey` and `Bob` 0.44.
+# `Anna` and its accusative `Annu` score 0.88, `Robert Downey` and `Bob` 0.44.
 _FORM_SIMILARITY = 0.8
-# A name of fewer letters has to stand as a whole word; a longer one may have an ending, as Helsinki in `Helsinkiin`.
+# A shorter name must match a whole word; a longer one may have an ending, as Helsinki in `Helsinkiin`.
 _INFLECTED_CHARACTERS = 4
 _RETRIES = 3
 
 _ABOUT_ENDINGS = """\
-- ended_chunks: stored passages that a new one shows to be over. Most are not: two statements that may both be true do
-  not contradict each other. What was true and has changed is `replaced`; what was wrong and is corrected is
-  `contradicted`. Only a passage that is trusted as much, and was said no earlier, ends a stored one.
+- ended_chunks: stored passages that a new passage shows to be over. Most are not: two statements that may both be true
+  do not contradict each other. What was true and has changed is `replaced`; what was wrong and is corrected is
+  `contradicted`. Only a passage that is trusted at least as much, and was said no earlier, ends a stored one.
   What will be over later is not over yet.
 - ended_relationships: known relationships that a new passage says are over, by the same rules."""
 
 _INSTRUCTIONS = f"""\
-You look after somebody's memory. You are shown new passages of one memory as material, and beside them what the memory
-says besides (context), and what is stored already. Propose what to make of the new passages.
+You look after somebody's memory. You are shown new passages of one memory as material, with what else the memory says
+(context) and what is stored already. Propose what to make of the new passages.
 - Say only what the passages say. Add no general knowledge, no guess and no conclusion that a careful reader would not
   draw. Lists may be empty, and often are. `confidence` is how sure the passages make something, 0 to 1.
-- chunks: give each new passage its importance, each exactly once. Near 0 are greetings, thanks and small talk; 0.5 is
-  what may matter again; near 1 is what matters for long: decisions, promises, dates, lasting facts about people and
-  things, preferences.
+- chunks: rate the importance of each new passage, each exactly once. Near 0: greetings, thanks and small talk; 0.5:
+  what may matter again; near 1: what will matter for a long time: decisions, promises, dates, lasting facts about
+  people and things, preferences.
 - auto_resolve.entities: people, places, organizations and things that the new passages name. Write names as the text
-  has them; pronouns are no names. Types: {", ".join(ENTITY_TYPES)}; where none of these fits, another word in
-  snake_case. `known` is the known entity that it is, if it is one; where it only has the same name as one, set
+  writes them; pronouns are not names. Types: {", ".join(ENTITY_TYPES)}; if none of these fits, another word in
+  snake_case. If it is a known entity, give its number as `known`; if it only shares a known entity's name, set
   `is_other`.
-- auto_resolve.relationships: what the passages say that two of these entities have to do with each other. To stand in
-  one passage is not enough. Types: {", ".join(RELATIONSHIP_TYPES)}; where none of these fits, another word in
-  snake_case.
-- facts: what is understood only from several passages, or from a passage and its surroundings: one sentence each, in
+- auto_resolve.relationships: how the passages say two of these entities are related. Appearing in the same passage is
+  not enough. Types: {", ".join(RELATIONSHIP_TYPES)}; if none of these fits, another word in snake_case.
+- facts: what only becomes clear from several passages, or from a passage and its surroundings: one sentence each, in
   the language of the passages, that can be understood alone, with names instead of pronouns and dates instead of words
-  such as yesterday. What a passage says in so many words, or what is stored, is not repeated.
+  such as yesterday. Do not repeat what a passage says outright or what is stored.
 - Dates: work out `yesterday`, `in May` and the like from the date on which the passage was said. Write YYYY, YYYY-MM,
-  YYYY-MM-DD or a date with a time, no more exact than the passages are, and null where they do not say.
+  YYYY-MM-DD or a date with a time, no more exact than the passages are, and null if they do not say.
 {_ABOUT_ENDINGS}
 - summary: what the new passages say, in one to three sentences, in their language.
 
 {ABOUT_MATERIAL}"""
 
 _COMPARING_INSTRUCTIONS = f"""\
-You look after somebody's memory. You are shown new passages of one memory as material, and beside them what was stored
-before of sources that are trusted less. Propose what of that is over. Add no general knowledge and no guess. Lists may
+You look after somebody's memory. You are shown new passages of one memory as material, with what was stored earlier
+from sources that are trusted less. Propose which of that is over. Add no general knowledge and no guess. Lists may
 be empty, and often are.
 {_ABOUT_ENDINGS}
 - Dates: work out `yesterday`, `in May` and the like from the date on which the passage was said. Write YYYY, YYYY-MM,
-  YYYY-MM-DD or a date with a time, no more exact than the passages are, and null where they do not say.
+  YYYY-MM-DD or a date with a time, no more exact than the passages are, and null if they do not say.
 
 {ABOUT_MATERIAL}"""
 
 
 def _sayable(text: str) -> str:
-    """`text`, which says something and can be stored; half a character is refused before it comes here."""
+    """`text` if it says something and can be stored; lone surrogates are refused before this."""
     if "\0" in text:
-        raise ValueError("it holds a NUL character")
+        raise ValueError("it contains a NUL character")
     if not any(character.isalnum() for character in text):
         raise ValueError("it is blank")
     return text
@@ -152,7 +151,7 @@ class _Part(BaseModel):
 class RatedChunk(_Part):
     """How important a new passage is."""
 
-    ref: _Ref = Field(description="Of the new passage.")
+    ref: _Ref = Field(description="Number of the new passage.")
     importance: _Share
 
 
@@ -168,17 +167,17 @@ class FoundEntity(_Part):
         default_factory=list, max_length=_MAX_ALIASES, description="Other names that the passages call it by."
     )
     chunks: _Passages
-    known: _Ref | None = Field(default=None, description="The known entity that it is.")
-    is_other: bool = Field(default=False, description="Whether it is not the known entity of the same name.")
+    known: _Ref | None = Field(default=None, description="Number of the known entity that it is.")
+    is_other: bool = Field(default=False, description="True if it is not the known entity of the same name.")
 
 
 class FoundRelationship(_Part):
-    """What two entities of this plan have to do with each other."""
+    """How two entities of this plan are related."""
 
     from_entity: _Ref = Field(description="The `ref` of an entity of this plan.")
     to_entity: _Ref = Field(description="The `ref` of another one.")
     type: _Type
-    description: _Description = Field(default=None, description="What the passages say of it, in a sentence.")
+    description: _Description = Field(default=None, description="What the passages say about it, in a sentence.")
     confidence: _Share
     chunks: _Passages
     start: _Date = Field(default=None, description="Since when.")
@@ -186,7 +185,7 @@ class FoundRelationship(_Part):
 
 
 class AutoResolve(_Part):
-    """Whom and what the new passages are about."""
+    """Who and what the new passages are about."""
 
     entities: list[FoundEntity] = Field(default_factory=list, max_length=_MAX_ENTITIES)
     relationships: list[FoundRelationship] = Field(default_factory=list, max_length=_MAX_RELATIONSHIPS)
@@ -201,15 +200,15 @@ class Fact(_Part):
     importance: _Share
     start: _Date = Field(default=None, description="Since when it is true.")
     end: _Date = Field(
-        default=None, description="Until when the sentence as it stands is true; that something happened stays true."
+        default=None, description="Until when the sentence as written is true; that something happened stays true."
     )
 
 
 class EndedChunk(_Part):
     """A stored passage that a new one shows to be over."""
 
-    stored: _Ref = Field(description="Of the stored passage.")
-    by: _Ref = Field(description="Of the new passage.")
+    stored: _Ref = Field(description="Number of the stored passage.")
+    by: _Ref = Field(description="Number of the new passage.")
     reason: Literal["contradicted", "replaced"]
     why: _Why
 
@@ -217,9 +216,9 @@ class EndedChunk(_Part):
 class EndedRelationship(_Part):
     """A known relationship that a new passage says is over."""
 
-    relationship: _Ref = Field(description="Of the known relationship.")
-    by: _Ref = Field(description="Of the new passage.")
-    on: _Date = Field(default=None, description="When it ended; null is when the passage was said.")
+    relationship: _Ref = Field(description="Number of the known relationship.")
+    by: _Ref = Field(description="Number of the new passage.")
+    on: _Date = Field(default=None, description="When it ended; null means when the passage was said.")
     why: _Why
 
 
@@ -237,7 +236,7 @@ class ConsolidationPlan(_Part):
 
 
 class EndingsPlan(_Part):
-    """What of less trusted sources the new passages show to be over."""
+    """Which statements of less trusted sources the new passages show to be over."""
 
     ended_chunks: list[EndedChunk] = Field(default_factory=list, max_length=_MAX_ENDINGS)
     ended_relationships: list[EndedRelationship] = Field(default_factory=list, max_length=_MAX_ENDINGS)
@@ -257,7 +256,7 @@ def make_memorizer() -> Agent[ConsolidationMaterial, ConsolidationPlan]:
 
 
 def make_comparer() -> Agent[ConsolidationMaterial, EndingsPlan]:
-    """The agent that compares a window with what less trusted sources have said, without a model."""
+    """The agent, without a model, that compares a window with what less trusted sources said."""
     agent = Agent(
         output_type=EndingsPlan,
         deps_type=ConsolidationMaterial,
@@ -271,27 +270,27 @@ def make_comparer() -> Agent[ConsolidationMaterial, EndingsPlan]:
 
 def make_comparing_prompt(material: ConsolidationMaterial) -> str:
     """A comparison as material, like `make_prompt`."""
-    return "\n\n".join([*_quote(material), "What of what is stored and known is over?"])
+    return "\n\n".join([*_quote(material), "Which of what is stored and known is over?"])
 
 
 def make_prompt(material: ConsolidationMaterial) -> str:
-    """A window as material: all of it rows, each that can be referred to with its number, from 1.
+    """A window as rows of material; rows that the plan may refer to are numbered from 1.
 
     Args:
-        material: With at least one and at most `MAX_WINDOW_PASSAGES` passages.
+        material: With 1 to `MAX_WINDOW_PASSAGES` passages.
     """
-    return "\n\n".join([*_quote(material), "What is to be made of the new passages?"])
+    return "\n\n".join([*_quote(material), "What do you make of the new passages?"])
 
 
 def _quote(material: ConsolidationMaterial) -> list[str]:
-    # Who has written the title and the context is trusted no less than who says this.
+    # Title and context are trusted at least as much as these passages.
     label = least_trusted(passage.source for passage in material.passages)
     memory = {
         "trust": label,
         **({} if material.title is None else {"title": material.title}),
         "dated": _day(material.dated),
     }
-    # Nobody knows who has given an entity its name: the least trusted, then.
+    # Who named an entity is unknown, so names get the lowest trust.
     parts = (
         quoted("memory", [memory]),
         quoted("context", [{"trust": label, "text": text} for text in material.context]),
@@ -329,7 +328,7 @@ def _passage(one: NewPassage | StoredPassage) -> Mapping[str, Any]:
         "trust": one.source,
         "said_by": one.speaker,
         "said_on": said_at.isoformat(sep=" ", timespec="minutes").removesuffix("+00:00"),
-        # Models seldom work out which day of the week a date is, and need it for `on Friday`.
+        # Models are bad at working out the weekday of a date, and need it for `on Friday`.
         "weekday": _WEEKDAYS[said_at.weekday()],
         "text": one.text,
     }
@@ -344,13 +343,13 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 
 
 def check_plan(context: RunContext[ConsolidationMaterial], plan: ConsolidationPlan) -> ConsolidationPlan:
-    """Refuse a plan with all that is wrong with it at once."""
+    """Refuse a bad plan, naming everything wrong with it at once."""
     _refuse(check(plan, context.deps))
     return plan
 
 
 def check_endings(context: RunContext[ConsolidationMaterial], plan: EndingsPlan) -> EndingsPlan:
-    """Refuse a plan with all that is wrong with it at once."""
+    """Refuse a bad plan, naming everything wrong with it at once."""
     _refuse(_check_endings(plan, context.deps))
     return plan
 
@@ -363,9 +362,9 @@ def _refuse(complaints: Sequence[str]) -> None:
 
 
 def check(plan: ConsolidationPlan, material: ConsolidationMaterial) -> list[str]:
-    """All that is wrong with a plan for `material`, for the model that wrote it; [] where it can be used.
+    """Everything wrong with a plan for `material`, for the model that wrote it; [] if it can be used.
 
-    Of the material a complaint quotes nothing, and of the plan no more than a name or a date.
+    A complaint quotes nothing of the material, and no more than a name or a date of the plan.
     """
     return [
         *_check_ratings(plan, material),
@@ -389,14 +388,14 @@ def _check_ratings(plan: ConsolidationPlan, material: ConsolidationMaterial) -> 
     if left_out := set(range(1, len(material.passages) + 1)).difference(refs):
         yield f"chunks: {_list_refs('new passage', left_out)} left out; give each an importance"
     if repeated := _find_repeated(refs):
-        yield f"chunks: {_list_refs('new passage', repeated)} dealt with more than once"
+        yield f"chunks: {_list_refs('new passage', repeated)} rated more than once"
 
 
 def _check_entities(entities: Sequence[FoundEntity], material: ConsolidationMaterial) -> Iterator[str]:
     if repeated := _find_repeated(entity.ref for entity in entities):
         yield f"entities: {_list_refs('number', repeated)} given to more than one; number them from 1"
     if repeated := _find_repeated(entity.known for entity in entities if entity.known is not None):
-        yield f"entities: {_list_refs('known entity', repeated)} meant by more than one; make one of them, with aliases"
+        yield f"entities: {_list_refs('known entity', repeated)} meant by more than one; merge them, with aliases"
     owners: dict[tuple[str, str], int] = {}
     for entity in entities:
         where = f"entity {entity.ref}"
@@ -406,11 +405,11 @@ def _check_entities(entities: Sequence[FoundEntity], material: ConsolidationMate
         for key in dict.fromkeys(map(name_key, (entity.name, *entity.aliases))):
             owner = owners.setdefault((key, type_), entity.ref)
             if owner != entity.ref:
-                yield f"{where}: entity {owner} has the same name and type; make one of them, or leave out that alias"
+                yield f"{where}: entity {owner} has the same name and type; merge them, or leave out that alias"
 
 
 def _check_names(where: str, entity: FoundEntity, material: ConsolidationMaterial, text: str) -> Iterator[str]:
-    """Whether an entity is called what the window calls it: nothing that a model has made up gets into the graph."""
+    """Whether the window calls an entity by these names: nothing that a model made up enters the graph."""
     known = None
     if entity.known is not None:
         yield from _check_refs(where, [entity.known], len(material.entities), "known entity")
@@ -419,20 +418,20 @@ def _check_names(where: str, entity: FoundEntity, material: ConsolidationMateria
             yield f"{where}: it cannot be a known entity and be another one; set `known` or `is_other`"
     missing = [alias for alias in entity.aliases if not _stands_in(alias, text)]
     if missing:
-        yield f"{where}: the alias {_shown(missing[0])} stands nowhere in the passages; leave it out"
+        yield f"{where}: the alias {_shown(missing[0])} does not occur in the passages; leave it out"
     is_known = known is not None and name_key(known.name) == name_key(entity.name)
-    # Languages bend names: what stands there may be another form of it.
+    # Languages inflect names: the text may have another form of it.
     found = [alias for alias in entity.aliases if alias not in missing and _is_form_of(alias, entity.name)]
     is_called_so = _stands_in(entity.name, text) or bool(found)
     if not is_known and not is_called_so:
-        yield f"{where}: the name {_shown(entity.name)} stands nowhere in the passages; call it as they do, or leave it"
+        yield f"{where}: the name {_shown(entity.name)} does not occur in the passages; use theirs, or leave it out"
     for name in (entity.name, *entity.aliases):
         if not name_key(name) or _is_pronoun(name):
-            yield f"{where}: {_shown(name)} is no name"
+            yield f"{where}: {_shown(name)} is not a name"
 
 
 def _is_form_of(alias: str, name: str) -> bool:
-    """Whether one of two names is a form of the other, by how they begin."""
+    """Whether one name is a form of the other, judged mostly by how they begin."""
     return JaroWinkler.similarity(name_key(alias), name_key(name)) >= _FORM_SIMILARITY
 
 
@@ -445,7 +444,7 @@ def _check_relationships(found: AutoResolve, material: ConsolidationMaterial) ->
         if unknown := {one.from_entity, one.to_entity} - refs:
             yield f"{where}: the plan has no entity {', '.join(map(str, sorted(unknown)))}"
         if one.from_entity == one.to_entity:
-            yield f"{where}: it goes from an entity to itself"
+            yield f"{where}: it relates an entity to itself"
         yield from _check_period(where, one.start, one.end, material.dated)
         key = (one.from_entity, _snake_case(one.type), one.to_entity, one.start, one.end)
         if seen.setdefault(key, number) != number:
@@ -458,12 +457,12 @@ def _check_facts(facts: Sequence[Fact], material: ConsolidationMaterial) -> Iter
         where = f"fact {number}"
         yield from _check_refs(f"{where}: chunks", fact.chunks, len(material.passages), "new passage")
         if (same := said.setdefault(_fold(fact.text), where)) != where:
-            yield f"{where}: {same} says that already, word for word; leave it out"
+            yield f"{where}: {same} already says that, word for word; leave it out"
         yield from _check_period(where, fact.start, fact.end, material.dated)
 
 
 def _said(what: str, passages: Iterable[NewPassage | StoredPassage]) -> dict[str, str]:
-    """Which of `passages` says what, with its speaker's name before it and without."""
+    """Which of `passages` says what, with and without its speaker's name in front."""
     return {
         _fold(text): f"{what} {ref}"
         for ref, passage in enumerate(passages, start=1)
@@ -511,16 +510,16 @@ def _check_ended_relationships(endings: Sequence[EndedRelationship], material: C
         if known.last_said_at > by.said_at:
             yield f"{where} was said after new passage {ending.by}, which therefore does not end it; leave it"
         if _ending_date(ending.on, by) < known.since:
-            yield f"{where} began on {_day(known.since)}, and would end before that"
+            yield f"{where} began on {_day(known.since)} and would end before that"
 
 
 def _check_refs(where: str, refs: Iterable[int], count: int, what: str) -> Iterator[str]:
     if unknown := {ref for ref in refs if ref > count}:
-        yield f"{where}: {_list_refs(what, unknown)} not there; there are {count}"
+        yield f"{where}: {_list_refs(what, unknown)} out of range; there are {count}"
 
 
 def _list_refs(what: str, refs: Collection[int]) -> str:
-    """Some of `refs`, as the subject of what is wrong with them."""
+    """Some of `refs`, as the subject of a complaint about them."""
     shown = [str(ref) for ref in sorted(refs)[:_SHOWN_REFS]]
     more = [f"{len(refs) - len(shown)} more"] if len(refs) > len(shown) else []
     return f"{what} {shown[0]} is" if len(refs) == 1 else f"{what}s {', '.join([*shown, *more])} are"
@@ -539,11 +538,11 @@ def _check_period(where: str, start: str | None, end: str | None, dated: datetim
             moments.append(read_date(text, is_end=is_end))
         except ValueError:
             yield (
-                f"{where}: {_shown(text)} is no date; write YYYY, YYYY-MM, YYYY-MM-DD or a date with a time such as"
+                f"{where}: {_shown(text)} is not a date; write YYYY, YYYY-MM, YYYY-MM-DD or a date with a time such as"
                 " 2024-05-31T17:30, or null"
             )
             continue
-        # The year that is written: the end of a year is in the next one.
+        # The year as written: the end of a year falls in the next one.
         if int(text[:4]) > dated.year + _MAX_YEARS_AHEAD:
             yield f"{where}: {_shown(text)} is more than {_MAX_YEARS_AHEAD} years after the memory's date"
     if len(moments) == 2 and moments[1] <= moments[0]:
@@ -556,7 +555,7 @@ def _shown(text: str) -> str:
 
 # Names as a text has them
 
-# In capitals they are names: IT, US, WHO.
+# In capitals these are names: IT, US, WHO.
 _PRONOUNS = frozenset((
     "he", "her", "hers", "herself", "him", "himself", "his", "i", "it", "its", "itself", "me", "mine", "my", "myself",
     "our", "ours", "ourselves", "she", "that", "their", "theirs", "them", "themselves", "these", "they", "this",
@@ -569,14 +568,14 @@ def _is_pronoun(name: str) -> bool:
 
 
 def _readable_text(material: ConsolidationMaterial, refs: Iterable[int]) -> str:
-    """All that names of what these passages say may come from, as `_stands_in` compares it."""
+    """The text that names in these passages may come from, in the form that `_stands_in` compares."""
     passages = [material.passages[ref - 1] for ref in refs if 1 <= ref <= len(material.passages)]
     spoken = (text for one in passages for text in (one.speaker or "", one.text))
     return "\n".join(map(_plain, (material.title or "", *spoken)))
 
 
 def _plain(text: str) -> str:
-    """`text` without case, marks on letters and surplus space."""
+    """`text` without case, diacritics and surplus space."""
     decomposed = unicodedata.normalize("NFKD", text.replace("’", "'"))
     return " ".join("".join(filter(_is_no_mark, decomposed)).casefold().split())
 
@@ -586,7 +585,7 @@ def _is_no_mark(character: str) -> bool:
 
 
 def _stands_in(name: str, text: str) -> bool:
-    """Whether `text`, which is plain, has `name`, or has it without a title before it and a possessive's ending."""
+    """Whether `text`, which is plain, has `name`, as it is or without a title and possessive ending."""
     return any(_has_words(text, _plain(form)) for form in (name, name_key(name)))
 
 
@@ -604,12 +603,12 @@ def _has_words(text: str, words: str) -> bool:
 
 
 def _is_within_word(text: str, place: int) -> bool:
-    """Whether a word goes on from before `place` to behind it."""
+    """Whether `place` is inside a word."""
     return 0 < place < len(text) and all(map(_is_spaced, text[place - 1 : place + 1]))
 
 
 def _is_spaced(character: str) -> bool:
-    """Whether it is of a word that has spaces around it, as is certain for digits and scripts with capitals only."""
+    """Whether its script puts spaces between words; certain only for digits and scripts that have capitals."""
     return character.isdecimal() or character.upper() != character.lower()
 
 
@@ -622,30 +621,30 @@ def _without_speaker(text: str, speaker: str | None) -> str:
 
 
 def _fold(text: str) -> str:
-    """`text` as the store compares passages: without case, surplus space and a full stop at its end."""
+    """`text` as the store compares passages: without case, surplus space and a final full stop."""
     return " ".join(text.casefold().split()).removesuffix(".")
 
 
-# What is made of a plan
+# From a plan to a proposal
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2})([T ]\S+)?)?)?", re.ASCII)
 
 
 def read_date(text: str, *, is_end: bool = False) -> datetime:
-    """The moment that a date of a plan means, in UTC.
+    """The moment that a date in a plan means, in UTC.
 
-    `2024`, `2024-05` and `2024-05-31` are periods in UTC: a start is where they begin, and an end, which is exclusive,
-    where the next one begins. With a time it is a moment; one without a zone is in UTC.
+    `2024`, `2024-05` and `2024-05-31` are periods in UTC: a start is their beginning; an end, which is exclusive, is
+    the beginning of the next period. A date with a time is a moment, in UTC if it has no zone.
 
     Raises:
-        ValueError: It is no such date, or not within the years 1 to 9999.
+        ValueError: It is not such a date, or not within the years 1 to 9999.
 
     Source: ISO 8601-1:2019, calendar dates in the extended format, also with reduced precision.
     """
     try:
         return _read_date(text, is_end=is_end)
     except (ValueError, OverflowError):
-        raise ValueError("no date within the years 1 to 9999") from None
+        raise ValueError("not a date within the years 1 to 9999") from None
 
 
 def _read_date(text: str, *, is_end: bool) -> datetime:
@@ -669,10 +668,10 @@ def _next_period(start: datetime, *, has_month: bool, has_day: bool) -> datetime
 
 
 def propose(plan: ConsolidationPlan, material: ConsolidationMaterial) -> ConsolidationProposal:
-    """What a plan proposes that `check` has no complaint about: places from 0, dates in UTC.
+    """The proposal of a plan that has passed `check`: indexes from 0, dates in UTC.
 
     What is derived from passages is trusted no more than the least trusted of them: the confidence of an entity, a
-    relationship and a fact is at most the lowest `SOURCE_TRUST` of its passages, whatever the model says.
+    relationship or a fact is at most the lowest `SOURCE_TRUST` of its passages, whatever the model says.
     """
     ratings = {rated.ref: rated.importance for rated in plan.chunks}
     entities = plan.auto_resolve.entities
@@ -689,7 +688,7 @@ def propose(plan: ConsolidationPlan, material: ConsolidationMaterial) -> Consoli
 
 
 def propose_endings(plan: EndingsPlan, material: ConsolidationMaterial) -> ProposedEndings:
-    """What a plan proposes that has passed `check_endings`: places from 0, dates in UTC."""
+    """The proposal of a plan that has passed `check_endings`: indexes from 0, dates in UTC."""
     return ProposedEndings(
         endings=_propose_endings(plan.ended_chunks),
         relationship_endings=_propose_relationship_endings(plan.ended_relationships, material),
@@ -715,7 +714,7 @@ def _propose_relationship_endings(
 
 
 def _propose_entity(found: FoundEntity, material: ConsolidationMaterial) -> ProposedEntity:
-    # Each name once, as it is spelled first.
+    # Each name once, in its first spelling.
     names = {name_key(found.name): found.name}
     for alias in found.aliases:
         names.setdefault(name_key(alias), alias)
@@ -763,7 +762,7 @@ def _bound(confidence: float, refs: Sequence[int], material: ConsolidationMateri
 
 
 def _places(refs: Sequence[int]) -> tuple[int, ...]:
-    """Places from 0, in order, each once."""
+    """Indexes from 0, in order, each once."""
     return tuple(sorted({ref - 1 for ref in refs}))
 
 
@@ -776,9 +775,9 @@ def _end_date(text: str | None) -> datetime | None:
 
 
 def _ending_date(on: str | None, by: NewPassage) -> datetime:
-    """When a relationship ended that `by` says is over: by the time that this was said, if that is within the period.
+    """When a relationship that `by` says is over ended: when `by` was said, if that lies within the period `on`.
 
-    Who says in May that something ended this year does not mean that it goes on until December.
+    "It ended this year", said in May, does not mean that it lasts until December.
     """
     said_at = by.said_at.astimezone(UTC)
     if on is None or read_date(on) <= said_at < read_date(on, is_end=True):

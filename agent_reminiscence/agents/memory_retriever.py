@@ -1,4 +1,4 @@
-"""Answers a question from what recall finds: the model chooses what to search for, and cites what it was shown."""
+"""Answers a question from what recall finds: the model chooses what to search for and cites what it was shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent_reminiscence.domain.retrieval import RelationshipHit, RetrievalResult
 from agent_reminiscence.exceptions import InvalidInputError
 
 MAX_ANSWER_CHARACTERS = 8_000
-# What one tool shows at most: a model that asks for more asks again.
+# The most one tool call shows; a model that wants more calls again.
 _SHOWN_HITS = 10
 _SHOWN_MEMORIES = 20
 _SHOWN_RELATIONSHIPS = 20
@@ -28,28 +28,28 @@ _SHOWN_MEMORY_CHARACTERS = 6_000
 _SHOWN_DESCRIPTION_CHARACTERS = 500
 _MAX_QUERY_CHARACTERS = 1_000
 _RETRIES = 2
-# [3], and what several make of [3][5]: [3, 5]; also in the brackets of other scripts. Longer numbers are none of a
-# passage, and neither is 0.
+# [3], and [3, 5], which several models write for [3][5]; also in the brackets of other scripts. 0 and longer numbers
+# are never passages.
 _MARK = re.compile(r"[\[［【]\s*(\d{1,6}(?:\s*[,;，；、]\s*\d{1,6})*)\s*[\]］】]")  # noqa: RUF001
-# [1-3], alone or among others: it names passages that nobody has looked up.
+# [1-3], alone or among others: it covers passages that the model may never have looked at.
 _RANGE = re.compile(r"[\[［【][\d\s,;，；、]*\d\s*[-–—]\s*\d[\d\s,;，；、–—-]*[\]］】]")  # noqa: RUF001
-# What stands in an answer as code cites nothing, whatever its brackets hold.
+# Code in an answer cites nothing, whatever its brackets hold.
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
-_LITTLE_MATCHES = "(little matches the question: these passages are only what is least unlike it)"
+_LITTLE_MATCHES = "(nothing matches the question well: these passages are only the nearest)"
 
 _INSTRUCTIONS = f"""\
 You answer a question from somebody's memory, which is shown to you as material, and from nothing else.
-First see whether the passages that come with the question answer it. Where they do not, search: by other words, in
-another tier, for the names it is about. Several searches may be made at once.
-- Tiers: active memories are what is being worked on now, shortterm is what was said lately, and longterm what proved
-  important.
-- Say only what passages say. Put the number of each passage in square brackets behind what it says, such as [3]. Other
-  numbers do not stand in square brackets, unless as `code`.
-- Where passages contradict each other, the later one counts; say so if that matters.
-- Where it says that little matches the question, passages are what is least unlike it: answer from them only if they
-  do say it.
-- Where memory does not hold the answer, set `is_known` to false, say so in a sentence, and cite nothing.
+First check whether the passages that come with the question answer it. If they do not, search: with other words, in
+another tier, for the names in the question. You may run several searches at once.
+- Tiers: active memories are what is being worked on now, shortterm is what was said recently, and longterm is what
+  proved important.
+- Say only what passages say. Put the number of each passage in square brackets after what it supports, such as [3]. Do
+  not put other numbers in square brackets, except as `code`.
+- If passages contradict each other, the later one counts; say so if that matters.
+- If you are told that nothing matches the question well, the passages are only the nearest ones: answer from them only
+  if they really say it.
+- If memory does not hold the answer, set `is_known` to false, say so in a sentence, and cite nothing.
 - Answer in the language of the question, in a few sentences.
 
 {ABOUT_MATERIAL}"""
@@ -67,8 +67,8 @@ class Passage:
     """Something that the model was shown and may cite.
 
     Attributes:
-        memory_id: Whose text it is from.
-        chunk_id: None where it is a whole memory.
+        memory_id: The memory it comes from.
+        chunk_id: None if it is a whole memory.
         content: As it was shown.
     """
 
@@ -84,15 +84,15 @@ type ActiveMemories = Callable[[], Awaitable[Sequence[ActiveMemory]]]
 
 @dataclass(slots=True)
 class RetrieverDeps:
-    """What the tools read, for one tenant and one moment: neither is an argument of a tool.
+    """What the tools read, for one tenant and one moment: neither is a tool argument.
 
     Attributes:
-        search: Recall as the caller asked for it, in some tiers.
-        active_memories: All active memories; None where the caller leaves them out, or asks for what they cannot be
-            asked for: another moment, or a confidence.
+        search: Recall with the caller's filters, in some tiers.
+        active_memories: All active memories; None if the caller leaves them out or uses a filter they do not support:
+            another moment, or a confidence.
         tiers: Those that the caller allows.
-        passages: What was shown so far, by its number.
-        shown: At which step of the run each was first shown, by its number; 0 is the prompt.
+        passages: What was shown so far, by number.
+        shown: The step of the run at which each was first shown, by number; 0 is the prompt.
     """
 
     search: Search
@@ -103,7 +103,7 @@ class RetrieverDeps:
     _numbers: dict[UUID, int] = field(default_factory=dict)
 
     def show_hits(self, hits: Iterable[SearchHit], step: int) -> list[Mapping[str, Any]]:
-        """Rows of `hits`, each with its number; what is shown twice keeps it."""
+        """Rows of `hits`, each with its number; a hit shown twice keeps its number."""
         rows: list[Mapping[str, Any]] = []
         for hit in hits:
             text, is_cut = cut(hit.content.strip(), _SHOWN_PASSAGE_CHARACTERS)
@@ -125,7 +125,7 @@ class RetrieverDeps:
         return rows
 
     def show_memories(self, memories: Iterable[ActiveMemory], step: int) -> list[Mapping[str, Any]]:
-        """Rows of memories, as many as there is room for, in their order."""
+        """Rows of memories, in order, as many as fit."""
         rows: list[Mapping[str, Any]] = []
         room = MAX_SHOWN_CHARACTERS
         for memory in memories:
@@ -171,12 +171,12 @@ def make_retriever() -> Agent[RetrieverDeps, RetrievalAnswer]:
 
 
 def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str) -> str:
-    """The question, and what recall has found for it.
+    """The question, and what recall found for it.
 
     Args:
-        question: As the model is to read it, without secrets.
+        question: As the model shall read it, without secrets.
     """
-    passages = quoted("passages", deps.show_hits(found.hits[:_SHOWN_HITS], 0)) or "(recall has found no passage)"
+    passages = quoted("passages", deps.show_hits(found.hits[:_SHOWN_HITS], 0)) or "(recall found no passage)"
     relationships = quoted("relationships", _rows(found))
     asked = quoted("question", [{"text": question}])
     parts = (passages, _doubt(found), relationships, "Answer this question:", asked)
@@ -184,13 +184,13 @@ def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str) -> s
 
 
 def check_answer(context: RunContext[RetrieverDeps], answer: RetrievalAnswer) -> RetrievalAnswer:
-    """Refuse an answer that cites what was never shown, or states something without a passage."""
+    """Refuse an answer that cites what was never shown, or states something without citing a passage."""
     if _RANGE.search(_without_code(answer.answer)):
         raise ModelRetry(
             "cite each passage by its own number, such as [1][2], and write other numbers without brackets"
         )
     cited = cited_numbers(answer.answer)
-    # Not what a call beside the answer shows: the model has yet to read it.
+    # A tool called in the same step as the answer does not count: the model has not read its result.
     unknown = [number for number in cited if not context.deps.shown.get(number, context.run_step) < context.run_step]
     if unknown:
         raise ModelRetry(
@@ -198,31 +198,31 @@ def check_answer(context: RunContext[RetrieverDeps], answer: RetrievalAnswer) ->
             " numbers without square brackets, or as `code`"
         )
     if answer.is_known and not cited:
-        raise ModelRetry("put the number of the passage behind each statement, such as [1], or set is_known to false")
+        raise ModelRetry("put the passage's number after each statement, such as [1], or set is_known to false")
     if not answer.is_known and cited:
-        raise ModelRetry("where memory does not hold the answer, cite nothing; or set is_known to true")
+        raise ModelRetry("if memory does not hold the answer, cite nothing; otherwise set is_known to true")
     if not answer.answer.strip():
         raise ModelRetry("the answer is empty")
     return answer
 
 
 def cited_numbers(answer: str) -> list[int]:
-    """The numbers of the passages that `answer` cites, each once, in its order."""
+    """The numbers of the passages that `answer` cites, each once, in order of appearance."""
     marks = _MARK.findall(_without_code(answer))
     numbers = [int(number) for mark in marks for number in re.findall(r"\d+", mark)]
     return [number for number in dict.fromkeys(numbers) if number]
 
 
 def _without_code(answer: str) -> str:
-    """`answer` with a sign in place of each piece of code, so that what stands around it does not become one number."""
+    """`answer` with each piece of code replaced by a sign, so that the text around it does not join into a number."""
     return _CODE.sub("`", answer)
 
 
 async def get_detailed_active_memories(context: RunContext[RetrieverDeps], query: str | None = None) -> str:
-    """Show the active memories whole, the one updated last first.
+    """Show the active memories in full, most recently updated first.
 
     Args:
-        query: Where there are too many, or too long ones: what a passage of them would say. Shows the passages instead.
+        query: If there are too many or they are too long: what a passage would say. Shows matching passages instead.
     """
     deps = context.deps
     if query is not None:
@@ -232,14 +232,14 @@ async def get_detailed_active_memories(context: RunContext[RetrieverDeps], query
     rows = deps.show_memories(memories, context.run_step)
     parts = [quoted("memories", rows) or "there are no active memories"]
     if len(rows) < len(memories):
-        parts.append(f"{len(memories) - len(rows)} more are not shown, for lack of room; pass a query to search them.")
+        parts.append(f"{len(memories) - len(rows)} more are not shown for lack of room; pass a query to search them.")
     if any(row["is_cut"] for row in rows):
-        parts.append("Texts with `is_cut` go on; pass a query to search them.")
+        parts.append("Texts with `is_cut` are cut short; pass a query to search them.")
     return "\n".join(parts)
 
 
 async def search_shortterm_memory(context: RunContext[RetrieverDeps], query: str) -> str:
-    """Search what was said lately.
+    """Search what was said recently.
 
     Args:
         query: What a passage would say, in a few words, with names.
@@ -257,14 +257,14 @@ async def search_longterm_memory(context: RunContext[RetrieverDeps], query: str)
 
 
 async def search_relationships(context: RunContext[RetrieverDeps], names: list[str]) -> str:
-    """Show what people, places and things have to do with each other, and passages that name them.
+    """Show how people, places and things are related, and passages that name them.
 
     Args:
-        names: Whom or what to look for, as passages call them.
+        names: Names to look for, as passages write them.
     """
     found = await _find(context.deps, " ".join(names), context.deps.tiers)
     parts = (quoted("relationships", _rows(found)), _passages(context, found))
-    return "\n\n".join(part for part in parts if part) or "nothing is known of them"
+    return "\n\n".join(part for part in parts if part) or "nothing is known about them"
 
 
 async def _search(context: RunContext[RetrieverDeps], query: str, tiers: Sequence[Tier]) -> str:
@@ -277,7 +277,7 @@ def _passages(context: RunContext[RetrieverDeps], found: RetrievalResult) -> str
 
 
 def _doubt(found: RetrievalResult) -> str:
-    """What a model is told where nothing matches well enough to be called found; empty where something does."""
+    """What a model is told when nothing matches well enough to count as found; otherwise empty."""
     return _LITTLE_MATCHES if found.hits and not found.found else ""
 
 
@@ -289,7 +289,7 @@ async def _find(deps: RetrieverDeps, query: str, tiers: Sequence[Tier]) -> Retri
 
 
 def _rows(found: RetrievalResult) -> list[Mapping[str, Any]]:
-    """What entities of a result have to do with each other, by name; not citable, their passages are."""
+    """How a result's entities are related, by name; not citable, but their passages are."""
     names = {entity.id: entity.name for entity in found.entities}
     return [
         {
@@ -313,7 +313,7 @@ async def _where_active_memories_are(context: RunContext[RetrieverDeps], definit
 
 
 def _where_allowed(tier: Tier) -> Callable[[RunContext[RetrieverDeps], Any], Awaitable[Any]]:
-    """Offers a tool only where the caller's question is about its tier."""
+    """Offers a tool only if the caller's question covers its tier."""
 
     async def prepare(context: RunContext[RetrieverDeps], definition: Any) -> Any:
         return definition if tier in context.deps.tiers else None

@@ -1,4 +1,4 @@
-"""Proposes what of a conversation is remembered: memories to create and to update, each with why and from what."""
+"""Proposes what to remember from a conversation: memories to create and update, each with a reason and its messages."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from agent_reminiscence.exceptions import InvalidInputError
 
 MAX_INTENTS = 20
 _MAX_WHY_CHARACTERS = 500
-# Of memories that there is no room to show: the title of so many, and of each so much.
+# Memories without room to be shown: how many are listed by title, and how much of each title.
 _LISTED_MEMORIES = 100
 _LISTED_CHARACTERS = 100
 _RETRIES = 3
 
 _INSTRUCTIONS = f"""\
-You look after somebody's memory. You are shown a conversation as material, and decide what of it is worth remembering:
+You look after somebody's memory. You are shown a conversation as material, and decide what in it is worth remembering:
 facts about people and things, decisions, plans, preferences, dates, promises, what was tried and what came of it.
-- Most turns change nothing. Greetings, thanks, small talk, what is asked without being answered, and what every reader
-  knows are not remembered. To remember nothing is a good answer.
-- First call get_detailed_active_memories. What belongs to a memory that is there goes into it by update_active_memory:
-  pass its whole new text, and keep all of it that is still true. For something new, call create_active_memory. Where
-  there are many memories, some are listed by their title only; have those shown that the conversation is about.
+- Most turns change nothing. Do not remember greetings, thanks, small talk, unanswered questions or common knowledge.
+  Remembering nothing is a good answer.
+- First call get_detailed_active_memories. What belongs to an existing memory goes into it with update_active_memory:
+  pass its whole new text, and keep everything in it that is still true. For something new, call create_active_memory.
+  If there are many memories, some are listed by title only; ask to see those that the conversation is about.
 - Write what was said, by whom and when, in sentences that can be understood alone, with names instead of pronouns, in
   the language of the conversation. Add nothing that nobody said.
-- A row with `is_recalled` quotes what is stored already; it is there so that you understand the rest, and it is not
-  remembered again.
+- A row with `is_recalled` quotes what is stored already; it is there only to help you understand the rest. Do not
+  remember it again.
 - Name the rows that a memory rests on by their `ref`.
-When all is done, or there is nothing to do, give your summary.
+When everything is done, or there is nothing to do, give your summary.
 
 {ABOUT_MATERIAL}"""
 
@@ -51,15 +51,15 @@ type IsKnown = Callable[[str], Awaitable[bool]]
 
 @dataclass(slots=True)
 class UpdaterDeps:
-    """What the tools see and fill in, for one tenant, which is no argument of a tool.
+    """What the tools see and fill in, for one tenant, who is never a tool argument.
 
     Attributes:
         said: The conversation.
         memories: The active memories, read once.
-        check: Refuses a title and a content that could not be written.
+        check: Refuses a title and content that could not be written.
         is_known: Whether a text says only what is stored.
         plan: What was proposed so far.
-        shown: At which step of the run which memory was first shown whole, by its number.
+        shown: The step of the run at which each memory was first shown whole, by number.
     """
 
     said: Sequence[Said]
@@ -89,17 +89,17 @@ def make_prompt(said: Sequence[Said]) -> str:
         | ({"is_recalled": True} if one.is_recalled else {})
         for number, one in enumerate(said, start=1)
     ]
-    return f"{quoted('conversation', rows)}\n\nWhat of it is to be remembered?"
+    return f"{quoted('conversation', rows)}\n\nWhat in it is worth remembering?"
 
 
 async def get_detailed_active_memories(context: RunContext[UpdaterDeps], refs: list[int] | None = None) -> str:
-    """Show active memories, each with its number: whole as far as there is room, and of the others the title.
+    """Show active memories, each with its number: whole as long as there is room, the others by title.
 
     Args:
-        refs: The numbers of those to show whole; null shows the ones that were updated last.
+        refs: The numbers of those to show whole; null shows the most recently updated.
     """
     deps = context.deps
-    # An empty list names none either, and is not to be told that there are none.
+    # An empty list also means all: the reply must not say that there are none.
     numbers = list(dict.fromkeys(refs)) if refs else range(1, len(deps.memories) + 1)
     for number in numbers:
         _check_ref(deps, number)
@@ -109,7 +109,7 @@ async def get_detailed_active_memories(context: RunContext[UpdaterDeps], refs: l
     for number in sorted(numbers, key=lambda number: deps.memories[number - 1].updated_at, reverse=True):
         memory = deps.memories[number - 1]
         row = _row(number, memory)
-        # As JSON it is no shorter; the longest are not even written as such.
+        # JSON is never shorter than the content, so the longest are not even serialised.
         length = len(memory.content)
         if length <= room:
             length = len(as_line(row))
@@ -126,11 +126,11 @@ async def get_detailed_active_memories(context: RunContext[UpdaterDeps], refs: l
     parts = [quoted("memories", rows) or "there are no active memories"]
     if any(row["text"] is None for row in rows):
         parts.append(
-            "There was no room for the texts that are null: pass their numbers as refs to have them shown whole, a few"
-            " at a time. Those that are too long can be neither shown nor changed."
+            "There was no room for the texts that are null: to see them whole, pass their numbers as refs, a few at a"
+            " time. Those that are too long can be neither shown nor changed."
         )
     if unlisted:
-        parts.append(f"{unlisted} more, which were updated longer ago, are not listed; their numbers are the others.")
+        parts.append(f"{unlisted} more, updated longer ago, are not listed; theirs are the numbers not listed here.")
     return "\n".join(parts)
 
 
@@ -169,7 +169,7 @@ async def create_active_memory(
     _check_text(deps, title, content, why)
     if await deps.is_known(content):
         raise ModelRetry(_KNOWN)
-    # From here on without waiting for anything: several calls may be at it at once.
+    # No await from here on: several calls may run concurrently.
     _check_room(deps)
     _check_title(deps, title, None)
     deps.plan.intents.append(CreateIntent(title=title, content=content, why=why, messages=places))
@@ -185,12 +185,12 @@ async def update_active_memory(
         ref: Its number, as get_detailed_active_memories shows it.
         content: Its whole new text.
         why: What has changed, in a sentence.
-        messages: The numbers of the messages that this rests on.
-        title: A new title; null leaves the old one.
+        messages: The numbers of the messages the change rests on.
+        title: A new title; null keeps the old one.
     """
     deps = context.deps
     _check_ref(deps, ref)
-    # Not by a call beside this one: what that shows the model has yet to read.
+    # A call in the same step does not count: the model has not read its result.
     if not deps.shown.get(ref, context.run_step) < context.run_step:
         raise ModelRetry(
             f"you have not seen the whole of memory {ref}; first call get_detailed_active_memories with refs=[{ref}]"
@@ -201,14 +201,14 @@ async def update_active_memory(
     if (new_title, content) == (memory.title, memory.content):
         raise ModelRetry(f"memory {ref} says exactly that already; leave it as it is")
     _check_text(deps, new_title, content, why)
-    # Only what comes into it may be a repetition: to take something out of a memory repeats nothing of what is left.
+    # Only added text can be a repetition: removing something from a memory does not repeat what is left.
     added = _added(memory.content, content)
     if added and await deps.is_known(added):
         raise ModelRetry(_KNOWN)
-    # From here on without waiting for anything: several calls may be at it at once.
+    # No await from here on: several calls may run concurrently.
     _check_room(deps)
     if any(isinstance(intent, UpdateIntent) and intent.memory_id == memory.id for intent in deps.plan.intents):
-        raise ModelRetry(f"memory {ref} is changed by your plan already")
+        raise ModelRetry(f"your plan already changes memory {ref}")
     _check_title(deps, new_title, memory)
     deps.plan.intents.append(
         UpdateIntent(
@@ -227,13 +227,13 @@ _KNOWN = "all of that is stored already, word for word; leave it out"
 
 
 def _added(before: str, after: str) -> str:
-    """The lines of a new text that do not stand in the one before, whole or as a part of one."""
+    """The lines of a new text that do not occur in the previous one, as a line or part of one."""
     known = _folded(before)
     return "\n".join(line for line in after.splitlines() if _folded(line) not in known)
 
 
 def _folded(text: str) -> str:
-    """`text` without case, surplus space and a full stop at its end."""
+    """`text` without case, surplus space and a final full stop."""
     return " ".join(text.casefold().split()).removesuffix(".")
 
 
@@ -248,8 +248,8 @@ def _check_messages(deps: UpdaterDeps, messages: Sequence[int]) -> tuple[int, ..
         raise ModelRetry(f"there is no message {unknown[0]}; there are {len(deps.said)}")
     said = [deps.said[number - 1] for number in messages]
     if all(one.is_recalled for one in said):
-        raise ModelRetry("name a message that it rests on, other than what was recalled: that is stored already")
-    # As the caller counts them: what was left out has no number here.
+        raise ModelRetry("name a message it rests on that was not recalled: what was recalled is stored already")
+    # As the caller counts them: messages left out have no number here.
     return tuple(dict.fromkeys(one.message for one in said))
 
 
@@ -264,11 +264,11 @@ def _check_text(deps: UpdaterDeps, title: str, content: str, why: str) -> None:
 
 def _check_room(deps: UpdaterDeps) -> None:
     if len(deps.plan.intents) >= MAX_INTENTS:
-        raise ModelRetry(f"the plan has {MAX_INTENTS} changes already, which is as many as there may be")
+        raise ModelRetry(f"the plan already has {MAX_INTENTS} changes, which is the limit")
 
 
 def _check_title(deps: UpdaterDeps, title: str, changed: ActiveMemory | None) -> None:
-    """Refuse the title of another memory; memories that have the same one already may keep it."""
+    """Refuse the title of another memory; memories that already share a title may keep it."""
     taken = {memory.title for memory in deps.memories} | {intent.title for intent in deps.plan.intents}
     if title in taken and (changed is None or title != changed.title):
-        raise ModelRetry("there is a memory with that title; update that one, or choose another title")
+        raise ModelRetry("a memory with that title exists; update that one, or choose another title")

@@ -1,4 +1,4 @@
-"""Which model does what: none, one by its name, one of the caller's own, or several of which the next one steps in."""
+"""Which model each agent uses: none, one by name, one of the caller's own, or several as fallbacks."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ type ModelChoice = str | Model | Sequence[str | Model] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentModels:
-    """The models of the agents. What is None here is what `Config` says, and without that there is no model.
+    """The models of the agents. None falls back to `Config`; if that names none either, no model is used.
 
-    Each is the name of a model as Pydantic AI has it (`"openai:gpt-5-mini"`, `"ollama:qwen3"`), a `Model` of Pydantic
-    AI, or several of either: the next one is asked where the one before fails.
+    Each is a model name in Pydantic AI's form (`"openai:gpt-5-mini"`, `"ollama:qwen3"`), a Pydantic AI `Model`, or a
+    sequence of either: when one fails, the next is asked.
 
     Attributes:
         memorizer: Proposes what a consolidation does.
-        memory_update: Proposes what of a conversation is remembered.
-        memory_retrieve: Answers questions from what is recalled.
+        memory_update: Proposes what to remember from a conversation.
+        memory_retrieve: Answers questions from recalled memories.
     """
 
     memorizer: ModelChoice = None
@@ -45,7 +45,7 @@ class AgentLimits:
 
     Attributes:
         timeout_seconds: How long it may take in all.
-        max_requests: How often the model may be asked, its retries and its answers to tools included.
+        max_requests: How many requests the model may get, including retries and replies to tool calls.
         max_tokens: How many tokens it may read and write in all.
     """
 
@@ -57,10 +57,10 @@ class AgentLimits:
 def find_model(
     config: Config, models: AgentModels, agent: Literal["memorizer", "memory_update", "memory_retrieve"]
 ) -> Model | None:
-    """The model of an agent: what the caller passed, or else what the settings name; None is none.
+    """The model of an agent: the one the caller passed, else the one the settings name; None if neither.
 
     Raises:
-        ConfigurationError: There is no such model, or what its provider needs is not installed or not set.
+        ConfigurationError: The model does not exist, or its provider's client or settings are missing.
     """
     setting = f"{agent}_agent_model"
     choice = getattr(models, agent)
@@ -70,15 +70,15 @@ def find_model(
 
 
 def resolve_model(choice: ModelChoice, *, setting: str, ollama_base_url: str) -> Model | None:
-    """The model that `choice` names; None where it names none.
+    """The model that `choice` names; None if it names none.
 
     Args:
-        choice: A name may be several with commas between them.
-        setting: What the choice was made with, for the error.
-        ollama_base_url: Where models of `ollama:` are; its OpenAI-compatible endpoint is used.
+        choice: A string may name several, separated by commas.
+        setting: The setting the choice came from, for the error.
+        ollama_base_url: The server for `ollama:` models; its OpenAI-compatible endpoint is used.
 
     Raises:
-        ConfigurationError: There is no such model, or what its provider needs is not installed or not set.
+        ConfigurationError: The model does not exist, or its provider's client or settings are missing.
     """
     names: list[str | Model] = []
     for one in [choice] if choice is None or isinstance(choice, str) or not isinstance(choice, Sequence) else choice:
@@ -91,7 +91,7 @@ def resolve_model(choice: ModelChoice, *, setting: str, ollama_base_url: str) ->
         return models[0] if models else None
     from pydantic_ai.models.fallback import FallbackModel
 
-    # Whatever it is that one fails with, the next may do better.
+    # Whatever makes one fail, the next may do better.
     return FallbackModel(models[0], *models[1:], fallback_on=(Exception,))
 
 
@@ -102,7 +102,7 @@ def _resolve(choice: str | Model, *, setting: str, ollama_base_url: str) -> Mode
     if isinstance(choice, Model):
         return choice
     if not isinstance(choice, str):
-        raise ConfigurationError(f"{setting} takes the name of a model or a Model, not {type(choice).__name__}")
+        raise ConfigurationError(f"{setting} takes a model name or a Model, not {type(choice).__name__}")
     provider, _, name = choice.partition(":")
     if not name and choice != "test":
         raise ConfigurationError(f"{setting} is {choice!r}; write provider:model, such as openai:gpt-5-mini")
@@ -110,24 +110,24 @@ def _resolve(choice: str | Model, *, setting: str, ollama_base_url: str) -> Mode
         return infer_model(choice, provider_factory=_provider_factory(ollama_base_url))
     except ImportError as error:
         raise ConfigurationError(
-            f"{setting} is {choice!r}, and the client of {provider!r} is not installed;"
+            f"{setting} is {choice!r}, but the client for {provider!r} is not installed;"
             f' run `pip install "pydantic-ai-slim[{missing_extra(error, provider)}]"`'
         ) from error
     except (ConfigurationError, UserError) as error:
-        # What Pydantic AI says itself names the variable in which a key is expected, and no key.
+        # Pydantic AI's own messages name the variable that should hold a key, never the key.
         raise ConfigurationError(f"{setting} is {choice!r}, which cannot be used: {error}") from None
-    except Exception as error:  # noqa: BLE001 - a provider's client may raise anything where its settings are wrong
-        # And quote them in it: an address with a password.
+    except Exception as error:  # noqa: BLE001 - a provider's client may raise anything if its settings are wrong
+        # And its message may quote them: an address with a password.
         raise ConfigurationError(
-            f"{setting} is {choice!r}, which cannot be used ({type(error).__name__}); write provider:model as Pydantic"
-            " AI has it, and see that provider's own settings"
+            f"{setting} is {choice!r}, which cannot be used ({type(error).__name__}); write provider:model in Pydantic"
+            " AI's form, and check that provider's own settings"
         ) from None
 
 
 def missing_extra(error: ImportError, provider: str) -> str:
-    """Which extra of pydantic-ai-slim has the client of a provider: Pydantic AI names it, else it is the provider's.
+    """The extra of pydantic-ai-slim with a provider's client: the one Pydantic AI names, else the provider's name.
 
-    Many providers share the client of one: `together` and `vllm` need the extra `openai`.
+    Many providers share a client: `together` and `vllm` need the extra `openai`.
     """
     named = _EXTRA.search(str(error))
     return named[1] if named else provider
@@ -145,10 +145,10 @@ def _provider_factory(ollama_base_url: str) -> Callable[[str], Provider[Any]]:
 
 
 def _ollama(base_url: str) -> Provider[Any]:
-    """Ollama's interface like OpenAI's, asked as the embedder asks its own: a password is in no URL that is logged.
+    """Ollama's OpenAI-compatible interface, called the way the embedder calls Ollama: no logged URL has a password.
 
     Raises:
-        ConfigurationError: The address is none.
+        ConfigurationError: The address is invalid.
     """
     import httpx2
     from pydantic_ai.providers.ollama import OllamaProvider
@@ -159,7 +159,7 @@ def _ollama(base_url: str) -> Provider[Any]:
         raise ConfigurationError(f"ollama_base_url {error}") from None
     client = httpx2.AsyncClient(
         auth=None if address.user is None else httpx2.BasicAuth(address.user, address.password),
-        # Texts go to the server that was named, and to nobody it names.
+        # Texts go to the configured server and to no server it redirects to.
         follow_redirects=False,
         trust_env=not address.is_here,
         # The whole call has a timeout of its own.

@@ -1,4 +1,4 @@
-"""What becomes of asking a model: plain values, for which nothing has to be installed."""
+"""What comes of asking a model: plain values that need nothing installed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Meter:
     """What a call of a model has cost, however it ended.
 
     Attributes:
-        usage: None until the call has ended. Of a request without an answer it counts what was sent, by an estimate.
-        unanswered: How many requests had no answer, or only a part of it, when the call ended.
+        usage: None until the call has ended. For a request without an answer it counts an estimate of what was sent.
+        unanswered: How many requests had no answer, or only part of one, when the call ended.
     """
 
     usage: ModelUsage | None = None
@@ -22,12 +22,13 @@ class Meter:
 
 
 class AgentFailedError(AgentError):
-    """A model gave no answer that can be used. The message quotes nothing of what it was shown or has answered.
+    """A model gave no usable answer. The message quotes nothing of what it was shown or answered.
 
     Attributes:
-        reason: `timeout`: it took too long. `limit`: it wanted more than it may. `unavailable`: it could not be asked.
-            `invalid`: what it answered was refused until its retries were used up. `failed`: anything else.
-        usage: What it was asked for until then.
+        reason: `timeout`: it took too long. `limit`: it needed more than its limits allow. `unavailable`: its
+            provider refused or could not be reached. `invalid`: its answers were refused until its retries were used
+            up. `failed`: anything else.
+        usage: What the call had used by then.
     """
 
     def __init__(self, message: str, *, reason: FailureReason, usage: ModelUsage) -> None:

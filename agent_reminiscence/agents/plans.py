@@ -1,4 +1,4 @@
-"""What agents are shown and what they propose: plain values, for which nothing has to be installed."""
+"""What agents are shown and what they propose: plain values that need nothing installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent_reminiscence.config.constants import Source
 
 type Role = Literal["user", "assistant", "tool"]
 
-# How far each is trusted that spoke.
+# The trust label of each role.
 ROLE_SOURCES: Mapping[Role, Source] = {"user": "user", "assistant": "agent", "tool": "tool"}
 
 
@@ -22,7 +22,7 @@ class Said:
 
     Attributes:
         is_recalled: Whether it only quotes what was recalled from memory.
-        message: Which of the messages that were passed it is from, by its place, from 0.
+        message: Index of the passed message it comes from, from 0.
     """
 
     role: Role
@@ -36,7 +36,7 @@ class CreateIntent:
     """A memory to create.
 
     Attributes:
-        messages: Which of the messages that were passed it rests on, by their place, from 0.
+        messages: Indexes of the passed messages it rests on, from 0.
     """
 
     title: str
@@ -47,7 +47,7 @@ class CreateIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateIntent:
-    """A memory to change, as it was when the model was shown it."""
+    """A memory to change; `expected_version` is the version that the model was shown."""
 
     memory_id: UUID
     expected_version: int
@@ -59,7 +59,7 @@ class UpdateIntent:
 
 @dataclass(slots=True)
 class MemoryUpdatePlan:
-    """What is to be done; nothing of it is done while the model runs."""
+    """Changes to make; none is made while the model runs."""
 
     intents: list[CreateIntent | UpdateIntent] = field(default_factory=list)
 
@@ -72,7 +72,7 @@ class NewPassage:
     """A chunk that no consolidation has read yet; the plan deals with each exactly once.
 
     Attributes:
-        said_at: From when on it holds in the world.
+        said_at: When it starts to hold in the world.
     """
 
     text: str
@@ -83,7 +83,7 @@ class NewPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPassage:
-    """A chunk that is stored already and says something similar, of this memory or of another one."""
+    """A stored chunk of this or another memory that says something similar."""
 
     text: str
     speaker: str | None
@@ -93,7 +93,7 @@ class StoredPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEntity:
-    """An entity that a name in the passages means, or most likely means."""
+    """An entity that a name in the passages refers to, or most likely does."""
 
     name: str
     type: str
@@ -101,12 +101,12 @@ class KnownEntity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRelation:
-    """What is known of two entities, by their names, and holds until now.
+    """A known relationship of two entities, by their names, that still holds.
 
     Attributes:
-        last_said_at: The moment of the last passage that says it.
-        source: The most trusted label of the passages that are known to say it.
-        held_by: The most trusted one that may be among all who say it: what ends it is trusted no less.
+        last_said_at: When the last passage that says it was said.
+        source: The most trusted label among the passages known to say it.
+        held_by: The most trusted label that any passage saying it may have; only an equal or higher one may end it.
     """
 
     from_name: str
@@ -122,13 +122,13 @@ class KnownRelation:
 class ConsolidationMaterial:
     """One window of a memory, with what is known beside it.
 
-    All of it is trusted no less than its passages. Or it is a comparison, with what sources of one lesser label have
-    said: these may talk a model into nothing but ending what they have said themselves.
+    Everything in it is trusted at least as much as its passages. The exception is a comparison, which shows what
+    sources with one lower label have said: they can talk a model into nothing but ending their own statements.
 
     Attributes:
-        title: None where it may be of somebody who is trusted less.
-        dated: The memory's own date, against which `yesterday` and the like are resolved.
-        context: What the memory says besides, in short; no part of what the plan deals with.
+        title: None if it may come from somebody who is trusted less.
+        dated: The memory's own date; `yesterday` and the like are resolved against it.
+        context: What else the memory says, in brief; the plan does not cover it.
     """
 
     title: str | None
@@ -140,7 +140,7 @@ class ConsolidationMaterial:
     relationships: Sequence[KnownRelation] = ()
 
 
-# What it proposes, after references, dates and bounds were checked. References are places, from 0, in the material.
+# What it proposes, with references, dates and bounds checked. References are indexes, from 0, into the material.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +148,8 @@ class ProposedEntity:
     """An entity that passages name.
 
     Attributes:
-        known: Which known entity it is; None leaves that to its name.
-        is_other: Whether it is another one than the known entity of the same name.
+        known: Which known entity it is; None lets its name decide.
+        is_other: Whether it differs from the known entity of the same name.
     """
 
     name: str
@@ -164,7 +164,7 @@ class ProposedEntity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedRelationship:
-    """What two of the proposed entities have to do with each other; dates are None where nothing says them."""
+    """How two of the proposed entities are related; dates are None if no passage gives them."""
 
     from_entity: int
     to_entity: int
@@ -178,7 +178,7 @@ class ProposedRelationship:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedFact:
-    """A statement that can be understood alone, and the passages that it rests on."""
+    """A statement that can be understood alone, and the passages it rests on."""
 
     text: str
     importance: float
@@ -210,7 +210,7 @@ class ProposedRelationshipEnding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedEndings:
-    """What a model finds to be over, of what it was shown beside the passages of a window."""
+    """What a model finds to be over among the material shown beside a window's passages."""
 
     endings: tuple[ProposedEnding, ...] = ()
     relationship_endings: tuple[ProposedRelationshipEnding, ...] = ()
@@ -221,7 +221,7 @@ class ConsolidationProposal(ProposedEndings):
     """What a model proposes for one window of a memory.
 
     Attributes:
-        importances: Of the passages, in their order, 0 to 1.
+        importances: One per passage, in order, 0 to 1.
     """
 
     importances: tuple[float, ...]

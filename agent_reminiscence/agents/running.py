@@ -1,4 +1,4 @@
-"""Asks a model within limits, and says what became of it without quoting anything."""
+"""Asks a model within limits and reports the outcome without quoting anything."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.domain.event import FailureReason, ModelUsage
 from agent_reminiscence.exceptions import ReminiscenceError
 
-# What the tool is called by which a model gives its answer, where it may be watched.
+# The output tool of agents whose answer may be watched while it is written.
 ANSWER_TOOL = "give_answer"
-# How often one call may call tools. Those of one answer run side by side, and each may take a connection.
+# Tool calls allowed per run. Those of one response run concurrently, and each may take a connection.
 MAX_TOOL_CALLS = 50
-# English has about four letters to a token, and most other languages more bytes to a letter.
+# English has about four letters per token; most other languages have more bytes per letter.
 _BYTES_PER_TOKEN = 4
 _TIMEOUTS = (TimeoutError, ModelTimeoutError, ModelRequestTimeout)
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswer[T]:
-    """What a model has answered.
+    """A model's answer.
 
     Attributes:
-        output: Its plan, which has been checked.
-        usage: What it was asked for.
-        messages: What was exchanged; never stored and never logged.
+        output: Its plan, checked.
+        usage: What the call used.
+        messages: The messages exchanged; never stored and never logged.
     """
 
     output: T
@@ -77,13 +77,13 @@ async def run_agent[D, T](
     """Ask `model` as `agent`.
 
     Args:
-        meter: Told what it cost, also where the call fails or is cancelled.
-        watch: Told what there is of the answer while it is being written, unchecked, for agents whose output tool is
+        meter: Receives what the call cost, even if it fails or is cancelled.
+        watch: Called with the partial, unchecked answer while it is being written, for agents whose output tool is
             called `ANSWER_TOOL`; the model is then asked for a stream.
 
     Raises:
-        AgentFailedError: It gave no answer that can be used.
-        ReminiscenceError: A tool of the agent's raised it.
+        AgentFailedError: It gave no usable answer.
+        ReminiscenceError: Raised by one of the agent's tools.
     """
     used = RunUsage()
     sent = _Sent(limits.max_tokens)
@@ -91,7 +91,7 @@ async def run_agent[D, T](
     allowed = UsageLimits(
         request_limit=limits.max_requests, total_tokens_limit=limits.max_tokens, tool_calls_limit=MAX_TOOL_CALLS
     )
-    # Whoever has all agents of a process traced has their own in mind; ours would put memory text into spans.
+    # An application that traces all agents means its own; ours would put memory text into spans.
     agent.instrument = False
     try:
         async with asyncio.timeout(limits.timeout_seconds):
@@ -121,19 +121,19 @@ async def run_agent[D, T](
     finally:
         if meter.usage is None:
             meter.usage = _usage(model.model_name, used)
-    # Out here, so that what failed, which may quote what the model was shown, is not in its context either.
+    # Raised out here so that __context__ is empty too: the original error may quote what the model was shown.
     raise AgentFailedError(f"model {model.model_name!r} {why}", reason=reason, usage=meter.usage)
 
 
 @dataclass(slots=True)
 class _Sent:
-    """What a model was sent: what it has read of that is only known once there is an answer.
+    """What a model was sent; how much of it the model has read is only known once it answers.
 
     Attributes:
-        max_tokens: What the whole call may cost.
-        requests: How many were begun.
+        max_tokens: The token limit of the whole call.
+        requests: How many requests were started.
         last: The last of them.
-        read: What had been counted as read when that was begun, in tokens.
+        read: Tokens counted as read when the last one started.
     """
 
     max_tokens: int
@@ -143,7 +143,7 @@ class _Sent:
 
     def hooks(self) -> Hooks[Any]:
         async def note(context: RunContext[Any], request: ModelRequestContext) -> ModelRequestContext:
-            # What tools have shown a model may be any amount, and is paid for before it is counted.
+            # Tools may show a model any amount, which is billed before it is counted.
             if context.usage.total_tokens + _estimated_tokens(_shown_by_tools(request)) > self.max_tokens:
                 raise UsageLimitExceeded("the next request would be too long")
             self.requests += 1
@@ -155,9 +155,9 @@ class _Sent:
 
 
 def _count_unanswered(meter: Meter, model: Model, used: RunUsage, sent: _Sent) -> None:
-    """Count the request for whose answer nobody waits any longer: most likely its provider has read and bills it."""
+    """Count the request whose answer is no longer awaited: its provider has most likely read it and will bill it."""
     usage = _usage(model.model_name, used)
-    # A stream that was left counts as a request, but most providers say what it has cost at its end only.
+    # An abandoned stream counts as a request, but most providers report its cost only at the end.
     if sent.last is not None and used.input_tokens == sent.read:
         meter.unanswered = 1
         read = usage.input_tokens + _estimated_tokens(_texts(sent.last))
@@ -166,7 +166,7 @@ def _count_unanswered(meter: Meter, model: Model, used: RunUsage, sent: _Sent) -
 
 
 def _estimated_tokens(texts: Iterable[str]) -> int:
-    """How many tokens `texts` have, roughly; where there is one, 1 at least."""
+    """A rough token count of `texts`, rounded up."""
     return -(-sum(len(text.encode()) for text in texts) // _BYTES_PER_TOKEN)
 
 
@@ -194,25 +194,25 @@ def _took_too_long(error: Exception) -> bool:
 
 
 async def close_clients(model: Model, given: ModelChoice) -> None:
-    """Close what `model`, or each of several, has opened to its provider.
+    """Close the client that `model`, or each of its fallbacks, opened to its provider.
 
     Args:
-        given: What it was chosen by. What of it is a model already belongs to somebody else, and stays open.
+        given: The choice it was resolved from. `Model` instances in it belong to the caller and stay open.
     """
     theirs = {id(one) for one in ([given] if given is None or isinstance(given, str | Model) else given)}
     several = model.models if isinstance(model, FallbackModel) and id(model) not in theirs else [model]
     async with AsyncExitStack() as closing:
         for one in several:
             if id(one) not in theirs:
-                # Whoever leaves a model last closes the client that its provider has made, if it has made one.
+                # Leaving a model's context last closes the client that its provider made, if any.
                 await closing.enter_async_context(one)
                 if one.provider is not None and one.provider.name == "ollama":
-                    # This one was made for it, and it does not take it for its own.
+                    # We passed this client in, so the provider does not close it.
                     closing.push_async_callback(one.provider.client.close)
 
 
 def _watcher[D](watch: Callable[[Mapping[str, Any]], None]) -> EventStreamHandler[D]:
-    """Passes on what a model has written of its answer, each time that there is more of it."""
+    """Passes on the partial answer each time the model has written more of it."""
 
     async def handle(context: RunContext[D], events: AsyncIterable[AgentStreamEvent]) -> None:
         calls: dict[int, ToolCallPart] = {}
@@ -235,7 +235,7 @@ def _watcher[D](watch: Callable[[Mapping[str, Any]], None]) -> EventStreamHandle
 
 
 def _read_partly(arguments: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What there is of an answer; {} where nothing can be read yet."""
+    """The answer so far; {} if nothing can be read yet."""
     if isinstance(arguments, str):
         try:
             arguments = from_json(arguments, allow_partial="trailing-strings")
@@ -245,7 +245,7 @@ def _read_partly(arguments: str | Mapping[str, Any] | None) -> Mapping[str, Any]
 
 
 def _settings(model: Model, limits: AgentLimits) -> ModelSettings | None:
-    """Of several models none may take all the time, so that there is some left for the next."""
+    """Split the time evenly between several models, so that some is left for the next one."""
     if not isinstance(model, FallbackModel):
         return None
     return ModelSettings(request_timeout=limits.timeout_seconds / len(model.models))
@@ -256,20 +256,20 @@ def _describe(error: Exception, limits: AgentLimits) -> tuple[FailureReason, str
         return "timeout", f"gave no answer within {limits.timeout_seconds:g} s"
     if isinstance(error, UsageLimitExceeded):
         return "limit", (
-            f"wanted more than {limits.max_requests} requests or {limits.max_tokens:,} tokens, or than"
-            f" {MAX_TOOL_CALLS} calls of tools"
+            f"needed more than {limits.max_requests} requests, {limits.max_tokens:,} tokens or {MAX_TOOL_CALLS} tool"
+            " calls"
         )
     if isinstance(error, FallbackExceptionGroup):
-        return "unavailable", f"could not be asked ({', '.join(map(_name, error.exceptions))})"
+        return "unavailable", f"was unavailable ({', '.join(map(_name, error.exceptions))})"
     if isinstance(error, ModelAPIError):
-        return "unavailable", f"could not be asked ({_name(error)})"
+        return "unavailable", f"was unavailable ({_name(error)})"
     if isinstance(error, UnexpectedModelBehavior):
-        return "invalid", "gave no answer that can be used"
+        return "invalid", "gave no usable answer"
     return "failed", f"failed ({_name(error)})"
 
 
 def _name(error: Exception) -> str:
-    """What kind of error it is, and nothing of what it says."""
+    """The kind of error, without its message."""
     status = getattr(error, "status_code", None)
     return f"{type(error).__name__} {status}" if isinstance(status, int) else type(error).__name__
 
@@ -281,6 +281,6 @@ def _usage(model: str, used: RunUsage) -> ModelUsage:
 
 
 def _answering_model(messages: Sequence[ModelMessage]) -> str | None:
-    """Which model gave the last answer: of several, not always the first."""
+    """The model that gave the last answer; with fallbacks, not always the first."""
     answers: list[Any] = [message for message in messages if isinstance(message, ModelResponse)]
     return answers[-1].model_name if answers else None

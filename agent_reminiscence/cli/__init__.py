@@ -1,8 +1,8 @@
 """The command line, `agent-reminiscence`.
 
-Standard output carries results only: text for people, or with `--json` one JSON document (`ingest`: one a line).
-Progress, questions and errors go to standard error. Exit codes: 0, all is well; 1, something was found wrong or a
-store failed; 2, the call itself was wrong; 130, interrupted.
+Standard output carries results only: text for people, or one JSON document with `--json` (`ingest`: one per line).
+Progress, prompts and errors go to standard error. Exit codes: 0, success; 1, a problem was found or a store failed;
+2, the command was called incorrectly; 130, interrupted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _version() -> str:
     try:
         return installed_version("agent-reminiscence")
     except PackageNotFoundError:
-        return "unknown: runs from its source folder"
+        return "unknown (running from source)"
 
 
 _app = App(
@@ -79,7 +79,7 @@ def run(tokens: Sequence[str] | None = None) -> int:
     try:
         result = _app(sys.argv[1:] if tokens is None else list(tokens))
     except CycloptsError as error:
-        complain(f"agent-reminiscence: {' '.join(str(error).split())} (--help lists what there is)")
+        complain(f"agent-reminiscence: {' '.join(str(error).split())} (see --help)")
         return EXIT_USAGE
     except UsageError as error:
         complain(f"agent-reminiscence: {error}")
@@ -91,7 +91,7 @@ def run(tokens: Sequence[str] | None = None) -> int:
 
 
 def main() -> int:
-    """The entry point `agent-reminiscence`: one command of `sys.argv`; returns the exit code."""
+    """Entry point of `agent-reminiscence`: run the command in `sys.argv` and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         _replace_what_cannot_be_encoded(stream)
     try:
@@ -101,7 +101,7 @@ def main() -> int:
         complain("agent-reminiscence: interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has enough of it; nothing may be flushed into it at exit.
+        # The reader closed the pipe; nothing may be flushed into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_WRONG
     return code

@@ -1,4 +1,4 @@
-"""`demo`."""
+"""The `demo` command."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from agent_reminiscence.cli.terminal import console, say, write_json
 def demo(
     *,
     data_dir: Annotated[
-        Path | None, Parameter(help="Play in this folder and keep it. Without it: a temporary folder, removed again.")
+        Path | None, Parameter(help="Use this folder and keep it. Default: a temporary folder, removed afterwards.")
     ] = None,
-    keep: Annotated[bool, Parameter(negative="", help="Keep the temporary folder, to search in it.")] = False,
+    keep: Annotated[bool, Parameter(negative="", help="Keep the temporary folder, so that you can search it.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show what the memory does, with no server, no key and no model, and check every claim made on the way.
+    """Show what the memory does, without a server, key or model, and check every claim along the way.
 
-    Two agents listen to conversations; one of them makes a plan and changes it. With REMINISCENCE_MEMORIZER_AGENT_MODEL
-    it goes on to show what that model makes of the same, and how many tokens that takes. Exits with 1 when a claim does
-    not hold.
+    Two agents listen to conversations; one of them makes a plan and changes it. If REMINISCENCE_MEMORIZER_AGENT_MODEL
+    is set, the demo then shows what that model makes of the same story and how many tokens it takes. Exits with 1 if a
+    claim does not hold.
     """
     out = console()
     stage = story.Stage() if as_json else _ShownStage(out)

@@ -1,4 +1,4 @@
-"""`erase` and `verify-erased`."""
+"""The `erase` and `verify-erased` commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _YES = "yes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Target:
-    """What is to be erased, and of whom."""
+    """What to erase, and for which external_id."""
 
     external_id: str
     memory_id: str | Unset
@@ -57,50 +57,52 @@ class _Target:
 
 
 def _or_unset(option: str | None) -> str | Unset:
-    """An option that was not given names nothing; the library refuses None."""
+    """UNSET for an option that was not given: the library refuses None."""
     return UNSET if option is None else option
 
 
 def erase(
     *,
     external_id: Tenant,
-    memory_id: Annotated[str | None, Parameter(help="This memory, with all its versions.")] = None,
+    memory_id: Annotated[str | None, Parameter(help="Erase this memory with all its versions.")] = None,
     conversation_id: Annotated[
-        str | None, Parameter(help="Every memory that this conversation made or changed, and its events.")
+        str | None, Parameter(help="Erase what this conversation created or changed, and its events.")
     ] = None,
     text: Annotated[
         str | None,
         Parameter(
-            help="Whatever ever contained this text, exactly as it is spelled. Other users of this machine can see it"
-            " in the list of processes; with - it is read from standard input.",
+            help="Erase everything that ever contained this exact text. Other users of this machine can see it in the"
+            " process list; - reads it from standard input.",
             allow_leading_hyphen=True,
         ),
     ] = None,
-    everything: Annotated[bool, Parameter(name="--all", negative="", help="All that this external id has.")] = False,
-    dry_run: Annotated[bool, Parameter(negative="", help="Only say what would be erased.")] = False,
-    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="Do not ask.")] = False,
+    everything: Annotated[
+        bool, Parameter(name="--all", negative="", help="Erase everything this external_id has.")
+    ] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="Only show what would be erased.")] = False,
+    yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="Do not ask for confirmation.")] = False,
     receipt: Annotated[
-        Path | None, Parameter(help="Write the receipt, as JSON, to this file, which must not exist yet.")
+        Path | None, Parameter(help="Write the receipt as JSON to this file, which must not exist yet.")
     ] = None,
     actor: Actor = None,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Erase a memory, a conversation, whatever contains a text, or all that an external id has; for ever.
+    """Permanently erase a memory, a conversation, everything that contains a text, or all data of an external_id.
 
-    Shows first what it would reach and asks, unless --yes is given. Prints the receipt, which holds none of the text.
+    Shows what would be erased and asks first, unless --yes is given. Prints the receipt, which holds none of the text.
     """
     _check_choice(memory_id, conversation_id, text, everything=everything)
     if dry_run and receipt is not None:
-        raise InvalidInputError("--dry-run erases nothing, so there is no receipt; leave --receipt out")
+        raise InvalidInputError("--dry-run erases nothing and has no receipt; leave out --receipt")
     if receipt is not None:
         _refuse_existing(receipt)
-    # A text from standard input leaves nothing there to answer with.
+    # If the text comes from standard input, the answer cannot.
     can_ask = sys.stdin.isatty() and sys.stderr.isatty() and text != _STANDARD_INPUT
     if not (dry_run or yes or can_ask):
         raise InvalidInputError(
-            "erase asks before it erases, and nobody can answer here: --yes erases without asking, --dry-run shows what"
-            " would be reached"
+            "erase asks for confirmation, which needs a terminal; use --yes to erase without asking or --dry-run to"
+            " see what would be erased"
         )
     target = _Target(
         external_id=external_id,
@@ -111,7 +113,7 @@ def erase(
     if dry_run:
         _report_preview(asyncio.run(target.preview(place)), as_json=as_json)
         return EXIT_OK
-    # Outside the event loop, which would take note of Ctrl-C only after the answer.
+    # Outside the event loop, which would notice Ctrl-C only after the answer.
     if not (yes or _agreed(asyncio.run(target.preview(place)))):
         complain("Nothing was erased.")
         return EXIT_WRONG
@@ -128,16 +130,16 @@ def verify_erased(
     text: Annotated[
         str | None,
         Parameter(
-            help="Also look for this text, which the receipt does not hold; with - it is read from standard input.",
+            help="Also look for this text, which the receipt does not hold; - reads it from standard input.",
             allow_leading_hyphen=True,
         ),
     ] = None,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Look again, in every place that can hold memory text, for what a receipt says is gone.
+    """Scan again, everywhere memory text can be stored, for what a receipt says is gone.
 
-    Exits with 1 when anything is found.
+    Exits with 1 if anything is found.
     """
     claimed = _read_receipt(receipt)
     wanted = _text_or_input(text)
@@ -158,7 +160,7 @@ def verify_erased(
         also = "" if wanted is None else " and the text"
         say(out, f"Looked for receipt {check.receipt_id}{also} in {len(check.places)} places: {found} found.")
         if check.graph_erased_at is not None:
-            say(out, f"Neo4j had followed by {check.graph_erased_at:%Y-%m-%d %H:%M:%S} UTC.", style="dim")
+            say(out, f"Erased from Neo4j by {check.graph_erased_at:%Y-%m-%d %H:%M:%S} UTC.", style="dim")
     return EXIT_OK if check.ok else EXIT_WRONG
 
 
@@ -166,12 +168,12 @@ def _check_choice(memory_id: str | None, conversation_id: str | None, text: str 
     chosen = sum(value is not None for value in (memory_id, conversation_id, text)) + everything
     if chosen != 1:
         raise InvalidInputError(
-            f"erase takes one of --memory-id, --conversation-id, --text and --all, and got {chosen or 'none'}"
+            f"erase takes exactly one of --memory-id, --conversation-id, --text and --all, but got {chosen or 'none'}"
         )
 
 
 def _text_or_input(text: str | None) -> str | None:
-    """`text`, or standard input without the end of its last line."""
+    """`text`, or standard input without its final line break."""
     if text != _STANDARD_INPUT:
         return text
     try:
@@ -182,12 +184,12 @@ def _text_or_input(text: str | None) -> str | None:
 
 
 def _agreed(preview: ErasurePreview) -> bool:
-    """Show what would be erased and ask; both on standard error, which is not the result."""
+    """Show what would be erased and ask; both on standard error, because neither is the result."""
     if not preview.items:
-        complain(f"{preview.external_id!r} has nothing like that.")
+        complain(f"{preview.external_id!r} has nothing that matches.")
         return False
     _show_preview(Console(stderr=True, highlight=False, markup=False, emoji=False), preview)
-    sys.stderr.write(f"Erase {count(preview.events, 'event', 'events')} for ever? Type {_YES}: ")
+    sys.stderr.write(f"Erase {count(preview.events, 'event', 'events')} permanently? Type {_YES}: ")
     sys.stderr.flush()
     return sys.stdin.readline().strip() == _YES
 
@@ -203,7 +205,7 @@ def _show_preview(out: Console, preview: ErasurePreview) -> None:
     for item in preview.items:
         say(out, _item_line(item), indent=2)
     things = count(len(preview.items), "memory or event", "memories and events")
-    say(out, f"{preview.external_id!r}: {things} would be erased, {preview.events:,} events of the ledger emptied.")
+    say(out, f"{preview.external_id!r}: {things} would be erased, and {preview.events:,} ledger events emptied.")
 
 
 def _item_line(item: ErasureItem) -> str:
@@ -225,11 +227,11 @@ def _report_receipt(receipt: ErasureReceipt, path: Path | None, *, as_json: bool
     )
     say(out, f"Receipt {receipt.receipt_id}, SHA-256 {receipt.sha256}", style="dim")
     if receipt.graph_erased_at is not None:
-        say(out, "Neo4j has followed.", style="dim")
+        say(out, "Also erased from Neo4j.", style="dim")
     if path is None:
-        say(out, "The ledger keeps it; --receipt FILE or --json hand it out, to check by it later.", style="dim")
+        say(out, "The ledger keeps it; to check it later, save it with --receipt FILE or --json.", style="dim")
     else:
-        say(out, f"Check it at any time: agent-reminiscence verify-erased {shlex.quote(str(path))}", style="dim")
+        say(out, f"To check it at any time: agent-reminiscence verify-erased {shlex.quote(str(path))}", style="dim")
 
 
 # The receipt's file ---------------------------------------------------------------------------------
@@ -237,19 +239,19 @@ def _report_receipt(receipt: ErasureReceipt, path: Path | None, *, as_json: bool
 
 def _refuse_existing(path: Path) -> None:
     if os.path.lexists(path):
-        raise InvalidInputError(f"{path} exists; a receipt is kept in a file of its own")
+        raise InvalidInputError(f"{path} exists; name a new file for the receipt")
 
 
 @contextmanager
 def _new_file(path: Path | None) -> Iterator[IO[str] | None]:
-    """A new file that only its owner may read, made before anything is erased; gone again when the block raises."""
+    """A new file only its owner may read, created before anything is erased; removed if the block raises."""
     if path is None:
         yield None
         return
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
-        raise InvalidInputError(f"{path} cannot be written: {error.strerror}; nothing was erased") from error
+        raise InvalidInputError(f"cannot write {path}: {error.strerror}; nothing was erased") from error
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             yield file
@@ -259,7 +261,7 @@ def _new_file(path: Path | None) -> Iterator[IO[str] | None]:
 
 
 def _keep(receipt: ErasureReceipt, file: IO[str] | None) -> bool:
-    """Write the receipt; returns whether it is there. What was erased stays erased, whatever the disk says."""
+    """Write the receipt; returns whether that worked. A failed write does not undo the erasure."""
     if file is None:
         return False
     try:
@@ -267,7 +269,7 @@ def _keep(receipt: ErasureReceipt, file: IO[str] | None) -> bool:
         file.flush()
         os.fsync(file.fileno())
     except OSError as error:
-        complain(f"agent-reminiscence: erased, but {file.name} could not be written ({error.strerror})")
+        complain(f"agent-reminiscence: erased, but could not write {file.name} ({error.strerror})")
         return False
     return True
 
@@ -276,6 +278,6 @@ def _read_receipt(path: Path) -> ErasureReceipt:
     try:
         return ErasureReceipt.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise InvalidInputError(f"{path} cannot be read: {error.strerror}") from error
+        raise InvalidInputError(f"cannot read {path}: {error.strerror}") from error
     except ValidationError:
-        raise InvalidInputError(f"{path} is no receipt of an erasure; name the file that --receipt wrote") from None
+        raise InvalidInputError(f"{path} is not an erasure receipt; name the file that --receipt wrote") from None

@@ -1,4 +1,4 @@
-"""`entities` and `neighbourhood`: what memories name, and what stands beside what."""
+"""The `entities` and `neighbourhood` commands: what memories name and how it is related."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from agent_reminiscence.cli.terminal import console, count, one_line, say, write
 
 
 def entities(
-    name: Annotated[str | None, Parameter(help="Only those with a name like this; without it, all.")] = None,
+    name: Annotated[str | None, Parameter(help="Only entities with a similar name; default: all.")] = None,
     /,
     *,
     external_id: Tenant,
     entity_type: Annotated[
-        list[str] | None, Parameter(name="--type", negative="", help="Only of this type; may be given several times.")
+        list[str] | None, Parameter(name="--type", negative="", help="Only entities of this type; repeatable.")
     ] = None,
-    limit: Annotated[int, Parameter(help="At most so many, from 1 to 500.")] = 100,
+    limit: Annotated[int, Parameter(help="Maximum number of entities, 1 to 500.")] = 100,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """List the entities that memories name, the most named or the most alike first."""
+    """List the entities that memories name: the most mentioned first, or the most similar if a name is given."""
 
     async def read() -> list[Entity]:
         async with opened(place) as memory:
@@ -44,23 +44,23 @@ def entities(
 
 
 def neighbourhood(
-    entity: Annotated[str, Parameter(help="Its id, or one of its names.")],
+    entity: Annotated[str, Parameter(help="Id of the entity, or one of its names.")],
     /,
     *,
     external_id: Tenant,
-    hops: Annotated[int, Parameter(help="How far, from 1 to 6.")] = 1,
+    hops: Annotated[int, Parameter(help="How many hops to follow, 1 to 6.")] = 1,
     relationship_type: Annotated[
         list[str] | None,
-        Parameter(name="--type", negative="", help="Only relationships of this type; may be given several times."),
+        Parameter(name="--type", negative="", help="Only relationships of this type; repeatable."),
     ] = None,
     at: Annotated[
-        str | None, Parameter(help="Those that were true at this moment; without it, those that have not ended.")
+        str | None, Parameter(help="Relationships that were true at this time; default: those that have not ended.")
     ] = None,
-    limit: Annotated[int, Parameter(help="At most so many entities, from 1 to 500.")] = 500,
+    limit: Annotated[int, Parameter(help="Maximum number of entities, 1 to 500.")] = 500,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Show what an entity has to do with others, the strongest first."""
+    """Show an entity's relationships, strongest first."""
     at_time = moment("--at", at)
 
     async def read() -> Subgraph:
@@ -79,7 +79,7 @@ def neighbourhood(
     for relationship in found.relationships:
         say(out, _relationship_line(relationship, by_id[relationship.from_id], by_id[relationship.to_id]), indent=4)
     if found.is_truncated:
-        say(out, "There is more than is shown.", style="dim")
+        say(out, "Truncated: there is more.", style="dim")
     return EXIT_OK
 
 

@@ -1,4 +1,4 @@
-"""`ingest`."""
+"""The `ingest` command."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ from agent_reminiscence.services.ingest import (
 
 
 def ingest(
-    paths: Annotated[list[Path], Parameter(help="Files and folders; - is standard input.", allow_leading_hyphen=True)],
+    paths: Annotated[list[Path], Parameter(help="Files and folders; - for standard input.", allow_leading_hyphen=True)],
     /,
     *,
     external_id: Tenant,
     file_format: Annotated[
         Literal["txt", "md", "json", "jsonl"] | None,
-        Parameter(name="--format", help="Read every file as this; needed for standard input."),
+        Parameter(name="--format", help="Read every file in this format; required for standard input."),
     ] = None,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
     """Remember documents (.txt, .md) and chats (.json, .jsonl).
 
-    A document is one memory, a chat one per conversation. All files are checked before the first is written; one with
-    a fault is left out as a whole and named at the end, and the exit code is 1. What was imported before is not
-    imported again, wherever it lies now; so an ingest that was interrupted is continued by the same command.
+    A document becomes one memory, a chat one per conversation. All files are checked before anything is written; a
+    faulty file is skipped entirely and named at the end, and the exit code is 1. Content imported before is not
+    imported again, even from another path, so the same command resumes an interrupted ingest.
     """
     tenant = validation.external_id(external_id)
-    # What this makes due is left to a worker: it would take longer than the command itself.
+    # The work this queues is left to a worker: it would take longer than the command itself.
     config = place.config(worker=False)
     report = _IngestReport()
     with _sources(paths, file_format) as sources:
         try:
-            # Outside the event loop, which would take note of Ctrl-C only when it is over.
+            # Outside the event loop, which would notice Ctrl-C only afterwards.
             good = _check_sources(sources, report)
             if good:
                 asyncio.run(_remember(config, tenant, good, report, as_json=as_json))
@@ -68,7 +68,7 @@ def ingest(
 
 @contextmanager
 def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list[SourceFile | Refusal]]:
-    """The sources of `paths`; standard input is put into a temporary file, because every source is read twice."""
+    """The sources of `paths`; standard input is copied to a temporary file, because every source is read twice."""
     with tempfile.NamedTemporaryFile(prefix="reminiscence-") as copy:
         sources: list[SourceFile | Refusal] = []
         for path in paths:
@@ -76,7 +76,7 @@ def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list
                 sources.extend(find_sources([path], file_format=file_format))
                 continue
             if file_format is None:
-                raise InvalidInputError("standard input has no ending: --format says how to read it")
+                raise InvalidInputError("standard input has no file extension; name its format with --format")
             shutil.copyfileobj(sys.stdin.buffer, copy)
             copy.flush()
             sources.append(SourceFile(Path(copy.name), STANDARD_INPUT, file_format, STANDARD_INPUT, None))
@@ -108,7 +108,7 @@ class _IngestReport:
 
 
 def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestReport) -> dict[SourceFile, int]:
-    """The sources without fault, in order, with the number of characters that they hold."""
+    """The sources without faults, in order, with their number of characters."""
     good: dict[SourceFile, int] = {}
     sizes = {source: _size(source) for source in sources if isinstance(source, SourceFile)}
     with progress("Checking", sum(sizes.values())) as advance:
@@ -153,7 +153,7 @@ async def _remember(
             for source in sources:
                 found = batches(read_memories(source))
                 try:
-                    # In a thread: a long chat is read as a whole before the first of its conversations is complete.
+                    # In a thread: a long chat is read whole before its first conversation is complete.
                     while batch := await asyncio.to_thread(next, found, None):
                         written = await memory.admin.import_memories(tenant, batch)
                         for item, one in zip(batch, written, strict=True):
@@ -162,7 +162,7 @@ async def _remember(
                                 write_json(_imported(source, item, one))
                         advance(sum(len(item.content) for item in batch))
                 except (InvalidInputError, OSError) as error:
-                    # The file was right a moment ago, so somebody has changed it since.
+                    # The file passed the check, so it has been changed since.
                     report.refuse(source.name, error)
 
 
@@ -197,17 +197,17 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
         out = console()
         say(out, f"{count(report.added, 'memory', 'memories')} added to {tenant!r}.")
         if report.unchanged:
-            say(out, f"{count(report.unchanged, 'memory was', 'memories were')} there already and left unchanged.")
+            say(out, f"{count(report.unchanged, 'memory was', 'memories were')} already there and left unchanged.")
         if report.empty_files:
             say(out, f"{count(report.empty_files, 'file is', 'files are')} empty.")
         if silent := report.silent_messages:
-            say(out, f"{count(silent, 'message without text was', 'messages without text were')} left out.")
+            say(out, f"{count(silent, 'message without text was', 'messages without text were')} skipped.")
         if report.redactions:
-            say(out, f"{count(report.redactions, 'secret was', 'secrets were')} left out and replaced by [redacted:…].")
+            say(out, f"{count(report.redactions, 'secret was', 'secrets were')} replaced by [redacted:…].")
     if refusals:
         complain(f"{count(len(refusals), 'file was', 'files were')} not imported:")
         for refusal in refusals:
             complain(f"  {refusal.name}: {refusal.reason}")
     if report.is_interrupted:
         done = f"{report.added + report.unchanged:,} of {count(report.found, 'memory', 'memories')}"
-        complain(f"agent-reminiscence: interrupted after {done}; the same command goes on from there")
+        complain(f"agent-reminiscence: interrupted after {done}; run the same command to continue")

@@ -21,25 +21,25 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 ADMIN_DSN_VARIABLE = "AGENT_REMINISCENCE_ADMIN_DSN"
-"""Outside the prefix `REMINISCENCE_`, whose variables are settings of the library: an administrator's DSN is none."""
+"""Without the prefix `REMINISCENCE_`, which is reserved for settings of the library."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the memory is; without either, where the environment says, else the embedded server of this user."""
+    """Where the memory is; default: what the environment names, else this user's embedded server."""
 
-    data_dir: Annotated[Path | None, Parameter(help="Folder of the embedded server's data.")] = None
+    data_dir: Annotated[Path | None, Parameter(help="Data folder of the embedded server.")] = None
     postgres_dsn: Annotated[
         str | None,
         Parameter(
-            help="postgresql://login:password@host:port/database of your own server. Other users of this machine can"
-            " see it in the list of processes; REMINISCENCE_POSTGRES_DSN keeps it to yourself."
+            help="DSN of your own server, postgresql://login:password@host:port/database. Other users of this machine"
+            " can see it in the process list; prefer REMINISCENCE_POSTGRES_DSN."
         ),
     ] = None
 
     def config(self, **settings: Any) -> Config:
-        """Settings of the environment, except that a place named here replaces whatever place it names."""
+        """The environment's settings; a server named here replaces the one named there."""
         if self.data_dir is None and self.postgres_dsn is None:
             return Config(**settings)
         return Config(data_dir=self.data_dir, postgres_dsn=self.postgres_dsn, **settings)
@@ -47,30 +47,30 @@ class Place:
 
 HERE = Place()
 
-Tenant = Annotated[str, Parameter(name="--external-id", help="Whose memory it is: your own id of a user or agent.")]
+Tenant = Annotated[str, Parameter(name="--external-id", help="Whose memory: your own id of a user or agent.")]
 OptionalTenant = Annotated[
-    str | None, Parameter(name="--external-id", help="Only this one's; without it, everybody's, one after the other.")
+    str | None, Parameter(name="--external-id", help="Only this external_id; default: all, one after another.")
 ]
-AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Write JSON instead of text.")]
+AsJson = Annotated[bool, Parameter(name="--json", negative="", help="Print JSON instead of text.")]
 AsOf = Annotated[
-    str | None, Parameter(help="What was true at this moment: ISO 8601, or seconds since 1970; UTC if no zone.")
+    str | None, Parameter(help="What was true at this time: ISO 8601 or seconds since 1970; UTC without a zone.")
 ]
-KnownAt = Annotated[str | None, Parameter(help="What the memory held at this moment.")]
-Actor = Annotated[str | None, Parameter(help="Who does it; it is recorded.")]
+KnownAt = Annotated[str | None, Parameter(help="What the memory knew at this time.")]
+Actor = Annotated[str | None, Parameter(help="Who performs this action; recorded in the ledger.")]
 
 
 @asynccontextmanager
 async def opened(place: Place, **settings: Any) -> AsyncIterator[AgentMem]:
-    """The memory at `place`, without a worker of its own: a command ends before its work would be done."""
+    """The memory at `place`, without its own worker: the command would end before the worker was done."""
     async with AgentMem(place.config(worker=False, **settings)) as memory:
         yield memory
 
 
 def moment(option: str, value: str | None) -> datetime | None:
-    """A moment as it is written on a command line.
+    """Parse a time given on the command line.
 
     Raises:
-        InvalidInputError: It is no time.
+        InvalidInputError: `value` is not a time.
     """
     if value is None:
         return None
@@ -78,7 +78,7 @@ def moment(option: str, value: str | None) -> datetime | None:
         try:
             return parse_time(float(value))
         except ValueError:
-            # InvalidInputError is one, too: what is no number, or no moment as one, may be a date such as 20250309.
+            # InvalidInputError is a ValueError too: what is not a valid number of seconds may be a date like 20250309.
             return parse_time(value)
     except InvalidInputError as error:
         raise InvalidInputError(f"{option}: {error}") from None

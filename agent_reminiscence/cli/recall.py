@@ -1,4 +1,4 @@
-"""`search`, `memories`, `history`, `archive` and `usage`."""
+"""The `search`, `memories`, `history`, `archive` and `usage` commands."""
 
 from __future__ import annotations
 
@@ -31,20 +31,24 @@ def search(
     query: str,
     *,
     external_id: Tenant,
-    limit: Annotated[int | None, Parameter(help="At most so many hits; the setting's default is 10.")] = None,
+    limit: Annotated[
+        int | None, Parameter(help="Maximum number of hits; default: the setting retrieval_limit, 10.")
+    ] = None,
     tier: Annotated[
         list[Literal["active", "shortterm", "longterm"]] | None,
-        Parameter(negative="", help="Only this tier; may be given several times."),
+        Parameter(negative="", help="Only this tier; repeatable."),
     ] = None,
-    token_budget: Annotated[int | None, Parameter(help="At most so many tokens of text.")] = None,
+    token_budget: Annotated[int | None, Parameter(help="Maximum number of tokens of text.")] = None,
     as_of: AsOf = None,
     known_at: KnownAt = None,
-    min_confidence: Annotated[float | None, Parameter(help="Only chunks of at least this confidence, 0 to 1.")] = None,
-    min_match: Annotated[float | None, Parameter(help="Only hits of at least this match, 0 to 1.")] = None,
+    min_confidence: Annotated[
+        float | None, Parameter(help="Only chunks with at least this confidence, 0 to 1.")
+    ] = None,
+    min_match: Annotated[float | None, Parameter(help="Only hits with at least this match, 0 to 1.")] = None,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Find what answers a question, best first, with its sources."""
+    """Find passages that answer a question, best first, with their sources."""
     as_of_time, known_at_time = moment("--as-of", as_of), moment("--known-at", known_at)
 
     async def retrieve() -> RetrievalResult:
@@ -73,18 +77,18 @@ def _show_hits(out: Console, result: RetrievalResult) -> None:
     if not result.hits:
         say(out, "Nothing found.")
     elif not result.found:
-        say(out, "Probably not there: nothing matches the question well. What comes closest:")
+        say(out, "Probably not in memory: nothing matches the question well. Closest hits:")
     for number, hit in enumerate(result.hits, start=1):
         say(out, f"[{number}] {source_line(hit)}", style="bold")
         say(out, hit.content.strip(), indent=4)
         if hit.is_of_other:
-            say(out, "said by somebody else than the one asked about, it seems", indent=4, style="dim")
+            say(out, "apparently said by someone other than the person asked about", indent=4, style="dim")
     for omission in result.omitted:
         say(out, f"Left out: {omission.count} ({omission.reason})", style="dim")
 
 
 def source_line(hit: SearchHit) -> str:
-    """Where a hit is from: title, speaker, when it was true, tier, source, score and match."""
+    """Where a hit comes from: title, speaker, when it was true, tier, source, score and match."""
     until = "" if hit.end_date is None else f" to {hit.end_date:%Y-%m-%d}"
     said = f", {hit.speaker}" if hit.speaker else ""
     return (
@@ -101,7 +105,7 @@ def memories(
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """List the active memories, oldest first; with --as-of or --known-at, as they were."""
+    """List the active memories, oldest first; with --as-of or --known-at, as they were then."""
     as_of_time, known_at_time = moment("--as-of", as_of), moment("--known-at", known_at)
 
     async def read() -> list[ActiveMemory]:
@@ -126,7 +130,7 @@ def memories(
 
 
 def history(memory_id: str, *, external_id: Tenant, as_json: AsJson = False, place: Place = HERE) -> int:
-    """Show every version of a memory, oldest first: when it was true, when recorded, by whom, what became of it."""
+    """Show every version of a memory, oldest first: when it was true, when and by whom recorded, what followed."""
 
     async def read() -> MemoryHistory:
         async with opened(place) as memory:
@@ -173,9 +177,9 @@ def _derivation_line(derivation: Derivation) -> str:
     repetitions = len(derivation.duplicates)
     repeated = ""
     if repetitions and derivation.reason:
-        repeated = f", and {count(repetitions, 'repetition', 'repetitions')} elsewhere"
+        repeated = f" and {count(repetitions, 'repetition', 'repetitions')} elsewhere"
     elif repetitions:
-        repeated = f", {repetitions} of them ended as duplicates"
+        repeated = f", {repetitions} ended as duplicates"
     why = f" ({derivation.reason})" if derivation.reason else ""
     deed = derivation.kind.removeprefix("memory.") + why
     return f"{deed} {_time(derivation.recorded_at)} at position {derivation.position}: {chunks}{repeated}"
@@ -190,14 +194,14 @@ def archive(
     *,
     external_id: Tenant,
     end_chunks: Annotated[
-        bool, Parameter(negative="", help="What it says is no longer true: only searches of earlier times find it.")
+        bool, Parameter(negative="", help="Its content is no longer true: only searches of earlier times find it.")
     ] = False,
-    occurred_at: Annotated[str | None, Parameter(help="When that was in the world; without it, now.")] = None,
+    occurred_at: Annotated[str | None, Parameter(help="When this happened in the world; default: now.")] = None,
     actor: Actor = None,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Finish an active memory: it leaves the list and takes no update, and what it says stays searchable."""
+    """Archive an active memory: it leaves the list and takes no more updates; its content stays searchable."""
     occurred_at_time = moment("--occurred-at", occurred_at)
 
     async def write() -> ActiveMemory:
@@ -216,7 +220,7 @@ def archive(
 
 
 def usage(external_id: Tenant, *, as_json: AsJson = False, place: Place = HERE) -> int:
-    """Show what somebody's memory holds, what waits to be done for it, and what models were asked for."""
+    """Show what one external_id's memory holds, its pending work, and its use of models."""
 
     async def read() -> MemoryUsage:
         async with opened(place) as memory:
@@ -242,7 +246,7 @@ def usage(external_id: Tenant, *, as_json: AsJson = False, place: Place = HERE) 
     say(out, "graph", style="bold")
     lag = ""
     if found.graph_store is not None:
-        lag = f"; Neo4j is {count(found.graph_lag, 'event', 'events')} behind" if found.graph_lag else "; Neo4j has all"
+        lag = f"; Neo4j is {count(found.graph_lag, 'event', 'events')} behind" if found.graph_lag else "; Neo4j current"
     say(
         out,
         f"{count(found.entities, 'entity', 'entities')},"

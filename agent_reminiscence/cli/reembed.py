@@ -1,4 +1,4 @@
-"""`reembed`."""
+"""The `reembed` command."""
 
 from __future__ import annotations
 
@@ -20,37 +20,40 @@ from agent_reminiscence.exceptions import InvalidInputError
 def reembed(
     *,
     provider: Annotated[
-        str | None, Parameter(help="Who makes the new vectors, as in embedding_provider; without it, as configured.")
+        str | None, Parameter(help="Provider of the new vectors, as in embedding_provider; default: as configured.")
     ] = None,
-    model: Annotated[str | None, Parameter(help="The provider's model; without both, as configured.")] = None,
-    dimension: Annotated[int | None, Parameter(help="Length of a vector; without it, the model's.")] = None,
+    model: Annotated[str | None, Parameter(help="The provider's model; default: as configured.")] = None,
+    dimension: Annotated[int | None, Parameter(help="Vector dimension; default: the model's.")] = None,
     status: Annotated[
-        bool, Parameter(negative="", help="Change nothing; say which vectors there are and how far each is filled.")
+        bool, Parameter(negative="", help="Change nothing; list the vector generations and how complete they are.")
     ] = False,
-    cancel: Annotated[bool, Parameter(negative="", help="Give up vectors that are being built.")] = False,
+    cancel: Annotated[bool, Parameter(negative="", help="Discard the vector generation being built.")] = False,
     drop_old: Annotated[
-        bool, Parameter(negative="", help="Drop vectors that were replaced, once they were unused for a minute.")
+        bool, Parameter(negative="", help="Drop replaced vectors once they have been unused for a minute.")
     ] = False,
     admin_dsn: Annotated[
         str | None,
         Parameter(
-            help="DSN of an administrator of the database, for a server of your own; better given as"
-            f" {ADMIN_DSN_VARIABLE}, which the list of processes does not show."
+            help="DSN of a database administrator, for a server of your own; prefer"
+            f" {ADMIN_DSN_VARIABLE}, which the process list does not show."
         ),
     ] = None,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Make the vectors of all memories anew with another model, and switch to them.
+    """Rebuild the vectors of all memories with another model, and switch to them.
 
-    Searches and writes go on meanwhile, and other processes follow the switch. Where it was ended or killed, the same
-    command goes on. The vectors that were replaced stay until --drop-old, or until the next change.
+    Searches and writes continue meanwhile, and other processes follow the switch. If interrupted, run the same command
+    again to resume. The replaced vectors are kept until --drop-old or the next change of model.
     """
     if sum((status, cancel, drop_old)) > 1:
-        raise InvalidInputError("--status, --cancel and --drop-old exclude each other")
+        raise InvalidInputError("--status, --cancel and --drop-old are mutually exclusive; use one")
     is_model_named = any(value is not None for value in (provider, model, dimension))
     if is_model_named and (status or cancel or drop_old):
-        raise InvalidInputError("--provider, --model and --dimension say what to build; leave them out here")
+        raise InvalidInputError(
+            "--provider, --model and --dimension say what to build; leave them out with --status, --cancel and"
+            " --drop-old"
+        )
     dsn = admin_dsn or os.environ.get(ADMIN_DSN_VARIABLE)
     if status:
         return asyncio.run(_status(place, as_json=as_json))
@@ -67,7 +70,7 @@ def reembed(
 
 
 def _opened(place: Place) -> AbstractAsyncContextManager[AgentMem]:
-    """The memory, whichever model's vectors it has: that they are not of the configured one is why this is called."""
+    """The memory, whichever model its vectors are from: usually it is not the configured one."""
     return AgentMem(place.config(worker=False), embedders=())
 
 
@@ -107,7 +110,7 @@ async def _cancel(place: Place, dsn: str | None, *, as_json: bool) -> int:
     elif given_up is None:
         say(console(), "Nothing is being built.")
     else:
-        say(console(), f"Given up: {_name(given_up)}.")
+        say(console(), f"Discarded: {_name(given_up)}.")
     return EXIT_OK
 
 
@@ -119,7 +122,7 @@ async def _drop_old(place: Place, dsn: str | None, *, as_json: bool) -> int:
     elif dropped:
         say(console(), f"Dropped: {', '.join(map(_name, dropped))}.")
     else:
-        say(console(), "There are no vectors that were replaced.")
+        say(console(), "There are no replaced vectors.")
     return EXIT_OK
 
 
@@ -132,7 +135,7 @@ def _show(out: Console, report: ReembedReport) -> None:
     if report.vectors_missing:
         say(out, f"{count(report.vectors_missing, 'chunk lacks', 'chunks lack')} vectors.", style="yellow")
     if report.replaced is not None:
-        say(out, f"{_name(report.replaced)} is replaced; --drop-old drops it.", style="dim")
+        say(out, f"{_name(report.replaced)} was replaced; --drop-old drops it.", style="dim")
 
 
 def _show_fill(out: Console, generation: GenerationFill) -> None:

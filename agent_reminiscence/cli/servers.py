@@ -1,4 +1,4 @@
-"""`migrate` and `doctor`."""
+"""The `migrate` and `doctor` commands."""
 
 from __future__ import annotations
 
@@ -37,32 +37,36 @@ from agent_reminiscence.services.upkeep.reindexing import Reindexed, reindex
 
 def migrate(
     *,
-    login: Annotated[str, Parameter(help="The role that the application connects as; it must exist.")],
+    login: Annotated[str, Parameter(help="The role the application connects as; it must exist.")],
     admin_dsn: Annotated[
         str | None,
         Parameter(
-            help="DSN of an administrator of the database, who may create roles and extensions; better given as"
-            f" {ADMIN_DSN_VARIABLE}, which the list of processes does not show."
+            help="DSN of a database administrator, who may create roles and extensions; prefer"
+            f" {ADMIN_DSN_VARIABLE}, which the process list does not show."
         ),
     ] = None,
     print_sql: Annotated[
         bool,
-        Parameter(negative="", help="Connect nowhere; print what an administrator of a new database runs in psql."),
+        Parameter(
+            negative="", help="Do not connect; print the SQL for an administrator of a new database to run in psql."
+        ),
     ] = False,
-    chunk_partitions: Annotated[int | None, Parameter(help="Hash partitions of each table, for a new schema.")] = None,
-    embedding_provider: Annotated[Literal["wordllama", "hash"] | None, Parameter(help="Who makes the vectors.")] = None,
+    chunk_partitions: Annotated[int | None, Parameter(help="Hash partitions per table, for a new schema.")] = None,
+    embedding_provider: Annotated[
+        Literal["wordllama", "hash"] | None, Parameter(help="Provider of the vectors.")
+    ] = None,
     embedding_model: Annotated[
         str | None, Parameter(help="The model's name; for an embedder of your own, its `model_name`.")
     ] = None,
     embedding_dimension: Annotated[
-        int | None, Parameter(help="Length of a vector; for an embedder of your own, its `dimension`.")
+        int | None, Parameter(help="Vector dimension; for an embedder of your own, its `dimension`.")
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make the schema on a server of your own, or bring it up to date; Neo4j's too, where one is configured.
+    """Create or upgrade the schema on a server of your own, and in Neo4j if one is configured.
 
-    Partitions and embeddings are fixed when the schema is made and are not looked at later. A model and a dimension
-    given together are taken as they are, so that they may be those of an embedder of your own.
+    Partitions and embeddings are fixed when the schema is created and ignored later. A model and a dimension given
+    together are used unchecked, so they may describe an embedder of your own.
     """
     validation.identifier("--login", login)
     parameters = _schema_parameters(chunk_partitions, embedding_provider, embedding_model, embedding_dimension)
@@ -76,7 +80,7 @@ def migrate(
     dsn = admin_dsn or os.environ.get(ADMIN_DSN_VARIABLE)
     if not dsn:
         raise InvalidInputError(
-            f"migrate needs the DSN of an administrator: --admin-dsn or {ADMIN_DSN_VARIABLE}; or --print-sql"
+            f"migrate needs an administrator's DSN: pass --admin-dsn or set {ADMIN_DSN_VARIABLE}; or use --print-sql"
         )
     settings = ConnectionSettings.from_dsn(_checked_dsn(dsn))
     applied = asyncio.run(schema.migrate(settings, login=login, parameters=parameters))
@@ -90,7 +94,7 @@ def migrate(
         for external_id in reindexed.faulty:
             say(
                 console(),
-                f"Those of {external_id!r} were not: its ledger is not as it was written, which `verify` shows.",
+                f"Skipped {external_id!r}: its ledger has been altered; `verify` shows where.",
             )
     config = Config()
     trouble = None if config.neo4j_uri is None else asyncio.run(_prepare_neo4j(config))
@@ -107,9 +111,9 @@ def migrate(
             }
         )
     elif is_there:
-        say(console(), "Neo4j: its constraints and indexes are there.")
+        say(console(), "Neo4j: constraints and indexes are in place.")
     elif trouble is not None:
-        say(console(), f"Neo4j: {trouble}. A worker makes its constraints and indexes once it can.")
+        say(console(), f"Neo4j: {trouble}. A worker will create the constraints and indexes once Neo4j is available.")
     return EXIT_OK
 
 
@@ -118,13 +122,13 @@ def _quiet(done: Reindexed) -> None:
 
 
 def _tell_reindexed(done: Reindexed) -> None:
-    """Report the progress of reindexing now and then."""
+    """Report reindexing progress every 100 streams."""
     if done.streams_done % 100 == 0:
         say(console(), f"Indexing words: {done.streams_done:,} of {done.streams_total:,} streams done.", style="dim")
 
 
 async def _prepare_neo4j(config: Config) -> str | None:
-    """Make constraints and indexes in Neo4j; what kept it from that, or None."""
+    """Create constraints and indexes in Neo4j; returns what prevented it, or None."""
     neo4j = create_neo4j(config)
     await neo4j.initialize()
     try:
@@ -141,14 +145,14 @@ def _checked_dsn(dsn: str) -> str:
         parts = urlsplit(dsn)
     except ValueError:
         # Without the parser's reason, which repeats the DSN.
-        raise InvalidInputError("the DSN cannot be read; special characters in it are written as %xx") from None
+        raise InvalidInputError("the DSN cannot be parsed; write special characters in it as %xx") from None
     if parts.scheme not in ("postgres", "postgresql"):
         raise InvalidInputError("the DSN must begin with postgresql://")
     return dsn
 
 
 async def _prepare(embedder: Embedder) -> None:
-    """Ask the embedder's server, where it has one, whether the model is there and how long its vectors are."""
+    """Ask the embedder's server, if any, whether the model is there and how long its vectors are."""
     try:
         await prepared(embedder)
     finally:
@@ -187,14 +191,14 @@ def _schema_parameters(
 def doctor(
     *,
     start: Annotated[
-        bool, Parameter(negative="", help="First open the memory, which makes the embedded server where there is none.")
+        bool, Parameter(negative="", help="Open the memory first, which creates the embedded server if there is none.")
     ] = False,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Say what is installed, reachable and mismatched, and what to do about it.
+    """Check what is installed, reachable and mismatched, and say what to do about it.
 
-    Creates and changes nothing without --start. Exits with 1 when something is wrong.
+    Changes nothing without --start. Exits with 1 if it finds a problem.
     """
 
     async def look() -> Diagnosis:
@@ -229,4 +233,4 @@ def _show_diagnosis(out: Console, diagnosis: Diagnosis) -> None:
             say(out, f"→ {check.remedy}", indent=9)
     problems = sum(check.status == "problem" for check in diagnosis.checks)
     say(out, "")
-    say(out, f"{count(problems, 'problem', 'problems')} found." if problems else "Nothing is wrong.")
+    say(out, f"{count(problems, 'problem', 'problems')} found." if problems else "No problems found.")

@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, everything else on standard error."""
+"""Printing for commands: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rich.text import Text
 
 
 def console() -> Console:
-    """Standard output, for text that is printed as it is."""
+    """Standard output, printing text unchanged."""
     return Console(highlight=False, markup=False, emoji=False)
 
 
 def say(out: Console, text: str, *, indent: int = 0, style: str = "") -> None:
-    """Print `text` as it is, wrapped within its indentation where somebody reads it at a terminal."""
+    """Print `text` unchanged; on a terminal, wrapped within its indentation."""
     margin = " " * indent
     for line in printable(text).split("\n"):
         rows = (
@@ -31,12 +31,12 @@ def say(out: Console, text: str, *, indent: int = 0, style: str = "") -> None:
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: remembered words could otherwise command the terminal."""
+    """`text` without control characters: remembered text could otherwise control the terminal."""
     return "".join(character if character.isprintable() or character in "\n\t" else "\ufffd" for character in text)
 
 
 def one_line(text: str) -> str:
-    """`text` with all white space in it as single spaces."""
+    """`text` with each run of white space as a single space."""
     return " ".join(text.split())
 
 
@@ -46,19 +46,19 @@ def count(number: int, one: str, many: str) -> str:
 
 
 def write_json(document: Any) -> None:
-    """One JSON document on a line of standard output."""
-    # Escaped to ASCII: whole in any encoding, and nothing in it commands a terminal.
+    """Write one JSON document as a line on standard output."""
+    # Escaped to ASCII: survives any encoding, and cannot control a terminal.
     sys.stdout.write(json.dumps(document, default=str) + "\n")
 
 
 def complain(message: str) -> None:
-    """A line on standard error."""
+    """Write a line on standard error."""
     sys.stderr.write(printable(message) + "\n")
 
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error while it is a terminal; gives the function that moves it forward."""
+    """A progress bar on standard error if that is a terminal; yields the function that advances it."""
     with _progress() as bar:
         task = bar.add_task(description, total=total)
         yield lambda amount: bar.advance(task, amount)
@@ -66,7 +66,7 @@ def progress(description: str, total: int) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def progress_of_stages() -> Iterator[Callable[[str, float, float], None]]:
-    """A progress bar as `progress` shows it; gives a function that is told what is done, how much and of how much."""
+    """A progress bar like `progress`; yields a function that takes the stage, how much is done and the total."""
     with _progress() as bar:
         task = bar.add_task("", total=None)
         yield lambda stage, done, total: bar.update(task, description=stage, completed=done, total=total)

@@ -1,4 +1,4 @@
-"""`export` and `import`."""
+"""The `export` and `import` commands."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def export(
     path: Annotated[Path, Parameter(name="file", help="The file to write, such as agent-1.jsonl.zst.")],
     *,
     external_id: Tenant,
-    overwrite: Annotated[bool, Parameter(negative="", help="Replace the file where it exists.")] = False,
+    overwrite: Annotated[bool, Parameter(negative="", help="Replace the file if it exists.")] = False,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Write all events of an external id to a file, as they are at one moment.
+    """Write all events of an external_id to a file, as a consistent snapshot.
 
-    The file appears whole or not at all, and only its owner may read it. It is not encrypted.
+    The file appears complete or not at all, and only its owner may read it. It is not encrypted.
     """
 
     async def write() -> ExportReport:
@@ -56,15 +56,15 @@ def import_(
     *,
     external_id: Annotated[
         str | None,
-        Parameter(help="Whose the memories are to be: new, or with the same events. Without it, as in the file."),
+        Parameter(help="Import into this external_id; it must be new or have the same events. Default: the file's."),
     ] = None,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Read a file that export wrote, and make the memories anew; all of it or none.
+    """Import a file that export wrote and rebuild its memories, completely or not at all.
 
-    Repeated, it does nothing; a later export of the same memories adds what is new. A checksum tells damage, not
-    forgery: import files of those you trust.
+    Importing it again does nothing; a later export of the same memories adds what is new. The checksum detects damage,
+    not forgery: import only files you trust.
     """
 
     async def read() -> ImportReport:
@@ -80,7 +80,7 @@ def import_(
         return EXIT_OK
     out = console()
     known = report.events - report.imported
-    there = f", {known:,} were there already" if known else ""
+    there = f", {known:,} were already there" if known else ""
     say(
         out,
         f"{count(report.imported, 'event', 'events')} of {report.exported_from!r} imported into"

@@ -1,4 +1,4 @@
-"""`verify` and `rebuild`."""
+"""The `verify` and `rebuild` commands."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson,
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
 from agent_reminiscence.domain.audit import AuditReport, Drift, LedgerFault, Progress, StreamReport
 
-# What is said of Neo4j where it was not compared.
-_GRAPH_LINES = {"behind": "Neo4j is behind, and was not compared", "unavailable": "Neo4j cannot be asked"}
-# A table that was emptied has as many differences as it had rows; JSON has them all.
+# Why Neo4j was not compared.
+_GRAPH_LINES = {"behind": "Neo4j is behind and was not compared", "unavailable": "Neo4j is unavailable"}
+# An emptied table differs in every row; JSON lists them all.
 _SHOWN_DIFFERENCES = 20
 
 
 def verify(
     *,
     external_id: OptionalTenant = None,
-    repair: Annotated[bool, Parameter(negative="", help="Rebuild what is not as the ledger says.")] = False,
+    repair: Annotated[bool, Parameter(negative="", help="Rebuild whatever differs from the ledger.")] = False,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Replay the ledger, and compare what it gives with what is stored, row by row.
+    """Replay the ledger and compare the result with what is stored, row by row.
 
-    The ledger itself is held against its digests first. Nobody has to wait meanwhile. Exits with 1 when anything was
-    found, also where --repair has mended it.
+    First checks the ledger itself against its digests. Blocks no readers or writers. Exits with 1 if anything was
+    found, even if --repair fixed it.
     """
 
     async def look() -> AuditReport:
@@ -45,10 +45,10 @@ def verify(
 
 
 def rebuild(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: Place = HERE) -> int:
-    """Make the tiers what a replay of the ledger gives, and fill in missing vectors.
+    """Rebuild the tiers by replaying the ledger, and fill in missing vectors.
 
-    Searches see the old rows until all is in place. Exits with 1 when the ledger is not as it was written: then
-    nothing is rebuilt from it.
+    Searches see the old rows until the new ones are complete. Exits with 1 if the ledger has been altered; an altered
+    ledger is not used for rebuilding.
     """
 
     async def work() -> AuditReport:
@@ -84,9 +84,9 @@ def _show(report: AuditReport, *, as_json: bool) -> None:
         _show_stream(out, stream)
     wrong = sum(not stream.ok for stream in report.streams)
     mended = sum(stream.repaired for stream in report.streams)
-    outcome = f"{wrong:,} not as written" if wrong else "all as the ledger says"
+    outcome = f"{wrong:,} with problems" if wrong else "all match the ledger"
     if mended:
-        outcome += f", {mended:,} mended"
+        outcome += f", {mended:,} fixed"
     say(
         out,
         f"{count(len(report.streams), 'stream', 'streams')}, {count(report.events, 'event', 'events')},"
@@ -95,12 +95,12 @@ def _show(report: AuditReport, *, as_json: bool) -> None:
 
 
 def _show_stream(out: Console, stream: StreamReport) -> None:
-    state = "mended" if stream.repaired else "ok" if stream.ok else "WRONG"
+    state = "fixed" if stream.repaired else "ok" if stream.ok else "WRONG"
     rows = sum(stream.rows.values())
     say(
         out,
         f"{state:<6} {stream.external_id}: {count(stream.events, 'event', 'events')}, {count(rows, 'row', 'rows')}",
-        style={"ok": "", "mended": "yellow", "WRONG": "bold red"}[state],
+        style={"ok": "", "fixed": "yellow", "WRONG": "bold red"}[state],
     )
     if stream.erased_events:
         say(out, f"{count(stream.erased_events, 'event is', 'events are')} erased", indent=7, style="dim")
@@ -110,11 +110,11 @@ def _show_stream(out: Console, stream: StreamReport) -> None:
         say(out, _GRAPH_LINES[stream.graph], indent=7, style="dim")
     found = [*map(_fault_line, stream.faults), *map(_drift_line, stream.drift)]
     if stream.error is not None:
-        say(out, f"could not be looked at: {stream.error}", indent=7)
+        say(out, f"could not be checked: {stream.error}", indent=7)
     for line in found[:_SHOWN_DIFFERENCES]:
         say(out, line, indent=7)
     if len(found) > _SHOWN_DIFFERENCES:
-        say(out, f"… and {len(found) - _SHOWN_DIFFERENCES:,} more, which --json lists", indent=7)
+        say(out, f"… and {len(found) - _SHOWN_DIFFERENCES:,} more; --json lists all", indent=7)
     say(out, f"head {stream.head}, chain {stream.chain or 'empty'}", indent=7, style="dim")
 
 

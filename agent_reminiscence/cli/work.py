@@ -1,4 +1,4 @@
-"""`consolidate`, `worker`, `jobs` and `jobs retry`."""
+"""The `consolidate`, `worker`, `jobs` and `jobs retry` commands."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from agent_reminiscence.cli.terminal import complain, console, count, one_line, 
 from agent_reminiscence.domain.memory import ConsolidationReport
 from agent_reminiscence.domain.work import Job
 
-# An event loop on Windows has no handlers of signals; Ctrl-C interrupts it there.
+# Event loops on Windows have no signal handlers; Ctrl-C interrupts them there.
 _ENDING_SIGNALS: Final = () if sys.platform == "win32" else (signal.SIGINT, signal.SIGTERM)
 
-jobs_app = App(name="jobs", help="Work that waits, runs, or was given up after too many failures.")
+jobs_app = App(name="jobs", help="List jobs that are waiting, running, or given up after too many failures.")
 
 
 def consolidate(
     external_id: Tenant,
     *,
-    memory: Annotated[str | None, Parameter(help="Only this one, by its id.")] = None,
+    memory: Annotated[str | None, Parameter(help="Only the memory with this id.")] = None,
     dry_run: Annotated[
-        bool, Parameter(negative="", help="Only say what would be done. A model is asked all the same, and costs.")
+        bool, Parameter(negative="", help="Only show what would be done. The model is still called, and billed.")
     ] = False,
     as_json: AsJson = False,
     place: Place = HERE,
 ) -> int:
-    """Consolidate somebody's memories now, as the worker does when they are due.
+    """Consolidate the memories of an external_id now, as the worker does when they are due.
 
-    Where REMINISCENCE_MEMORIZER_AGENT_MODEL names a model, it reads what is new; what that cost is printed. A version
-    of a memory that was consolidated before is not again.
+    If REMINISCENCE_MEMORIZER_AGENT_MODEL names a model, it reads what is new, and its usage is printed. A version that
+    was already consolidated is skipped.
     """
 
     async def work() -> list[ConsolidationReport]:
@@ -56,16 +56,16 @@ def consolidate(
 
 def worker(
     *,
-    concurrency: Annotated[int, Parameter(help="Streams whose work is done at a time.")] = 2,
+    concurrency: Annotated[int, Parameter(help="Number of streams to work on at a time.")] = 2,
     until_idle: Annotated[
-        bool, Parameter(negative="", help="End when nothing is waiting any more, as for a scheduled run.")
+        bool, Parameter(negative="", help="Exit once nothing is waiting, for example in a scheduled run.")
     ] = False,
     place: Place = HERE,
 ) -> int:
     """Do the work that follows writes: consolidate, promote, fill in missing vectors.
 
-    Any number of workers may run, on as many machines as are wanted; one that is killed is noticed by the others, which
-    do its work. Ctrl-C or SIGTERM ends it after what is under way, for which it waits ten seconds.
+    Any number of workers may run, on any number of machines; if one is killed, the others notice and take over its
+    work. Ctrl-C or SIGTERM stops it, after up to ten seconds for jobs in progress.
     """
 
     async def work() -> None:
@@ -74,13 +74,13 @@ def worker(
             loop = asyncio.get_running_loop()
             for number in _ENDING_SIGNALS:
                 loop.add_signal_handler(number, task.cancel)
-            complain("agent-reminiscence: working; Ctrl-C ends it")
+            complain("agent-reminiscence: working; press Ctrl-C to stop")
             try:
                 await task
             except asyncio.CancelledError:
                 if not task.cancelled():
                     raise
-                complain("agent-reminiscence: ended; what was not finished stays queued")
+                complain("agent-reminiscence: stopped; unfinished work stays queued")
             finally:
                 for number in _ENDING_SIGNALS:
                     loop.remove_signal_handler(number)
@@ -91,7 +91,7 @@ def worker(
 
 @jobs_app.default
 def jobs(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: Place = HERE) -> int:
-    """List them. Exits with 1 when any work was given up."""
+    """List jobs that are waiting, running or given up. Exits with 1 if any was given up."""
 
     async def look() -> list[Job]:
         async with opened(place) as memory:
@@ -112,7 +112,7 @@ def jobs(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: 
 
 @jobs_app.command
 def retry(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: Place = HERE) -> int:
-    """Queue work that was given up."""
+    """Queue given-up work again."""
 
     async def work() -> int:
         async with opened(place) as memory:
@@ -130,13 +130,13 @@ def _show_consolidation(out: Console, report: ConsolidationReport) -> None:
     say(out, f"{report.memory_id}, version {report.version}", style="bold")
     found = [
         count(report.chunks, "chunk", "chunks"),
-        f"{report.duplicates:,} of them said before",
+        f"{report.duplicates:,} of them repeated",
         count(report.entities, "entity", "entities"),
         count(report.relationships, "relationship", "relationships"),
         count(report.facts, "fact", "facts"),
     ]
     over = report.chunks_ended + report.relationships_ended
-    say(out, f"{', '.join(found)}; {count(over, 'older statement is', 'older statements are')} over", indent=4)
+    say(out, f"{', '.join(found)}; {count(over, 'older statement', 'older statements')} ended", indent=4)
     for usage in report.usage:
         say(
             out,
@@ -145,8 +145,8 @@ def _show_consolidation(out: Console, report: ConsolidationReport) -> None:
             indent=4,
         )
     if report.fallback is not None:
-        say(out, f"not all of it was decided by the model: {report.fallback}", indent=4, style="yellow")
-    # Of a dry run: what there is to agree to.
+        say(out, f"the model did not decide all of it: {report.fallback}", indent=4, style="yellow")
+    # Only in a dry run: what would be recorded.
     for fact in () if report.plan is None else report.plan.facts:
         say(out, f"fact: {one_line(fact.content)}", indent=4)
     for ended in report.ends:
@@ -156,7 +156,7 @@ def _show_consolidation(out: Console, report: ConsolidationReport) -> None:
 
 def _when(job: Job) -> str:
     if job.state == "waiting" and job.scheduled_at is not None:
-        return f", not before {job.scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
+        return f", no earlier than {job.scheduled_at:%Y-%m-%d %H:%M:%S} UTC"
     since = job.failed_at or job.started_at or job.queued_at
     return "" if since is None else f", since {since:%Y-%m-%d %H:%M:%S} UTC"
 

@@ -1,4 +1,4 @@
-"""Settings that a user may change, and constants that the package is tuned with."""
+"""Settings a user may change, and constants the package is tuned with."""
 
 from agent_reminiscence.config.settings import Config
 

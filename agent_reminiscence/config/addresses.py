@@ -1,4 +1,4 @@
-"""Takes the address of a server apart, so that its password is sent to that server and shown nowhere."""
+"""Splits a server's URL, so that its password goes only to that server and is never shown."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server is and who asks it.
+    """A server's address and credentials.
 
     Attributes:
-        url: Without user and password, and without a slash at its end.
+        url: Without user, password and trailing slash.
         place: Host and port, for messages.
-        user: For HTTP basic authentication; None where the address names nobody.
-        password: Of that user.
-        is_here: Whether the server runs on this machine, so that a proxy of the environment is not for it.
+        user: For HTTP basic authentication; None if the URL names no user.
+        password: That user's password.
+        is_here: Whether the server runs on this machine and a configured proxy must be bypassed.
     """
 
     url: str
@@ -27,18 +27,18 @@ class ServerAddress:
 
 
 def parse_address(url: str) -> ServerAddress:
-    """Take `http://user:password@host:port/path` apart.
+    """Parse `http://user:password@host:port/path`.
 
     Raises:
-        ValueError: It is no such URL. The message does not quote it.
+        ValueError: It is not such a URL. The message does not quote it.
     """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-        # A UnicodeError, which is a ValueError, for names that no client could look up.
+        # Raises UnicodeError, a ValueError, for host names no client could resolve.
         (host or "").encode("idna")
     except ValueError:
-        # From None: the message would quote it.
+        # From None: the original message quotes the URL.
         raise ValueError("is not a URL such as http://127.0.0.1:11434") from None
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise ValueError("is not a URL such as http://127.0.0.1:11434")

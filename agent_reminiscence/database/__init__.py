@@ -1,1 +1,1 @@
-"""Everything that speaks to a store: the embedded server, connections, the schema and the repositories."""
+"""Everything that talks to a store: the embedded server, connections, the schema and the repositories."""

@@ -1,4 +1,4 @@
-"""What can be seen of a server and its schema with the rights of whoever looks; it changes nothing."""
+"""Reads the state of a server and its schema with the caller's own rights; changes nothing."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from agent_reminiscence.database.repositories.graph_progress import graph_lag
 
 EXTENSIONS: Final = ("vector",)
 ROLES: Final = (APP_ROLE, SCHEDULER_ROLE, WORKER_ROLE, ERASER_ROLE)
-"""What a login takes for one transaction."""
+"""The roles that a login takes for one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """Which server it is.
+    """The server's version.
 
     Attributes:
         version: `server_version_num`, such as 180006.
@@ -40,7 +40,7 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class ExtensionFacts:
-    """An extension: what the server could install, and what this database has."""
+    """An extension: the version the server can install, and the one in this database."""
 
     name: str
     available: str | None
@@ -49,7 +49,7 @@ class ExtensionFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoginFacts:
-    """Who connects, and what that login may do by itself."""
+    """The login that connects, and its own rights."""
 
     name: str
     is_superuser: bool
@@ -59,12 +59,12 @@ class LoginFacts:
 
 @dataclass(frozen=True, slots=True)
 class MembershipFacts:
-    """One role of ours and this login's membership in it.
+    """One of our roles and this login's membership in it.
 
     Attributes:
-        inherits: `inherit_option`: its rights hold outside a transaction that takes it; None is no direct membership.
+        inherits: `inherit_option`: its rights apply without taking the role; None means no direct membership.
         may_set: `set_option`: the login may take the role.
-        has_usage: Whether its rights hold for the login by whatever way, indirect memberships included.
+        has_usage: Whether the login has its rights in any way, including indirect memberships.
     """
 
     role: str
@@ -88,13 +88,13 @@ class StreamFacts:
     graph_store: str | None
 
     def graph_lag(self, graph_store: str) -> int:
-        """How many positions this store of graphs is behind."""
+        """How many positions this graph store is behind."""
         return graph_lag(self.graph_head, self.graph_position, self.graph_store, graph_store)
 
 
 @dataclass(frozen=True, slots=True)
 class Neo4jFacts:
-    """Which Neo4j it is, and which of our constraints and indexes it lacks."""
+    """The Neo4j version, and which of our constraints and indexes are missing."""
 
     version: str
     edition: str
@@ -105,7 +105,7 @@ def embedded_server_exists(data_dir: Path) -> bool:
     """Whether `data_dir` holds the embedded server's files.
 
     Raises:
-        OSError: The folder cannot be looked into.
+        OSError: The folder cannot be read.
     """
     try:
         (data_dir / "postgres" / "PG_VERSION").stat()
@@ -115,7 +115,7 @@ def embedded_server_exists(data_dir: Path) -> bool:
 
 
 async def read_server(db: SqlExecutor) -> ServerFacts:
-    """Version of the server."""
+    """Return the version of the server."""
     rows = await db.fetch_all(_SERVER)
     return ServerFacts(**rows[0])
 
@@ -126,7 +126,7 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
 
 
 async def read_extensions(db: SqlExecutor) -> list[ExtensionFacts]:
-    """The extensions that the schema needs."""
+    """Return the extensions that the schema needs."""
     rows = await db.fetch_all(_EXTENSIONS, {"names": list(EXTENSIONS)})
     return [ExtensionFacts(**row) for row in rows]
 
@@ -140,7 +140,7 @@ ORDER BY wanted.place
 
 
 async def read_login(db: SqlExecutor) -> LoginFacts:
-    """The login of this connection."""
+    """Return the login of this connection."""
     rows = await db.fetch_all(
         "SELECT rolname::text AS name, rolsuper AS is_superuser, rolbypassrls AS bypasses_row_security,"
         " rolcreaterole AS creates_roles FROM pg_roles WHERE rolname = session_user"
@@ -149,12 +149,12 @@ async def read_login(db: SqlExecutor) -> LoginFacts:
 
 
 async def read_memberships(db: SqlExecutor) -> list[MembershipFacts]:
-    """The login's membership in each of our roles, the owner last."""
+    """Return the login's membership in each of our roles, the owner last."""
     rows = await db.fetch_all(_MEMBERSHIPS, {"names": [*ROLES, OWNER_ROLE]})
     return [MembershipFacts(**row) for row in rows]
 
 
-# A role may be granted by several grantors, each with options of its own; what one of them allows is allowed.
+# Several grantors may grant a role, each with their own options; it is enough if one allows something.
 _MEMBERSHIPS = """
 SELECT wanted.name AS role, r.oid IS NOT NULL AS exists, m.inherits, m.may_set,
     coalesce(pg_has_role(session_user, r.oid, 'USAGE'), false) AS has_usage
@@ -172,7 +172,7 @@ ORDER BY wanted.place
 
 async def has_schema(db: SqlExecutor) -> bool:
     """Whether this database has our schema with a record of its migrations."""
-    # Not to_regclass: by itself the login may not look into the schema.
+    # Not to_regclass: the login itself has no usage right on the schema.
     row = await db.fetch_one(
         "SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
         " WHERE n.nspname = $(schema)p AND c.relname = 'schema_migration') AS found",
@@ -182,7 +182,7 @@ async def has_schema(db: SqlExecutor) -> bool:
 
 
 async def read_unprotected_tables(db: SqlExecutor) -> list[str]:
-    """Tables of our schema that hold memory and are not held to row level security, which is none."""
+    """Return tables of our schema that hold memory without forced row level security; there should be none."""
     rows = await db.fetch_all(_UNPROTECTED, {"schema": SCHEMA_NAME})
     return [row["name"] for row in rows]
 
@@ -199,7 +199,7 @@ ORDER BY 1
 
 
 async def read_streams(store: PostgresManager) -> list[StreamFacts]:
-    """All streams, those with most chunks first."""
+    """Return all streams, those with most chunks first."""
     async with store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
         rows = await db.fetch_all(
             "SELECT external_id, live_chunks, last_recorded_at, work_at, failed_at, graph_head, graph_position,"
@@ -209,7 +209,7 @@ async def read_streams(store: PostgresManager) -> list[StreamFacts]:
 
 
 async def read_neo4j(neo4j: Neo4jManager) -> Neo4jFacts:
-    """Version, edition, and what of `cypher/schema.cypher` is not there."""
+    """Return the version, the edition, and what is missing of `cypher/schema.cypher`."""
 
     async def look(db: CypherExecutor) -> tuple[Row | None, list[Row], list[Row]]:
         return (
@@ -229,7 +229,7 @@ async def read_neo4j(neo4j: Neo4jManager) -> Neo4jFacts:
 
 
 async def count_workers(store: PostgresManager, *, silence_seconds: float) -> int:
-    """Workers that have said within `silence_seconds` that they live."""
+    """Count workers that have sent a heartbeat within `silence_seconds`."""
     async with store.transaction("", role=WORKER_ROLE, read_only=True) as db:
         row = await db.fetch_one(_WORKERS, {"silence": silence_seconds})
     return 0 if row is None else int(row["workers"])

@@ -1,6 +1,6 @@
-"""The generations of vectors, one table each: users ask here which there are, and an administrator changes that.
+"""Vector generations, one table each: users read which exist, and an administrator changes them.
 
-They belong to no `external_id`, so whoever is in a transaction may ask. Only the owner of the schema makes and drops
+They belong to no `external_id`, so they can be read in any transaction. Only the owner of the schema creates and drops
 their tables and changes their states.
 """
 
@@ -23,21 +23,21 @@ NORMS_TABLE_PREFIX = "chunk_norms_"
 CELL_TABLE_PREFIX = "vector_cell_"
 _PREFIXES = (VECTOR_TABLE_PREFIX, NORMS_TABLE_PREFIX, CELL_TABLE_PREFIX)
 
-# Advisory lock of who builds a generation: the bytes of "reem" as a number.
+# Advisory lock for building a generation: the bytes of "reem" as a number.
 _BUILD_LOCK = 0x7265656D
-# How long the lock is waited for: the server takes a moment to notice that a process was killed.
+# How long to wait for the lock: the server takes a moment to notice that a process was killed.
 _LOCK_PATIENCE_SECONDS = 5.0
 _LOCK_PAUSE_SECONDS = 0.2
-# Dropping a table waits for whoever is using it, and others wait behind: never for long at a time.
+# Dropping a table waits for its users, and others queue up behind: never for long at a time.
 _DROP_LOCK_TIMEOUT = "1s"
-# What the statement says when that was not enough, in words of its own: the server's depend on its language.
+# The statement's own message if that was not enough: the server's messages depend on its language.
 _IN_USE = "the vectors are in use"
 _DROP_ATTEMPTS = 30
 _DROP_PAUSE_SECONDS = 1.0
 
 _COLUMNS = "generation AS number, model_name, dimension, state, state_since, provider, model"
 _CURRENT = f"SELECT {_COLUMNS} FROM embedding_generation WHERE state = 'current'"  # noqa: S608 - a constant
-# A snapshot may be older than the lock that the statement waits for, and not know yet what was dropped meanwhile.
+# A snapshot may be older than the lock that the statement waits for, and miss what was dropped meanwhile.
 _LIST = (
     f"SELECT {_COLUMNS} FROM embedding_generation"  # noqa: S608 - constants
     f" WHERE state <> 'dropped' AND to_regclass('{SCHEMA_NAME}.{VECTOR_TABLE_PREFIX}' || generation) IS NOT NULL"
@@ -47,23 +47,25 @@ _HISTORY = f"SELECT {_COLUMNS} FROM embedding_generation ORDER BY generation"  #
 
 
 async def current_generation(db: SqlExecutor) -> Generation:
-    """The generation that searches use, as the transaction sees it."""
+    """Return the generation that searches use, as the transaction sees it."""
     return await (await ask_for_current(db)).result()
 
 
 async def ask_for_current(db: SqlExecutor) -> Deferred[Generation]:
-    """As `current_generation`, but not at once."""
+    """Like `current_generation`, but deferred."""
 
     def read(rows: list[Row]) -> Generation:
         if not rows:
-            raise ConfigurationError("the schema does not say which vectors are current; it was not made by `migrate`")
+            raise ConfigurationError(
+                "the schema does not record which vectors are current; it was not created by `migrate`"
+            )
         return Generation.model_validate(rows[0])
 
     return await db.ask(_CURRENT, None, read)
 
 
 async def list_generations(db: SqlExecutor) -> list[Generation]:
-    """The generations that have a table, oldest first.
+    """Return the generations that have a table, oldest first.
 
     None of them is dropped before the transaction ends.
     """
@@ -71,7 +73,7 @@ async def list_generations(db: SqlExecutor) -> list[Generation]:
 
 
 async def ask_for_tables(db: SqlExecutor, generation: int) -> Deferred[bool]:
-    """Whether a generation has its tables; if it has, it keeps them until the transaction ends."""
+    """Whether a generation has its tables; if so, it keeps them until the transaction ends."""
 
     def is_listed(rows: list[Row]) -> bool:
         return any(row["number"] == generation for row in rows)
@@ -80,12 +82,12 @@ async def ask_for_tables(db: SqlExecutor, generation: int) -> Deferred[bool]:
 
 
 async def all_generations(db: SqlExecutor) -> list[Generation]:
-    """Every generation that there has been, oldest first."""
+    """Return every generation that ever existed, oldest first."""
     return [Generation.model_validate(row) for row in await db.fetch_all(_HISTORY)]
 
 
 async def table_sizes(db: SqlExecutor) -> dict[int, int]:
-    """What the tables of each generation take on the disk with their indexes, in bytes."""
+    """Return the disk size of each generation's tables with their indexes, in bytes."""
     rows = await db.fetch_all(
         "SELECT substring(p.relname FROM '[0-9]+$')::int AS number,"
         " sum(pg_total_relation_size(i.inhrelid))::bigint AS size_bytes"
@@ -99,19 +101,19 @@ async def table_sizes(db: SqlExecutor) -> dict[int, int]:
 
 
 async def first_migration(db: SqlExecutor) -> datetime | None:
-    """When the schema was made, to the microsecond: what tells this database from another one."""
+    """When the schema was created, to the microsecond; this identifies the database."""
     row = await db.fetch_one("SELECT min(applied_at) AS applied_at FROM schema_migration")
     return None if row is None else row["applied_at"]
 
 
 class GenerationOwner:
-    """One connection of an administrator who holds the lock of building: nobody else changes generations meanwhile."""
+    """An administrator's connection that holds the build lock: nobody else changes generations meanwhile."""
 
     def __init__(self, db: SqlExecutor) -> None:
         self._db = db
 
     async def holds_lock(self) -> bool:
-        """Whether the lock is still this connection's; behind a pooler it may be a stranger's."""
+        """Whether this connection still holds the lock; behind a pooler, another one may hold it."""
         row = await self._db.fetch_one(
             "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted"
             " AND classid = 0 AND objid::bigint = $(key)p::bigint) AS is_mine",
@@ -120,17 +122,17 @@ class GenerationOwner:
         return row is not None and bool(row["is_mine"])
 
     async def generations(self) -> list[Generation]:
-        """Every generation that there has been, oldest first."""
+        """Return every generation that ever existed, oldest first."""
         async with self._transaction() as db:
             return await all_generations(db)
 
     async def first_migration(self) -> datetime | None:
-        """When the schema of this database was made."""
+        """When the schema of this database was created."""
         async with self._transaction() as db:
             return await first_migration(db)
 
     async def seconds_since(self, generation: Generation) -> float:
-        """For how long the generation has been in its state, by the server's clock."""
+        """How long the generation has been in its state, by the server's clock."""
         row = await self._db.fetch_one(
             "SELECT extract(epoch FROM clock_timestamp() - $(since)p::timestamptz)::float8 AS seconds",
             {"since": generation.state_since},
@@ -139,7 +141,7 @@ class GenerationOwner:
         return float(row["seconds"])
 
     async def begin(self, *, model_name: str, dimension: int, provider: str | None, model: str | None) -> Generation:
-        """Make a table and the row that says it is being built; all writers keep it true from here on."""
+        """Create a table and a row in state 'building'; from then on all writers keep its vectors valid."""
         async with self._transaction() as db:
             row = await db.fetch_one(
                 "INSERT INTO embedding_generation (generation, model_name, dimension, state, provider, model)"  # noqa: S608
@@ -157,7 +159,7 @@ class GenerationOwner:
             return generation
 
     async def switch(self, generation: Generation) -> Generation:
-        """Let searches use `generation`; what they used until now is retired."""
+        """Let searches use `generation`, and retire the one used so far."""
         async with self._transaction() as db:
             await self._set_state(db, "current", "retired")
             return await self._set_state(db, "building", "current", number=generation.number)
@@ -170,17 +172,17 @@ class GenerationOwner:
             {"before": before, "after": after, "number": number},
         )
         if row is None:
-            raise StoreError(f"there is no generation of vectors that is {before}")
+            raise StoreError(f"no vector generation is in the state '{before}'")
         return Generation.model_validate(row)
 
     async def drop(self, generation: Generation) -> None:
-        """Drop the table of a generation that nobody searches; its number and its model stay known.
+        """Drop the table of a generation that is not searched; its number and model stay recorded.
 
         It waits for transactions that may have seen it, a second at a time, so that nobody waits long for it.
 
         Raises:
             StoreTimeoutError: A transaction that may use it did not end.
-            StoreError: Searches use it by now, or it is dropped already.
+            StoreError: Searches now use it, or it is already dropped.
         """
         for _ in range(_DROP_ATTEMPTS):
             try:
@@ -192,20 +194,21 @@ class GenerationOwner:
             else:
                 return
         raise StoreTimeoutError(
-            f"generation {generation.number} cannot be dropped: something, such as verify() or rebuild(), has been"
-            " reading vectors all the time; try again when it has ended"
+            f"generation {generation.number} cannot be dropped: something, such as verify() or rebuild(), is still"
+            " reading vectors; try again when it has ended"
         )
 
     async def _try_to_drop(self, generation: Generation) -> None:
         async with self._transaction() as db:
             await db.set_local({"lock_timeout": _DROP_LOCK_TIMEOUT})
-            # Whoever uses a table of vectors has asked first which there are, and holds a lock on that one since.
+            # Users of a vector table first ask which tables exist, and hold a lock on embedding_generation from then
+            # on.
             await db.execute_script(
                 "DO $$ BEGIN"  # noqa: S608 - a number
                 " LOCK TABLE embedding_generation IN ACCESS EXCLUSIVE MODE;"
                 " UPDATE embedding_generation SET state = 'dropped', state_since = clock_timestamp()"
                 f" WHERE generation = {generation.number} AND state IN ('building', 'retired');"
-                # Where the lock of building was lost without a word, another process may have switched to it.
+                # If the build lock was lost unnoticed, another process may have switched to this generation.
                 f" IF NOT FOUND THEN RAISE EXCEPTION 'generation {generation.number} is not to be dropped'; END IF;"
                 f" DROP TABLE IF EXISTS {', '.join(f'{prefix}{generation.number}' for prefix in _PREFIXES)};"
                 f" EXCEPTION WHEN lock_not_available THEN RAISE EXCEPTION '{_IN_USE}';"
@@ -239,14 +242,14 @@ async def _took_lock(db: SqlExecutor) -> bool:
 
 @asynccontextmanager
 async def owning_generations(administrator: ConnectionSettings) -> AsyncIterator[GenerationOwner]:
-    """Connect as an administrator of the database, and be the only one who changes its generations.
+    """Connect as an administrator of the database, with the exclusive right to change its generations.
 
     The lock ends with the connection, however the process ends.
 
     Raises:
         ConfigurationError: The login may not act as the schema's owner.
-        ReembeddingError: Another process is at it.
-        StoreError: The server is away.
+        ReembeddingError: Another process is changing them.
+        StoreError: The server is unavailable.
     """
     db = await open_connection(administrator)
     try:
@@ -255,13 +258,13 @@ async def owning_generations(administrator: ConnectionSettings) -> AsyncIterator
         )
         if row is None or not row["may_set"]:
             raise ConfigurationError(
-                f"{administrator.user!r} may not act as {OWNER_ROLE}, who owns the tables of vectors; connect as the"
+                f"{administrator.user!r} may not act as {OWNER_ROLE}, who owns the vector tables; connect as the"
                 " administrator who ran `agent-reminiscence migrate`, or run it as this one first"
             )
         if not await _took_lock(db):
             raise ReembeddingError(
-                "another process is changing the vectors of this database; wait for its end, or end it: what it has"
-                " done is kept, and the next call goes on from there"
+                "another process is changing the vectors of this database; wait until it ends, or stop it: finished"
+                " work is kept, and the next call resumes there"
             )
         yield GenerationOwner(db)
     finally:

@@ -1,9 +1,9 @@
 """Sessions and transactions on Neo4j; driver errors become StoreError here.
 
-The driver is imported when a manager is initialised, not before: it costs a third of a second, and most have no Neo4j.
+The driver is only imported when a manager is initialised: it takes a third of a second, and most users have no Neo4j.
 
-No bookmarks are kept. What has to see the last write is read where writes go (`latest`), and a bookmark from before
-would be refused by a server that came back empty or from a backup.
+No bookmarks are kept. Reads that must see the last write go where writes go (`latest`), and an older bookmark would be
+refused by a server that came back empty or from a backup.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Params = Mapping[str, Any]
 Row = dict[str, Any]
 
 _SCHEMES = ("neo4j", "neo4j+s", "neo4j+ssc", "bolt", "bolt+s", "bolt+ssc")
-# A write is several statements. When a client vanishes without a word, the server ends its transaction, and frees what
-# it has locked, after so many timeouts.
+# A write is several statements. If a client vanishes silently, the server ends its transaction and releases its locks
+# after this many timeouts.
 _STATEMENTS_OF_A_WRITE = 10
-# The driver repeats what failed in passing, such as a connection that a restart has closed: after a second, once. Who
-# calls has more patience of its own, and a server that is away is to be known at once.
+# The driver retries transient failures, such as a connection closed by a restart, once after a second. Callers have
+# retries of their own, and an unavailable server should be noticed at once.
 _RETRY_SECONDS = 0.5
 
 
@@ -62,7 +62,7 @@ class CypherExecutor:
     async def fetch_all(self, statement: str, params: Params | None = None) -> list[Row]:
         """Run `statement` and return its rows. Parameters are named, `$name` in the statement.
 
-        An error of the driver passes through, for the driver itself may begin the transaction anew.
+        Driver errors pass through, because the driver itself may retry the transaction.
         """
         if self._telemetry is None:
             return await self._fetch_all(statement, params)
@@ -70,12 +70,12 @@ class CypherExecutor:
             return await self._fetch_all(statement, params)
 
     async def fetch_one(self, statement: str, params: Params | None = None) -> Row | None:
-        """Run `statement` and return its first row, or None where it gives none."""
+        """Run `statement` and return its first row, or None if there is none."""
         rows = await self.fetch_all(statement, params)
         return rows[0] if rows else None
 
     async def _fetch_all(self, statement: str, params: Params | None) -> list[Row]:
-        # Typed by the driver as a literal, so that nobody puts one together; ours come from files.
+        # The driver's type is a literal, to prevent composed statements; ours come from files.
         query: Any = str(statement)
         result = await self._transaction.run(query, dict(params or {}))
         rows = [dict(record) async for record in result]
@@ -86,20 +86,20 @@ class CypherExecutor:
 class Neo4jManager:
     """A pool of connections to Neo4j, and transactions on them.
 
-    It works as well with a server that is away: nothing connects before the first call, and each call that finds none
-    fails by itself.
+    It also works while the server is unavailable: nothing connects before the first call, and each call fails by
+    itself.
 
     Args:
         uri: `neo4j://` for a cluster or Aura, `bolt://` for one server; `+s` for TLS. Without user and password.
-        user: Who signs in.
-        password: And with what; None for a server that asks for nothing.
-        database: The database in it.
-        pool_size: Connections open at most.
-        timeout_seconds: How long a connection, or the answer to one statement, may take.
-        telemetry: What observes the statements; None is nobody.
+        user: The user to log in as.
+        password: Its password; None if authentication is off.
+        database: The database to use.
+        pool_size: The maximum number of open connections.
+        timeout_seconds: Time limit for connecting, and for the answer to one statement.
+        telemetry: Observes the statements; None observes nothing.
 
     Raises:
-        ConfigurationError: The URI is none of Neo4j's.
+        ConfigurationError: The URI is not a Neo4j URI.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Neo4jManager:
         self._driver: AsyncDriver | None = None
 
     async def initialize(self) -> None:
-        """Make ready for use within the running event loop, to which it belongs from now on. Nothing connects yet.
+        """Prepare for use within the running event loop, to which it then belongs. Nothing connects yet.
 
         Raises:
             ConfigurationError: The driver refuses the URI.
@@ -142,22 +142,22 @@ class Neo4jManager:
                 connection_acquisition_timeout=self._timeout_seconds,
                 connection_write_timeout=self._timeout_seconds,
                 max_transaction_retry_time=min(self._timeout_seconds, _RETRY_SECONDS),
-                # One that was idle for so long may have been dropped on its way, and nobody has said so.
+                # A connection idle for this long may have been dropped silently on the way.
                 liveness_check_timeout=TCP_SILENCE_SECONDS,
-                # That a label is not there yet is no news.
+                # A label that does not exist yet is not worth a notice.
                 notifications_min_severity=NotificationMinimumSeverity.OFF,
                 telemetry_disabled=True,
             )
         except (DriverConfigurationError, ValueError) as error:
-            raise ConfigurationError(f"neo4j_uri is refused by the driver: {error}") from error
+            raise ConfigurationError(f"the Neo4j driver refuses neo4j_uri: {error}") from error
 
     async def close(self) -> None:
-        """Close all connections; what is under way on them fails."""
+        """Close all connections; running calls on them fail."""
         driver, self._driver = self._driver, None
         if driver is None:
             return
         try:
-            # It says goodbye on each connection, and a frozen server takes no notice.
+            # It says goodbye on each connection, which a frozen server ignores.
             async with asyncio.timeout(min(self._timeout_seconds, CONNECT_TIMEOUT_SECONDS)):
                 await driver.close()
         except TimeoutError:
@@ -165,12 +165,12 @@ class Neo4jManager:
 
     @asynccontextmanager
     async def get_read_session(self) -> AsyncIterator[AsyncSession]:
-        """A session whose transactions may run on any server that reads; for one task at a time.
+        """Open a session whose transactions may run on any reading server; for one task at a time.
 
-        `read` bounds what a statement takes; here it is up to whoever uses the session.
+        `read` limits the time of a statement; here that is up to the user of the session.
 
         Raises:
-            StoreError: What the driver raised in the block, as one of ours.
+            StoreError: A driver error in the block, translated.
         """
         from neo4j import READ_ACCESS
 
@@ -179,21 +179,21 @@ class Neo4jManager:
 
     @asynccontextmanager
     async def get_write_session(self) -> AsyncIterator[AsyncSession]:
-        """A session whose transactions run where writes go; otherwise as `get_read_session`."""
+        """Like `get_read_session`, but its transactions run where writes go."""
         from neo4j import WRITE_ACCESS
 
         async with self._session(WRITE_ACCESS) as session:
             yield session
 
     async def read[T](self, work: Callable[[CypherExecutor], Awaitable[T]], *, latest: bool = False) -> T:
-        """Run `work`, which only reads, in one transaction; after a passing failure again, from its beginning.
+        """Run `work`, which only reads, in one transaction; retried from its beginning after a transient failure.
 
         Args:
-            latest: Whether it has to see what was written last, by anybody; a cluster's readers are a little behind.
+            latest: Whether it must see the latest writes of anyone; a cluster's readers lag slightly.
 
         Raises:
             StoreTimeoutError: There was no answer within the timeout.
-            StoreUnavailableError: The server is away, or not ready.
+            StoreUnavailableError: The server is unavailable, or not ready.
             StoreError: It refused a statement or the login.
         """
         async with self._deadline() as answered:
@@ -207,13 +207,13 @@ class Neo4jManager:
     async def write[T](self, work: Callable[[CypherExecutor], Awaitable[T]]) -> T:
         """Run `work` in one transaction, which commits when it returns and is rolled back when it raises.
 
-        It runs again, from its beginning, after a passing failure. A write that timed out may have taken effect, so
-        `work` has to be one that can be repeated.
+        It is retried from its beginning after a transient failure. A write that timed out may have taken effect, so
+        `work` must be repeatable.
 
         Raises:
             StoreTimeoutError: There was no answer within the timeout.
-            StoreUnavailableError: The server is away, or not ready.
-            CommitUnknownError: It was lost during the commit.
+            StoreUnavailableError: The server is unavailable, or not ready.
+            CommitUnknownError: The connection was lost during the commit.
             StoreError: It refused a statement or the login.
         """
         async with self._deadline() as answered:
@@ -224,7 +224,7 @@ class Neo4jManager:
     def _unit[T](
         self, work: Callable[[CypherExecutor], Awaitable[T]], answered: Callable[[], None], limit_seconds: float
     ) -> Callable[[AsyncManagedTransaction], Awaitable[T]]:
-        """`work` as the driver runs it; the server ends its transaction after `limit_seconds`."""
+        """`work` in the form the driver runs; the server ends its transaction after `limit_seconds`."""
         from neo4j import unit_of_work
 
         @unit_of_work(timeout=limit_seconds)
@@ -235,9 +235,9 @@ class Neo4jManager:
 
     @asynccontextmanager
     async def _deadline(self) -> AsyncIterator[Callable[[], None]]:
-        """Ends the block when nothing was answered for the timeout; what it yields says that something was.
+        """End the block when there has been no answer for the timeout; call the yielded function at each answer.
 
-        The driver has timeouts of its own. Against a server that accepts connections and says nothing they add up.
+        The driver has its own timeouts, but against a server that accepts connections and stays silent they add up.
         """
         loop = asyncio.get_running_loop()
         deadline = asyncio.timeout(self._timeout_seconds)
@@ -250,7 +250,7 @@ class Neo4jManager:
                 yield answered
         except TimeoutError as error:
             raise StoreTimeoutError(
-                f"Neo4j at {self._where} gave no answer within {self._timeout_seconds:g} s; neo4j_timeout_seconds sets"
+                f"Neo4j at {self._where} did not respond within {self._timeout_seconds:g} s; neo4j_timeout_seconds sets"
                 " the limit"
             ) from error
 
@@ -266,11 +266,11 @@ class Neo4jManager:
         except DriverError as error:
             raise self._lost(error) from error
         except Neo4jError as error:
-            # From None: what the server says may quote a parameter, so memory text. Its code never does.
+            # From None: the server's message may quote a parameter, so memory text. Its code never does.
             raise self._refused(error) from None
 
     def _lost(self, error: DriverError) -> StoreError:
-        """What an error means that the driver raised by itself."""
+        """Translate an error of the driver itself."""
         from neo4j.exceptions import (
             ConnectionAcquisitionTimeoutError,
             ConnectionPoolError,
@@ -287,24 +287,24 @@ class Neo4jManager:
         if isinstance(error, ConnectionAcquisitionTimeoutError):
             return StoreTimeoutError(
                 f"no connection to Neo4j at {self._where} became free within {self._timeout_seconds:g} s;"
-                " neo4j_pool_size sets how many there are"
+                " neo4j_pool_size sets their number"
             )
         if isinstance(error, ServiceUnavailable | SessionExpired | ConnectionPoolError):
             return StoreUnavailableError(
-                f"Neo4j at {self._where} cannot be reached ({name}); neo4j_uri says where it is"
+                f"Neo4j at {self._where} cannot be reached ({name}); check that it is up and that neo4j_uri is right"
             )
-        return StoreError(f"the driver of Neo4j failed ({name})")
+        return StoreError(f"the Neo4j driver failed ({name})")
 
     def _refused(self, error: Neo4jError) -> StoreError:
-        """What an error means that the server answered with."""
+        """Translate an error that the server returned."""
         code = error.code or type(error).__name__
         if code.startswith("Neo.ClientError.Security."):
             return StoreError(
-                f"Neo4j at {self._where} refuses {self._user!r} ({code}); check neo4j_user, neo4j_password and what the"
-                f" user may do in {self._database!r}"
+                f"Neo4j at {self._where} refuses {self._user!r} ({code}); check neo4j_user, neo4j_password and the"
+                f" user's rights in {self._database!r}"
             )
         if code == "Neo.ClientError.Database.DatabaseNotFound":
-            return StoreError(f"Neo4j at {self._where} has no database {self._database!r}; neo4j_database names it")
+            return StoreError(f"Neo4j at {self._where} has no database {self._database!r}; correct neo4j_database")
         if "TimedOut" in code or "Timeout" in code:
             return StoreTimeoutError(f"Neo4j ended a transaction ({code}); neo4j_timeout_seconds sets the limit")
         if error.is_retryable() or code.startswith("Neo.TransientError."):
@@ -313,17 +313,17 @@ class Neo4jManager:
 
 
 def _keep_quiet() -> None:
-    """Keep the driver's warnings off stderr where nobody has set logging up: it has several for each attempt."""
+    """Keep the driver's warnings, several per attempt, off stderr if logging is not configured."""
     logger = logging.getLogger("neo4j")
     if not logger.hasHandlers():
         logger.addHandler(logging.NullHandler())
 
 
 def create_neo4j(config: Config, telemetry: Telemetry | None = None) -> Neo4jManager:
-    """A manager as `config` has it, whose `neo4j_uri` is set; still to be initialised.
+    """Create a manager for `config`, whose `neo4j_uri` is set; not yet initialised.
 
     Raises:
-        ConfigurationError: The URI is none of Neo4j's.
+        ConfigurationError: The URI is not a Neo4j URI.
     """
     assert config.neo4j_uri is not None
     password = config.neo4j_password
@@ -342,7 +342,7 @@ def _address(uri: str) -> str:
     """Host and port of `uri`, for messages.
 
     Raises:
-        ConfigurationError: It is no URI of Neo4j.
+        ConfigurationError: It is not a Neo4j URI.
     """
     try:
         parts = urlsplit(uri)
@@ -352,8 +352,8 @@ def _address(uri: str) -> str:
         raise ConfigurationError("neo4j_uri is not a URL such as neo4j://host:7687") from None
     if parts.scheme not in _SCHEMES or not parts.hostname:
         raise ConfigurationError(
-            f"neo4j_uri must be a URL such as neo4j://host:7687; its scheme one of {', '.join(_SCHEMES)}"
+            f"neo4j_uri must be a URL such as neo4j://host:7687, with one of the schemes {', '.join(_SCHEMES)}"
         )
     if parts.username or parts.password:
-        raise ConfigurationError("neo4j_uri must hold no user and no password; set neo4j_user and neo4j_password")
+        raise ConfigurationError("neo4j_uri must not contain user or password; set neo4j_user and neo4j_password")
     return address

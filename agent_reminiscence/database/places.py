@@ -1,7 +1,7 @@
-"""Every place in the database where memory text can be: what an erasure has to reach and a scan has to look at.
+"""Every place in the database that may hold memory text: what an erasure must reach and a scan must read.
 
-A test holds this list against the schema. A new column that could hold text and is not named here fails it, so that
-nobody can add a place which an erasure does not know.
+A test compares this list with the schema. It fails for a new column that could hold text and is not named here, so
+that no place can be added that an erasure does not know.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ class Holds(StrEnum):
     """What a column holds of a memory."""
 
     TEXT = "text"
-    """Words that a caller gave, or that were made of them. An erasure empties or deletes them; a scan reads them."""
+    """Words given by a caller or derived from them. An erasure empties or deletes them; a scan reads them."""
 
     DERIVED = "derived"
-    """A vector, a hash or a folding of such words: made of them, and no longer as they were spelled. An erasure deletes
-    it with them; a scan for a text does not read it."""
+    """A vector, hash or folded form of such words, no longer in their spelling. An erasure deletes it with them; a text
+    scan does not read it."""
 
     PROOF = "proof"
-    """A salted hash that stays, so that the chain still holds; without its salt nothing can be guessed from it."""
+    """A salted hash that stays, so that the chain remains valid; without its salt it reveals nothing."""
 
     LABEL = "label"
-    """An id or a word of a closed vocabulary. It stays."""
+    """An id or a word from a closed vocabulary. It stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A column that could hold text by its type."""
+    """A column whose type could hold text."""
 
     table: str
     column: str
@@ -43,13 +43,13 @@ def _places(table: str, **columns: Holds) -> tuple[Place, ...]:
     )
 
 
-# Tables of vectors are made per generation and alike; they stand here under these names.
+# Vector tables are alike, one per generation; they are listed under these names.
 VECTOR_TABLE = "chunk_vector"
 NORMS_TABLE = "chunk_norms"
 CELL_TABLE = "vector_cell"
 
 PLACES: tuple[Place, ...] = (
-    # An error stands there by its class, and what it was about by its id: what it says may quote a memory.
+    # Errors are stored as their class and an object's id: an error's message may quote a memory.
     *_places(
         "memory_stream",
         external_id=Holds.LABEL,
@@ -100,8 +100,8 @@ PLACES: tuple[Place, ...] = (
         source=Holds.LABEL,
     ),
     *_places("memory_heading", external_id=Holds.LABEL, title=Holds.TEXT, text_hash=Holds.DERIVED),
-    # A term is a word without its ending or the hash of a speaker, so a scan for a text would not find it; which texts
-    # have it the entries say.
+    # A term is a word without its ending, or the hash of a speaker, so a text scan would not find it; the entries tell
+    # which texts have it.
     *_places("posting", external_id=Holds.LABEL, term=Holds.DERIVED, entries=Holds.DERIVED),
     *_places("memory_layout", external_id=Holds.LABEL, entries=Holds.DERIVED),
     *_places(VECTOR_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),
@@ -115,7 +115,7 @@ PLACES: tuple[Place, ...] = (
         vector=Holds.DERIVED,
     ),
     *_places("chunk_use", external_id=Holds.LABEL),
-    # A type may be any string, of a caller or of a model.
+    # A type may be any string, from a caller or a model.
     *_places(
         "entity",
         external_id=Holds.LABEL,
@@ -141,8 +141,8 @@ PLACES: tuple[Place, ...] = (
     *_places(
         "embedding_generation", model_name=Holds.LABEL, state=Holds.LABEL, provider=Holds.LABEL, model=Holds.LABEL
     ),
-    # Procrastinate's tables. A job names the stream whose work is due, in its arguments and in its lock, and says
-    # nothing of what there is to do; so neither an erasure nor a scan has any business there, nor the right to look.
+    # Procrastinate's tables. A job names, in its arguments and its lock, the stream whose work is due, and nothing
+    # else; so neither an erasure nor a scan needs to look there, nor has the right to.
     *_places(
         "procrastinate_jobs",
         queue_name=Holds.LABEL,
@@ -158,7 +158,7 @@ PLACES: tuple[Place, ...] = (
 
 
 def scanned_places() -> dict[str, tuple[Place, ...]]:
-    """The columns in which a scan looks for a text, by table."""
+    """Return the columns in which a scan looks for a text, by table."""
     tables: dict[str, list[Place]] = {}
     for place in PLACES:
         if place.holds is Holds.TEXT:

@@ -1,8 +1,8 @@
 """Connections and transactions on Postgres: one role and one `external_id` each; driver errors become StoreError here.
 
-The pool is ours, because the driver's hands a connection whose transaction was left open to its next user,
-together with the role and the `external_id` that it carries. Here a connection returns to the pool only after its
-COMMIT or ROLLBACK came back; whatever was cancelled or broken in between is closed, and the server rolls back.
+We have our own pool because the driver's hands a connection with an open transaction to its next user, together with
+its role and `external_id`. Here a connection returns to the pool only after its COMMIT or ROLLBACK was confirmed; if
+it was cancelled or broken in between, it is closed and the server rolls back.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.database")
 
-# A plan made while a table was empty may read all of it later. Plans are made anew when a connection is so old,
-# then at twice that age, and so on.
+# A plan made while a table was empty may later read all of it. Plans are discarded when a connection reaches this age,
+# then at twice the age, and so on.
 _FIRST_REPLANNING_SECONDS = 10.0
-# So many statements are sent together at most: each is to have its time within the limit for an answer.
+# Maximum number of statements sent together, so that each has its time within the answer timeout.
 _MOST_DEFERRED = 16
-# How long a server that has not answered on one connection is given to take another one.
+# How long a server that does not respond on one connection may take to accept another one.
 _ALIVE_SECONDS = 2.0
-# From so many lookups on it pays to plan them: a bad plan reads as many rows for each.
+# The number of lookups from which planning pays: a bad plan reads this many rows for each.
 _PLANNED_LOOKUPS = 256
 
 Params = Mapping[str, Any]
@@ -78,12 +78,12 @@ class ConnectionSettings:
             parts = urlsplit(dsn)
         except ValueError:
             # From None: the message would quote the password.
-            raise ConfigurationError("postgres_dsn is not a URL; percent-encode special characters in it") from None
+            raise ConfigurationError("postgres_dsn is not a valid URL; percent-encode special characters") from None
         options = dict(parse_qsl(parts.query))
         unknown = options.keys() - {"host", "port", "sslmode"}
         if unknown:
             raise ConfigurationError(
-                f"postgres_dsn has the parameter {', '.join(sorted(unknown))}; it may have host, port and sslmode"
+                f"postgres_dsn has the parameter {', '.join(sorted(unknown))}; only host, port and sslmode are allowed"
             )
         database = unquote(parts.path.removeprefix("/"))
         host = options.get("host") or unquote(parts.hostname or "")
@@ -119,13 +119,13 @@ _SSL_MODES = {
 
 
 async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | None = None) -> SqlExecutor:
-    """One connection outside any pool, in autocommit; for administration.
+    """Open one connection outside any pool, in autocommit; for administration.
 
     Args:
-        telemetry: What observes its statements; None is nobody.
+        telemetry: Observes its statements; None observes nothing.
 
     Raises:
-        StoreUnavailableError: The server cannot be reached, or takes no connection at the moment.
+        StoreUnavailableError: The server cannot be reached, or accepts no connection at the moment.
         StoreError: It refuses the login.
     """
     try:
@@ -138,7 +138,7 @@ async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | N
                 db_name=settings.database,
                 application_name="agent_reminiscence",
                 connect_timeout_sec=CONNECT_TIMEOUT_SECONDS,
-                # Without effect on a Unix socket.
+                # Has no effect on a Unix socket.
                 tcp_user_timeout_sec=TCP_SILENCE_SECONDS,
                 keepalives_idle_sec=TCP_SILENCE_SECONDS // 3,
                 keepalives_interval_sec=TCP_SILENCE_SECONDS // 3,
@@ -163,7 +163,7 @@ async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | N
 
 
 class Deferred[T]:
-    """A statement that is sent together with a later one, and what its rows mean."""
+    """A statement that is sent together with a later one, and a function that interprets its rows."""
 
     def __init__(
         self, executor: SqlExecutor, statement: str, params: Params | None, read: Callable[[list[Row]], T]
@@ -175,19 +175,19 @@ class Deferred[T]:
         self._rows: list[Row] | None = None
 
     def answer(self, rows: list[Row]) -> None:
-        """Keep what the statement gave."""
+        """Store the rows of the statement."""
         self._rows = rows
 
     async def result(self) -> T:
-        """What its rows mean; it is sent now if it was not yet.
+        """Return the interpreted rows; sends the statement now if it has not been sent yet.
 
         Raises:
-            StoreError: As `SqlExecutor.fetch_all`, for this statement or for one that was sent with it.
+            StoreError: As `SqlExecutor.fetch_all`, for this statement or one that was sent with it.
         """
         if self._rows is None:
             await self._executor.flush()
         if self._rows is None:
-            raise StoreError("the statement was not sent, because one before it failed")
+            raise StoreError("the statement was not sent because an earlier one failed")
         return self._read(self._rows)
 
 
@@ -205,30 +205,30 @@ class SqlExecutor:
         self._connection = connection
         self._database = database
         self._telemetry = telemetry
-        # Whether the server takes another connection, asked where this one gives no answer.
+        # Checks whether the server accepts another connection; called if this one does not respond.
         self._is_alive = is_alive
         self.is_broken = False
-        # The server ends a statement that takes too long; this is for one that no longer answers. None waits for ever.
+        # The server ends statements that take too long; this is for one that no longer responds. None waits for ever.
         self.answer_timeout_seconds: float | None = None
         # A failed statement aborts its transaction, and PostgreSQL answers the COMMIT of one with a silent ROLLBACK.
         self.has_failed = False
-        # What was too slow is told by the first failure alone: the server refuses all that follows it for that reason.
+        # Only the first failure shows a timeout: the server then refuses everything else in the transaction.
         self.has_timed_out = False
-        # Whether the transaction has ended before its block: nothing may be sent in it any more.
+        # Whether the transaction has ended before its block: nothing more may be sent in it.
         self.is_committed = False
         self._is_within_transaction = False
         self._deferred: list[Deferred[Any]] = []
-        # What the driver has had prepared on this connection, and can send without waiting.
+        # Statements already prepared on this connection, which can be sent without waiting.
         self._prepared: set[str] = set()
         self._opened_at = time.monotonic()
         self._replanned_at_age = _FIRST_REPLANNING_SECONDS
 
     async def begin(self, mode: str, settings: Mapping[str, str], first: tuple[str, Params] | None = None) -> list[Row]:
-        """Begin a transaction that has `settings` until it ends, in one round trip.
+        """Begin a transaction with `settings` that last until it ends, in one round trip.
 
         Args:
-            mode: `BEGIN`, with what belongs to it.
-            settings: Names of our own, and any values: they are sent as digits, so that none can be read as SQL.
+            mode: `BEGIN` with its options.
+            settings: Our own names with any values: values are sent as digits, so that none can be read as SQL.
             first: A statement and its parameters, to be sent in the same round trip.
 
         Returns:
@@ -249,7 +249,7 @@ class SqlExecutor:
             )
             return await self.fetch_all(*first)
         calls = ", ".join(f"set_config('{name}', {_as_digits(value)}, true)" for name, value in settings.items())
-        # A statement with parameters would be a message, and a round trip, of its own.
+        # A statement with parameters would need its own message and round trip.
         await self._answer(statement_name(mode), self._connection.execute_batch(f"{mode}; SELECT {calls}"))
         return [] if first is None else await self.fetch_all(*first)
 
@@ -260,7 +260,7 @@ class SqlExecutor:
             prepared: Whether the connection keeps the statement for the next call.
 
         Raises:
-            StoreTimeoutError: It ran longer than the statement timeout, or it had no answer from a server that lives.
+            StoreTimeoutError: It exceeded the statement timeout, or a live server did not answer it.
             StoreUnavailableError: The connection was lost.
             StoreError: The server refused it.
         """
@@ -277,10 +277,10 @@ class SqlExecutor:
         return _rows_of(result)
 
     async def fetch_last(self, statement: str, params: Params) -> list[Row]:
-        """The same for the last statement of a transaction that only reads: its COMMIT goes with it.
+        """Like `fetch_all`, for the last statement of a transaction that only reads: its COMMIT is sent with it.
 
         Raises:
-            StoreError: As `fetch_all`. Nothing was written, so it may be repeated even where the COMMIT was lost.
+            StoreError: As `fetch_all`. Nothing was written, so it may be repeated even if the COMMIT was lost.
         """
         rows = await self.ask(statement, params, list)
         await self.defer("COMMIT")
@@ -289,7 +289,7 @@ class SqlExecutor:
         return await rows.result()
 
     async def fetch_one(self, statement: str, params: Params | None = None) -> Row | None:
-        """Run `statement` and return its first row, or None where it gives none."""
+        """Run `statement` and return its first row, or None if there is none."""
         rows = await self.fetch_all(statement, params)
         return rows[0] if rows else None
 
@@ -298,18 +298,18 @@ class SqlExecutor:
         await self.fetch_all(statement, params)
 
     async def defer(self, statement: str, params: Params | None = None) -> None:
-        """Have `statement` run for its effect before the next one that is waited for, in the same round trip.
+        """Run `statement` for its effect together with the next one that is waited for, in the same round trip.
 
-        They run in the order of the calls. If the server refuses one, whoever waits is told, at the latest the end of
-        the transaction. Outside a transaction it runs at once.
+        Statements run in the order of the calls. If the server refuses one, the next waiting call raises, at the latest
+        the end of the transaction. Outside a transaction it runs at once.
         """
         await self.ask(statement, params, list)
 
     async def ask[T](self, statement: str, params: Params | None, read: Callable[[list[Row]], T]) -> Deferred[T]:
-        """The same of a statement whose rows are wanted, but not at once.
+        """Like `defer`, for a statement whose rows are needed later.
 
         Args:
-            read: What the rows mean.
+            read: Interprets the rows.
         """
         deferred = Deferred(self, statement, params, read)
         self._deferred.append(deferred)
@@ -323,7 +323,7 @@ class SqlExecutor:
         if all(one.statement in self._prepared for one in sent):
             await self._send(sent)
             return
-        # What the driver has to have prepared first would come after what stands behind it.
+        # Statements the driver must first prepare would be sent after those behind them.
         for one in sent:
             await self._send([one])
             self._prepared.add(one.statement)
@@ -332,7 +332,7 @@ class SqlExecutor:
         if not sent:
             return
         questions: list[tuple[str, list[Any] | None]] = [_with_values(one.statement, one.params) for one in sent]
-        # A COMMIT that goes along does not say what was asked.
+        # Telemetry names the query, not a COMMIT that is sent along.
         named = sent[-2] if len(sent) > 1 and sent[-1].statement == "COMMIT" else sent[-1]
         results = await self._answer(
             statement_name(named.statement),
@@ -343,7 +343,7 @@ class SqlExecutor:
             one.answer(_rows_of(result))
 
     def forget_deferred(self) -> None:
-        """Never send what was deferred: its transaction is rolled back."""
+        """Discard what was deferred: its transaction is rolled back."""
         self._deferred.clear()
 
     async def execute_script(self, script: str) -> None:
@@ -359,10 +359,10 @@ class SqlExecutor:
         await self._answer("set_local", self._connection.execute(f"SELECT {calls}", parts))
 
     async def plan_for(self, lookups: int) -> None:
-        """Plan the rest of the transaction for the tables as they are, where it looks up so many rows one by one.
+        """Plan the rest of the transaction for the current tables if it looks up this many rows one by one.
 
-        The plan that a connection has kept may be from when its tables were small and best read whole: whoever then
-        writes a long text would read all of a table for each chunk. For few rows planning costs more than that.
+        A plan kept by the connection may date from when its tables were small and best read whole: writing a long text
+        would then read a whole table for each chunk. For few rows, planning costs more than that.
         """
         if lookups >= _PLANNED_LOOKUPS:
             await self.set_local({"plan_cache_mode": "force_custom_plan"})
@@ -373,13 +373,13 @@ class SqlExecutor:
         self._connection.close()
 
     async def _answer[T](self, name: str, question: Awaitable[T], *, statements: int = 1) -> T:
-        """What the driver answers, or what its error means; observed as `name`.
+        """Await the driver's answer and translate its errors; observed as `name`.
 
         Args:
             statements: How many are sent together. `name` is the last of them that is not a COMMIT.
         """
         if self.is_committed:
-            raise RuntimeError(f"{name} was asked of a transaction that had ended")
+            raise RuntimeError(f"{name} was sent in a transaction that had already ended")
         if self._telemetry is None:
             return await self._answer_unobserved(question)
         with self._telemetry.statement(name, self._database, statements=statements):
@@ -393,10 +393,10 @@ class SqlExecutor:
             self.has_failed = self.is_broken = True
             waited = f"no answer within {self.answer_timeout_seconds:g} s"
             if await self._is_alive():
-                # It waits for what no timeout of the server's interrupts, or its process was stopped.
+                # It waits for something that no server timeout interrupts, or its process is suspended.
                 self.has_timed_out = True
                 raise StoreTimeoutError(
-                    f"PostgreSQL gave {waited}, though it takes other connections; this one was given up"
+                    f"PostgreSQL gave {waited}, though it accepts other connections; this connection was closed"
                 ) from error
             raise StoreUnavailableError(f"the connection to PostgreSQL was lost: {waited}") from error
         except DriverError as error:
@@ -411,7 +411,7 @@ class SqlExecutor:
         if _is_full(reason):
             return StoreError(
                 f"the disk of the PostgreSQL server is full: {reason}; nothing was written. Free space there, then"
-                " repeat the call"
+                " retry"
             )
         self.has_timed_out = self.has_timed_out or (is_first and "statement timeout" in reason)
         if self.has_timed_out:
@@ -421,9 +421,9 @@ class SqlExecutor:
         return StoreError(f"PostgreSQL refused a statement: {reason}")
 
 
-# Settings for a transaction of statements that find their rows by keys: each is planned once a connection. To plan one
-# for each tenant anew takes up to some milliseconds, several times what running it takes. And a plan that is kept must
-# not be one for tables that were small when it was made, which are best read whole.
+# Settings for a transaction whose statements find their rows by keys: each is planned once per connection. Planning it
+# again for each tenant takes up to some milliseconds, several times its run time. And a kept plan must not be one that
+# suited small tables, which are best read whole.
 PLANNED_ONCE: Final = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -436,12 +436,12 @@ class PostgresManager:
     """A pool of connections, and transactions on them.
 
     Args:
-        settings: Where to connect, and as whom: a login that is neither superuser nor owner.
-        pool_size: Connections open at most.
+        settings: Where to connect, with a login that is neither superuser nor owner.
+        pool_size: The maximum number of open connections.
         pool_timeout_seconds: How long `transaction` waits for one.
         statement_timeout_seconds: How long a statement may run.
-        telemetry: What observes the statements; None is nobody.
-        revive: Brings a server that is away back and says where it is; None where that is not ours to do.
+        telemetry: Observes the statements; None observes nothing.
+        revive: Restarts an unavailable server and returns its address; None if that is not ours to do.
     """
 
     def __init__(
@@ -488,14 +488,14 @@ class PostgresManager:
 
     @property
     def settings(self) -> ConnectionSettings:
-        """Where the server is, which for one that was started again need not be where it was."""
+        """The server's current address; it may have changed with a restart."""
         return self._settings
 
     async def ping(self) -> None:
-        """Make sure that the server is there, or is brought back.
+        """Make sure that the server is available, restarting it if possible.
 
         Raises:
-            StoreError: It is not.
+            StoreError: It is unavailable.
         """
         async with self.transaction("", read_only=True):
             pass
@@ -509,14 +509,14 @@ class PostgresManager:
             return await self._open_revived(self._revive)
 
     async def _open_revived(self, revive: Callable[[], Awaitable[ConnectionSettings]]) -> SqlExecutor:
-        """Have the server brought back, by the first of the tasks that miss it, and connect."""
+        """Let the first task that misses the server restart it, then connect."""
         async with self._reviving:
             try:
                 return await open_connection(self._settings, self._telemetry)
             except StoreUnavailableError as error:
                 if not self._is_open:
                     raise
-                _logger.warning("the server is away and is started again: %s", error)
+                _logger.warning("the server is unavailable; restarting it: %s", error)
                 self._settings = await self._revived(revive)
                 return await open_connection(self._settings, self._telemetry)
 
@@ -526,13 +526,13 @@ class PostgresManager:
         except (StoreTimeoutError, StoreUnavailableError):
             raise
         except StoreError as error:
-            # It may have been killed once more while it started; nothing was written, and the next call tries again.
-            raise StoreUnavailableError(f"the server is away and could not be started again: {error}") from error
+            # It may have been killed again during the start; nothing was written, and the next call tries again.
+            raise StoreUnavailableError(f"the server is unavailable and could not be restarted: {error}") from error
 
     async def close(self) -> None:
-        """Refuse new transactions, wait for those under way, and close the connections.
+        """Refuse new transactions, wait for running ones, and close the connections.
 
-        What has not ended after the pool's timeout is closed when it comes back.
+        Connections still in use after the pool's timeout are closed when they come back.
         """
         self._is_open = False
         ended = 0
@@ -542,7 +542,7 @@ class PostgresManager:
                     await self._free.acquire()
                     ended += 1
         except TimeoutError:
-            _logger.warning("closing the store while transactions are under way")
+            _logger.warning("closing the store while transactions are still running")
         finally:
             for _ in range(ended):
                 self._free.release()
@@ -558,10 +558,10 @@ class PostgresManager:
         settings: Mapping[str, str] | None = None,
         read_only: bool = False,
     ) -> AsyncIterator[SqlExecutor]:
-        """One transaction as `role` that sees the rows of `external_id` only.
+        """Run one transaction as `role` that sees only the rows of `external_id`.
 
-        Commits at the end of the block and rolls back when it raises. Cancelled at any point it leaves nothing
-        behind, except that a COMMIT under way may or may not have taken effect.
+        Commits at the end of the block and rolls back if it raises. If cancelled at any point it leaves nothing behind,
+        except that a COMMIT in progress may or may not have taken effect.
 
         Args:
             settings: Server settings for this transaction only, such as `enable_sort`.
@@ -569,8 +569,8 @@ class PostgresManager:
 
         Raises:
             StoreTimeoutError: No connection became free in time, or a statement ran too long.
-            StoreUnavailableError: The server is away, or was lost before COMMIT was sent.
-            CommitUnknownError: It was lost during COMMIT; not where the block only reads.
+            StoreUnavailableError: The server is unavailable, or was lost before COMMIT was sent.
+            CommitUnknownError: It was lost during COMMIT; not if the block only reads.
         """
         local = self._local(external_id, role) | dict(settings or {})
         connection, _ = await self._acquire(local, _READ_ONLY if read_only else "BEGIN")
@@ -581,12 +581,12 @@ class PostgresManager:
     async def reading(
         self, external_id: str, statement: str, params: Params
     ) -> AsyncIterator[tuple[SqlExecutor, list[Row]]]:
-        """A `transaction` that only reads, and the rows of its first statement, which is sent with its beginning.
+        """Run a `transaction` that only reads; its first statement is sent with its beginning, its rows are yielded.
 
-        For searches: each statement is planned once on a connection, whichever tenant asks.
+        For searches: each statement is planned once per connection, whichever tenant asks.
 
         Raises:
-            StoreError: As `transaction`; also where the statement is refused.
+            StoreError: As `transaction`; also if the statement is refused.
         """
         local = self._local(external_id, APP_ROLE) | PLANNED_ONCE
         connection, rows = await self._acquire(local, _READ_ONLY, first=(statement, params))
@@ -597,17 +597,17 @@ class PostgresManager:
     async def scratch_transaction(
         self, external_id: str, *, role: str = APP_ROLE, snapshot: bool = False
     ) -> AsyncIterator[SqlExecutor]:
-        """A transaction in which a temporary table takes the place of the table whose name it bears.
+        """Run a transaction in which a temporary table replaces the table of the same name.
 
-        It has a connection of its own that no later transaction gets: what is prepared here is planned for tables
-        that are gone afterwards. The statement timeout does not apply to it, for it reads whole streams.
+        It has its own connection, which no later transaction gets: statements prepared here are planned for tables that
+        disappear afterwards. The statement timeout does not apply, because it reads whole streams.
 
         Args:
-            snapshot: Whether all of it sees the database as it is at its first statement.
+            snapshot: Whether all of it sees the database as of its first statement.
 
         Raises:
             StoreTimeoutError: No connection became free in time.
-            StoreUnavailableError: The server is away, or was lost before COMMIT was sent.
+            StoreUnavailableError: The server is unavailable, or was lost before COMMIT was sent.
             CommitUnknownError: It was lost during COMMIT.
         """
         local = self._local(external_id, role) | {
@@ -621,13 +621,13 @@ class PostgresManager:
             yield connection
 
     def _local(self, external_id: str, role: str) -> dict[str, str]:
-        """What makes a transaction what it is: its role, its tenant and its limits, all gone at its end."""
+        """Settings that define a transaction: its role, tenant and limits, all gone at its end."""
         return {
             "role": role,
             "reminiscence.external_id": external_id,
             "search_path": self._search_path,
             "statement_timeout": self._statement_timeout,
-            # A cancelled task closes its connection; without this the server would finish the statement first, with
+            # A cancelled task closes its connection; without this the server would first finish the statement, holding
             # the locks that others wait for.
             "client_connection_check_interval": "1s",
         }
@@ -636,14 +636,14 @@ class PostgresManager:
     async def _ended(
         self, connection: SqlExecutor, *, reusable: bool = True, read_only: bool = False
     ) -> AsyncIterator[None]:
-        """Commits when the block ends well and rolls back when it raises, and gives the connection back."""
+        """Commit if the block succeeds, roll back if it raises, and give the connection back."""
         finished = False
         try:
             try:
                 yield
                 await connection.flush()
             except Exception:
-                # A plain failure: roll back and keep the connection. A cancellation is no Exception and skips this,
+                # A plain failure: roll back and keep the connection. A cancellation is not an Exception and skips this,
                 # because the statement it interrupted may still be running.
                 await self._finish(connection, "ROLLBACK")
                 finished = True
@@ -669,12 +669,12 @@ class PostgresManager:
             await connection.execute_script(command)
         except StoreError as error:
             if command == "ROLLBACK" or (read_only and connection.is_broken):
-                # The server rolls back without being asked; and what was read was read in one snapshot all the same.
+                # The server rolls back by itself; and what was read was still read in one snapshot.
                 connection.is_broken = True
                 return
             if connection.is_broken:
                 raise CommitUnknownError(
-                    "the connection was lost during COMMIT, so whether the write took effect is unknown;"
+                    "the connection was lost during COMMIT, so it is unknown whether the write took effect;"
                     " repeat it with the same idempotency_key, or read before you repeat it"
                 ) from error
             raise
@@ -706,13 +706,13 @@ class PostgresManager:
     async def _begin(
         self, local: Mapping[str, str], begin: str, *, fresh: bool, first: tuple[str, Params] | None
     ) -> tuple[SqlExecutor, list[Row]]:
-        """A connection with a transaction begun, and the rows of `first`.
+        """Return a connection with a transaction begun, and the rows of `first`.
 
-        One that died while idle is replaced: nothing ran on it yet that is worth keeping.
+        A connection that died while idle is replaced: nothing worth keeping ran on it yet.
         """
         while True:
             if fresh and self._idle:
-                # It takes the place of an idle one: no more are open than the pool may have.
+                # It replaces an idle one, so that no more are open than the pool allows.
                 self._idle.pop().close()
             reused = bool(self._idle) and not fresh
             connection = self._idle.pop() if reused else await self._open()
@@ -725,7 +725,7 @@ class PostgresManager:
             except StoreError:
                 if not (reused and connection.is_broken):
                     raise
-                _logger.info("an idle connection had been closed by the server; connecting again")
+                _logger.info("the server closed an idle connection; connecting again")
             finally:
                 if not begun:
                     connection.close()
@@ -740,7 +740,7 @@ class PostgresManager:
 
 
 def _with_values(statement: str, params: Params | None) -> tuple[str, list[Any]]:
-    """A statement as the server takes it, and the values of its parameters in order."""
+    """A statement in the server's form, and the values of its parameters in order."""
     text, names = with_places(statement)
     return text, [params[name] for name in names] if params else []
 
@@ -749,17 +749,17 @@ def _rows_of(result: psqlpy.QueryResult) -> list[Row]:
     try:
         return result.result()
     except (DriverError, ValueError) as error:
-        # No statement has failed. PostgreSQL knows times, such as infinity, that Python has no value for.
-        raise StoreError(f"PostgreSQL gave a value that cannot be read ({type(error).__name__})") from error
+        # No statement has failed. PostgreSQL has times, such as infinity, that Python cannot represent.
+        raise StoreError(f"PostgreSQL returned a value that cannot be read ({type(error).__name__})") from error
 
 
 def _as_digits(value: str) -> str:
-    """An expression for a text, of hexadecimal digits alone: nothing in it has to be quoted."""
+    """An SQL expression for a text made only of hexadecimal digits, so that nothing needs quoting."""
     return f"convert_from(decode('{value.encode().hex()}', 'hex'), 'UTF8')"
 
 
 def _reason(error: BaseException) -> str:
-    """What the server said, on one line and without DETAIL or CONTEXT, which may quote a row."""
+    """The server's message on one line, without DETAIL or CONTEXT, which may quote a row."""
     text = str(error) or type(error).__name__
     text = re.split(r"\n(?:DETAIL|CONTEXT|HINT|QUERY|WHERE):", text, maxsplit=1)[0]
     for prefix in ("Cannot execute query, error - ", "Database engine pool exception: ", "db error: "):
@@ -767,8 +767,8 @@ def _reason(error: BaseException) -> str:
     return " ".join(text.split())
 
 
-# The driver has one class for every error and hands on no SQLSTATE, so what happened is told by the words. Those of the
-# server are recognised in English only (`lc_messages`); in another language they are a StoreError like any other.
+# The driver has one error class and passes on no SQLSTATE, so the words tell what happened. The server's are only
+# recognised in English (`lc_messages`); in other languages they become a plain StoreError.
 _LOST = (
     "connection closed",
     "error communicating with the server",
@@ -796,7 +796,7 @@ def _is_unavailable(reason: str) -> bool:
 
 
 def _is_full(reason: str) -> bool:
-    # Shared memory has a size of its own and is no disk.
+    # Shared memory has its own size and is not a disk.
     return _has_sign(reason, _FULL) and "shared memory" not in reason
 
 

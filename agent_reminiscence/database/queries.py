@@ -1,4 +1,4 @@
-"""Reads SQL and Cypher files, from the wheel or from the checkout, and their named queries."""
+"""Reads SQL and Cypher files, from the wheel or the checkout, and their named queries."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from pathlib import Path
 from typing import Self, SupportsIndex
 
 _PACKAGE = Path(__file__).parent.parent
-# A comment begins with two dashes in SQL, with two slashes in Cypher.
+# A comment starts with two dashes in SQL, with two slashes in Cypher.
 _NAME = re.compile(r"^(?:--|//) name: (\w+)$", re.MULTILINE)
 _PARAMETER = re.compile(r"\$\((\w+)\)p")
 _FIRST_WORD = re.compile(r"(?:\s|(?:--|//)[^\n]*\n)*(\w*)")
 
 
 class NamedQuery(str):
-    """The text of a query that knows its name, and keeps it when what varies is filled in."""
+    """The text of a query that knows its name, even after `replace`."""
 
     __slots__ = ("name",)
 
     name: str
 
     def __new__(cls, text: str, name: str) -> Self:
-        """The query `text`, called `name`."""
+        """Create the query `text` with the name `name`."""
         query = super().__new__(cls, text)
         query.name = name
         return query
 
     def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> NamedQuery:
-        """As of a `str`, with the same name."""
+        """Like `str.replace`, keeping the name."""
         return NamedQuery(super().replace(old, new, count), self.name)
 
 
 def statement_name(statement: str) -> str:
-    """The name of a named query; the first word of any other statement, such as `COMMIT`; never more of its text."""
+    """The name of a named query; of any other statement only the first word, such as `COMMIT`."""
     if isinstance(statement, NamedQuery):
         return statement.name
     found = _FIRST_WORD.match(statement)
@@ -42,10 +42,10 @@ def statement_name(statement: str) -> str:
 
 @lru_cache(maxsize=1024)
 def with_places(statement: str) -> tuple[str, tuple[str, ...]]:
-    """A statement with the server's `$1` for its parameters `$(name)p`, and their names in that order.
+    """Replace parameters `$(name)p` by the server's `$1`; returns the statement and the names in that order.
 
-    Each name has one place, however often it occurs. The driver would do this at every call, and send what occurs
-    twice twice.
+    Each name has one place, however often it occurs. The driver would do this on every call, and send repeated
+    parameters repeatedly.
     """
     places: dict[str, int] = {}
     text = _PARAMETER.sub(lambda found: f"${places.setdefault(found[1], len(places) + 1)}", statement)
@@ -60,9 +60,9 @@ def statement_folder(language: str) -> Path:
 
 @cache
 def load_queries(language: str, stem: str) -> dict[str, NamedQuery]:
-    """The named queries of `queries/<stem>.<language>`, by name.
+    """Return the named queries of `queries/<stem>.<language>`, by name.
 
-    A query begins with a line `-- name: <name>`, in Cypher `// name: <name>`, and runs up to the next one. Names are
+    A query begins with a line `-- name: <name>`, in Cypher `// name: <name>`, and ends before the next one. Names are
     unique in a file.
 
     Raises:
@@ -80,10 +80,10 @@ def load_queries(language: str, stem: str) -> dict[str, NamedQuery]:
 
 @cache
 def vector_query(stem: str, name: str, generation: int) -> NamedQuery:
-    """The query `name` of `queries/<stem>.sql`, about the table of vectors of `generation`."""
+    """Return the query `name` of `queries/<stem>.sql` for the vector table of `generation`."""
     return load_queries("sql", stem)[name].replace("{generation}", str(generation))
 
 
 def all_query_files(language: str) -> list[str]:
-    """Stems of all files of named queries, sorted."""
+    """Return the stems of all files of named queries, sorted."""
     return sorted(path.stem for path in (statement_folder(language) / "queries").glob(f"*.{language}"))

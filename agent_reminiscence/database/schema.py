@@ -1,4 +1,4 @@
-"""Makes and checks the schema: roles and extensions by an administrator, tables by their owner, once per database."""
+"""Creates and checks the schema: roles and extensions by an administrator, tables by their owner, once per database."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from agent_reminiscence.text.words import ANALYSER_VERSION
 _logger = logging.getLogger("agent_reminiscence.database")
 
 # Migrations of releases before this one, by number and checksum. Their schema needs the extension pg_textsearch, and
-# the migrations of this release begin again at 1: nothing leads from there to here but an export. Such a database is
-# recognised by these; its rows in `schema_migration` would otherwise look like those of a newer release.
+# this release's migrations start again at 1: only an export leads from there to here. These checksums identify such a
+# database; otherwise its rows in `schema_migration` would look like those of a newer release.
 _EARLIER_MIGRATIONS: Final = frozenset(
     {
         (1, "559b947c7866e06aacfc5d3092da701a5f53b29a518da4091da868646f221416"),
@@ -56,12 +56,12 @@ _SCHEMA_LOCK = 0x72656D69
 
 @dataclass(frozen=True, slots=True)
 class SchemaParameters:
-    """What the schema is rendered with; fixed once it is made."""
+    """The values the schema is rendered with; fixed once it is created."""
 
     chunk_partitions: int
     embedding_dimension: int
     model_name: str
-    # What `create_embedder` makes the embedder from; None is one of the user's own.
+    # What `create_embedder` makes the embedder from; None is a custom embedder.
     provider: str | None = None
     model: str | None = None
 
@@ -76,13 +76,13 @@ class Migration:
 
     @property
     def checksum(self) -> bytes:
-        """SHA-256 of the file as it is in the release."""
+        """SHA-256 of the file as released."""
         return hashlib.sha256(self.script.encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """What a database's schema was made with, and which embedder made the vectors that searches use."""
+    """What a database's schema was created with, and the embedder of the current vectors."""
 
     chunk_partitions: int
     generation: int
@@ -91,7 +91,7 @@ class SchemaState:
 
 
 def migrations() -> list[Migration]:
-    """All migrations of this release, in order."""
+    """Return all migrations of this release, in order."""
     found = [_read(path) for path in sorted((statement_folder("sql") / "migrations").glob("*.sql"))]
     if [m.version for m in found] != list(range(1, len(found) + 1)):
         raise RuntimeError(f"the migrations are not numbered 1 to {len(found)}")
@@ -117,18 +117,18 @@ def render(script: str, parameters: SchemaParameters) -> str:
 
 
 def bootstrap_script(login: str) -> str:
-    """What an administrator runs first; `login` is the role that the application connects as."""
+    """Return what an administrator runs first; `login` is the role that the application connects as."""
     script = (statement_folder("sql") / "bootstrap.sql").read_text(encoding="utf-8")
     return script.replace("{{login}}", _identifier(login))
 
 
 def schema_script() -> str:
-    """The whole current schema, not yet rendered."""
+    """Return the whole current schema, not yet rendered."""
     return (statement_folder("sql") / "schema.sql").read_text(encoding="utf-8")
 
 
 def installation_script(login: str, parameters: SchemaParameters) -> str:
-    """All of it as one SQL script for psql, for those who may not create roles and hand it to someone who may."""
+    """Return everything as one SQL script for psql, to hand to someone who may create roles."""
     return "\n".join(
         [
             "BEGIN;",
@@ -143,25 +143,25 @@ def installation_script(login: str, parameters: SchemaParameters) -> str:
     )
 
 
-# The extension may be in any schema; its operators must be found without naming it.
+# The extension may be in any schema; its operators must be found without qualifying them.
 SEARCH_PATH_SCRIPT = f"""SELECT set_config(
     'search_path', '{SCHEMA_NAME}, ' || string_agg(DISTINCT extnamespace::regnamespace::text, ', '), true)
 FROM pg_extension WHERE extname = 'vector';"""
 
 
 async def migrate(settings: ConnectionSettings, *, login: str, parameters: SchemaParameters) -> list[Migration]:
-    """Make the schema, or bring it up to date, as the administrator whom `settings` names.
+    """Create the schema or bring it up to date, as the administrator named in `settings`.
 
-    All of it happens in one transaction under an advisory lock: several callers wait for each other, and a failure
-    leaves the database as it was.
+    Everything happens in one transaction under an advisory lock: concurrent callers wait for each other, and a failure
+    leaves the database unchanged.
 
     Returns:
-        The migrations applied now; empty when nothing was to be done.
+        The migrations applied now; empty if there was nothing to do.
 
     Raises:
         ConfigurationError: The server, an extension, a privilege or an applied migration does not fit, or an earlier
-            release made the schema; the message says what to run.
-        StoreError: The server is away or refused a statement.
+            release created the schema; the message says what to run.
+        StoreError: The server is unavailable or refused a statement.
     """
     db = await open_connection(settings)
     try:
@@ -176,13 +176,13 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
         applied = await _applied(db)
         pending = migrations()[len(applied) :]
         if not applied:
-            # A new database takes the current schema at once; a test holds the two ways to the same result.
+            # A new database gets the current schema at once; a test checks that both ways give the same result.
             await db.execute_script(render(schema_script(), parameters))
             await db.execute_script(_records_script(pending, parameters))
         elif pending:
             stored = await db.fetch_one(_MADE_WITH)
             if stored is None:
-                raise ConfigurationError("the schema does not say what it was made with; it was not made by `migrate`")
+                raise ConfigurationError("the schema does not record its parameters; it was not created by `migrate`")
             made_with = SchemaParameters(stored["chunk_partitions"], stored["dimension"], stored["model_name"])
             for migration in pending:
                 await db.execute_script(render(migration.script, made_with))
@@ -202,7 +202,7 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
 
 
 async def _upgrade_jobs(db: SqlExecutor) -> list[str]:
-    """Bring Procrastinate's tables to the version of the installed package, as their owner; what was applied."""
+    """Upgrade Procrastinate's tables, as their owner, to the installed package; returns what was applied."""
     migrations_due = jobs_schema.migrations_after(await _jobs_version(db))
     for name, script in migrations_due:
         await db.execute_script(f"SET LOCAL search_path = {JOBS_SCHEMA_NAME}")
@@ -220,11 +220,11 @@ async def _jobs_version(db: SqlExecutor) -> str:
 
 
 async def _drop_samples(db: SqlExecutor) -> None:
-    """Drop the planner's samples of columns that are not to be sampled any more: ANALYZE leaves them as they are."""
+    """Drop the planner's samples of columns that may no longer be sampled: ANALYZE does not remove them."""
     row = await db.fetch_one("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
     if row is None or not row["rolsuper"]:
         _logger.warning(
-            "samples of memory text may be left in pg_statistic from before this migration, where erasures do not reach"
+            "samples of memory text may remain in pg_statistic from before this migration, where erasures do not reach"
             " them; a superuser removes them with: %s",
             " ".join(_DROP_SAMPLES.split()),
         )
@@ -244,11 +244,11 @@ WHERE s.starelid = a.attrelid AND s.staattnum = a.attnum AND a.attstattarget = 0
 async def prepare_embedded(
     server: ConnectionSettings, parameters: SchemaParameters | Callable[[], SchemaParameters]
 ) -> ConnectionSettings:
-    """Make login, database and schema on the embedded server where they are missing.
+    """Create login, database and schema on the embedded server if they are missing.
 
     Args:
         server: The embedded server's superuser, on its database `postgres`.
-        parameters: What a schema is made with; given as a function, it is asked for only where one is to be made.
+        parameters: What a schema is created with; a function is only called if one has to be created.
 
     Returns:
         How the library connects: the login, on the package's own database.
@@ -276,11 +276,11 @@ async def prepare_embedded(
 
 
 async def check_login(settings: ConnectionSettings) -> None:
-    """Check that server, schema and login are what the promises rest on.
+    """Check that server, schema and login are safe to use.
 
     Raises:
-        ConfigurationError: Something is missing or too powerful; the message says what to run.
-        StoreError: The server is away.
+        ConfigurationError: Something is missing or has too many rights; the message says what to run.
+        StoreError: The server is unavailable.
     """
     db = await open_connection(settings)
     try:
@@ -289,7 +289,7 @@ async def check_login(settings: ConnectionSettings) -> None:
         assert row is not None
         if not row["has_schema"] or row["may_set"] is None:
             raise ConfigurationError(
-                f"database {settings.database!r} has no schema {SCHEMA_NAME!r}; an administrator runs"
+                f"database {settings.database!r} has no schema {SCHEMA_NAME!r}; have an administrator run"
                 f" `agent-reminiscence migrate --admin-dsn … --login {settings.user}`"
             )
         if row["bypasses"]:
@@ -299,7 +299,7 @@ async def check_login(settings: ConnectionSettings) -> None:
             )
         if not row["may_set"]:
             raise ConfigurationError(
-                f"login {settings.user!r} may not take the role {APP_ROLE}; an administrator runs"
+                f"login {settings.user!r} may not take the role {APP_ROLE}; have an administrator run"
                 f" `agent-reminiscence migrate --admin-dsn … --login {settings.user}`"
             )
         if row["inherits"]:
@@ -327,7 +327,7 @@ FROM embedding_generation AS g
 CROSS JOIN schema_parameter AS p
 WHERE g.state = 'current' AND p.name = 'chunk_partitions'
 """
-# Of a schema of any release: the first generation is the one that the schema came with.
+# For a schema of any release: the first generation is the one the schema was created with.
 _MADE_WITH = """
 SELECT p.value::int AS chunk_partitions, g.model_name, g.dimension
 FROM embedding_generation AS g
@@ -337,7 +337,7 @@ WHERE g.generation = 1 AND p.name = 'chunk_partitions'
 
 
 async def check_version(db: SqlExecutor) -> SchemaState:
-    """Check, as the application role, that the schema is this release's; return what it was made with.
+    """Check, as the application role, that the schema is this release's; return what it was created with.
 
     Raises:
         ConfigurationError: The schema is older or newer than this release, or an applied migration was changed.
@@ -346,7 +346,7 @@ async def check_version(db: SqlExecutor) -> SchemaState:
     known = migrations()
     if len(applied) < len(known):
         raise ConfigurationError(
-            f"the schema is at migration {len(applied)}, this release needs {len(known)}; an administrator runs"
+            f"the schema is at migration {len(applied)}, this release needs {len(known)}; have an administrator run"
             " `agent-reminiscence migrate --admin-dsn …`"
         )
     jobs_version = await _jobs_version(db)
@@ -356,24 +356,24 @@ async def check_version(db: SqlExecutor) -> SchemaState:
         )
     if jobs_version < jobs_schema.current_version():
         raise ConfigurationError(
-            "the tables of Procrastinate are older than the installed package; an administrator runs"
+            "the tables of Procrastinate are older than the installed package; have an administrator run"
             " `agent-reminiscence migrate --admin-dsn …`"
         )
     analyser = await _analyser_version(db)
     if analyser != ANALYSER_VERSION:
         raise AnalyserOutdatedError(
             f"the words of this database were indexed by version {analyser} of the analyser, this release has"
-            f" {ANALYSER_VERSION}; an administrator runs `agent-reminiscence migrate --admin-dsn …`, which indexes them"
-            " anew"
+            f" {ANALYSER_VERSION}; have an administrator run `agent-reminiscence migrate --admin-dsn …` to index them"
+            " again"
         )
     row = await db.fetch_one(_STATE)
     if row is None:
-        raise ConfigurationError("the schema does not say what it was made with; it was not made by `migrate`")
+        raise ConfigurationError("the schema does not record its parameters; it was not created by `migrate`")
     return SchemaState(**row)
 
 
 async def _analyser_version(db: SqlExecutor) -> int:
-    """Which version of the analyser has read the words that are indexed."""
+    """The version of the analyser that indexed the words."""
     row = await db.fetch_one("SELECT value::int AS version FROM schema_parameter WHERE name = 'analyser_version'")
     return 0 if row is None else int(row["version"])
 
@@ -385,7 +385,7 @@ async def is_analyser_outdated(administrator: ConnectionSettings) -> bool:
 
 
 async def count_reindexed(administrator: ConnectionSettings) -> int:
-    """How many streams were indexed by this release's analyser before it was broken off."""
+    """Return how many streams this release's analyser had indexed before it was interrupted."""
     async with _as_owner(administrator) as db:
         row = await db.fetch_one("SELECT value FROM schema_parameter WHERE name = 'reindexed'")
     version, _, done = ("" if row is None else str(row["value"])).partition(":")
@@ -393,7 +393,7 @@ async def count_reindexed(administrator: ConnectionSettings) -> int:
 
 
 async def record_reindexed(administrator: ConnectionSettings, streams: int) -> None:
-    """Note that the first so many streams are indexed by this release's analyser."""
+    """Record that this release's analyser has indexed the first `streams` streams."""
     async with _as_owner(administrator) as db:
         await db.execute(
             "INSERT INTO schema_parameter (name, value) VALUES ('reindexed', $(value)p)"
@@ -403,7 +403,7 @@ async def record_reindexed(administrator: ConnectionSettings, streams: int) -> N
 
 
 async def record_analyser(administrator: ConnectionSettings) -> None:
-    """Note that all words are indexed by this release's analyser."""
+    """Record that this release's analyser has indexed all words."""
     async with _as_owner(administrator) as db:
         await db.execute(
             "UPDATE schema_parameter SET value = $(version)p WHERE name = 'analyser_version'",
@@ -428,9 +428,9 @@ async def _as_owner(administrator: ConnectionSettings) -> AsyncIterator[SqlExecu
 
 @asynccontextmanager
 async def reindexing_allowed(administrator: ConnectionSettings) -> AsyncIterator[None]:
-    """Let the administrator act as the application, one tenant at a time, and take that away at the end.
+    """Let the administrator act as the application, one tenant at a time, and revoke that at the end.
 
-    It has made these roles and may do so. A superuser needs no membership.
+    The administrator created these roles and may do so. A superuser needs no membership.
     """
     db = await open_connection(administrator)
     try:
@@ -490,23 +490,21 @@ async def _check_administrator(db: SqlExecutor, login: str) -> None:
             f"there is no role {login!r}; run CREATE ROLE {_identifier(login)} LOGIN PASSWORD '…' first"
         )
     if login == row["name"]:
-        raise ConfigurationError(
-            f"{login!r} is the administrator itself; the application connects as a login of its own"
-        )
+        raise ConfigurationError(f"{login!r} is the administrator itself; the application needs a separate login")
     if row["rolsuper"] or (row["rolcreaterole"] and row["owns_database"] and row["has_vector"]):
         return
     raise ConfigurationError(
-        f"{row['name']!r} may not do this here. It needs {_missing(row)}; or hand the output of"
+        f"{row['name']!r} may not do this here. It needs {_missing(row)}; or give the output of"
         f" `agent-reminiscence migrate --print-sql --login {login}` to an administrator of the database"
     )
 
 
 def _missing(row: Row) -> str:
-    """What an administrator who is not a superuser lacks, as words."""
+    """In words, what an administrator who is not a superuser lacks."""
     wanted = [
         (row["rolcreaterole"], "the attribute CREATEROLE"),
         (row["owns_database"], "to own the database"),
-        (row["has_vector"], "the extension vector in this database, made before (CREATE EXTENSION vector)"),
+        (row["has_vector"], "the extension vector in this database, created beforehand (CREATE EXTENSION vector)"),
     ]
     return " and ".join(words for has, words in wanted if not has)
 
@@ -526,14 +524,14 @@ async def _is_current(settings: ConnectionSettings) -> bool:
 
 
 async def _refuse_earlier_release(db: SqlExecutor) -> None:
-    """Look for the schema of an earlier release with the rights that this administrator has already.
+    """Look for the schema of an earlier release with the rights this administrator already has.
 
     Raises:
-        ConfigurationError: It is there.
+        ConfigurationError: It exists.
     """
     row = await db.fetch_one(_MAY_LOOK, {"owner": OWNER_ROLE, "schema": SCHEMA_NAME})
     if row is None or not row["may_look"]:
-        # There is no schema, or it belongs to nobody that this role may be yet: it is looked at as its owner later.
+        # There is no schema, or this role may not act as its owner yet: the check is repeated as its owner later.
         return
     await db.execute_script("BEGIN READ ONLY")
     await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
@@ -552,10 +550,10 @@ SELECT EXISTS (
 
 
 async def _applied(db: SqlExecutor) -> list[int]:
-    """Versions applied, checked against the files of this release.
+    """Return the applied versions, checked against the files of this release.
 
     Raises:
-        ConfigurationError: The schema is of an earlier release, which this one does not bring up to date, of a newer
+        ConfigurationError: The schema was created by an earlier release, which this one cannot upgrade, or by a newer
             one, or an applied migration was changed.
     """
     exists = await db.fetch_one(f"SELECT to_regclass('{SCHEMA_NAME}.schema_migration')::text AS name")
@@ -566,7 +564,7 @@ async def _applied(db: SqlExecutor) -> list[int]:
     own = {(migration.version, migration.checksum.hex()) for migration in known}
     if ({(row["version"], row["checksum"].hex()) for row in rows} - own) & _EARLIER_MIGRATIONS:
         raise ConfigurationError(
-            "the schema of this database was made by an earlier release, and this one cannot bring it up to date;"
+            "the schema of this database was created by an earlier release, and this one cannot bring it up to date;"
             f" nothing was changed. {EXPORT_FIRST} a new database, for which an administrator has run"
             " `agent-reminiscence migrate`"
         )
@@ -579,7 +577,7 @@ async def _applied(db: SqlExecutor) -> list[int]:
         if row["checksum"] != migration.checksum:
             raise ConfigurationError(
                 f"migration {row['version']:04d}_{row['name']} was applied with other contents than this release has;"
-                " install the release that made the schema"
+                " install the release that created the schema"
             )
     return [row["version"] for row in rows]
 

@@ -1,1 +1,1 @@
-"""Frozen models of what the package stores and returns; imports nothing else of ours but constants."""
+"""Frozen models of what the package stores and returns; of our own code, they import only constants."""

@@ -15,19 +15,19 @@ class _Frozen(BaseModel):
 
 
 class LedgerFault(_Frozen):
-    """Something in the ledger is not as it was written. No rebuild can mend it; a backup or an export can."""
+    """An altered part of the ledger. No rebuild can repair it; a backup or an export can."""
 
-    position: int = Field(description="Where in the stream, from 1; 0 is the stream as a whole.")
+    position: int = Field(description="Position in the stream, from 1; 0 is the whole stream.")
     problem: str
 
 
 class Drift(_Frozen):
-    """A row of a projection that is not what a replay of the ledger gives."""
+    """A projection row that differs from a replay of the ledger."""
 
     table: str = Field(
-        description="neo4j.entity and neo4j.relationship are Neo4j's, which is held against PostgreSQL's tables."
+        description="Table name; neo4j.entity and neo4j.relationship are Neo4j's, compared with PostgreSQL's tables."
     )
-    key: str = Field(description="The row's ids, with / between them; '' for the stream's own row.")
+    key: str = Field(description="The row's ids, separated by /; '' for the stream's own row.")
     problem: Literal["missing", "unexpected", "changed"]
     columns: tuple[str, ...] = Field(default=(), description="Which columns of a changed row differ.")
 
@@ -38,34 +38,34 @@ class StreamReport(_Frozen):
     external_id: str
     head: int = Field(description="Position of the last event.")
     chain: str = Field(
-        description="Chain of the last event, hexadecimal. Kept elsewhere, it shows later whether the ledger up to"
-        " `head` is still the same, even to whoever may write to the database."
+        description="Chain of the last event, hexadecimal. Keep it elsewhere to detect later changes to the ledger up"
+        " to `head`, even by someone with write access to the database."
     )
     events: int
     erased_events: int
-    rows: dict[str, int] = Field(description="Rows that a replay gives, by table.")
-    missing_vectors: int = Field(description="Chunks that are found by words only until their vectors are made.")
+    rows: dict[str, int] = Field(description="Number of rows a replay gives, by table.")
+    missing_vectors: int = Field(description="Chunks found by words only, until their vectors are made.")
     faults: tuple[LedgerFault, ...] = ()
     drift: tuple[Drift, ...] = ()
-    repaired: bool = Field(default=False, description="Whether the drift was mended.")
+    repaired: bool = Field(default=False, description="Whether the drift was repaired.")
     graph: GraphState = Field(
         default="none",
-        description="Neo4j: none is configured; it was compared and is current; it is behind, or cannot be asked, so"
-        " that nothing of it was compared. Neither of the last two is a difference: it catches up by itself.",
+        description="Neo4j: none configured; current and compared; behind or unavailable, and so not compared. The last"
+        " two are not differences: Neo4j catches up by itself.",
     )
     error: str | None = Field(
         default=None,
-        description="Why the stream could not be looked at, where others could; the figures are empty then.",
+        description="Why this stream could not be checked; its figures are then empty.",
     )
 
     @property
     def ok(self) -> bool:
-        """Whether the ledger is whole and the projections are what it gives, now at the latest."""
+        """Whether the ledger is unaltered and the projections match it, if need be after a repair."""
         return self.error is None and not self.faults and (self.repaired or not self.drift)
 
 
 class AuditReport(_Frozen):
-    """What was found for all streams that were looked at."""
+    """What was found for all checked streams."""
 
     started_at: datetime
     seconds: float
@@ -73,20 +73,20 @@ class AuditReport(_Frozen):
 
     @property
     def ok(self) -> bool:
-        """Whether every stream is as its ledger says."""
+        """Whether every stream is ok."""
         return all(stream.ok for stream in self.streams)
 
     @property
     def events(self) -> int:
-        """Events replayed in all."""
+        """Total number of events replayed."""
         return sum(stream.events for stream in self.streams)
 
 
 class Progress(_Frozen):
-    """How far a long operation has come."""
+    """Progress of a long operation."""
 
     external_id: str
     streams_done: int
     streams_total: int
-    events_done: int = Field(description="Of the stream at hand.")
+    events_done: int = Field(description="Events of the current stream.")
     events_total: int

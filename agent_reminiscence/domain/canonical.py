@@ -1,4 +1,4 @@
-"""One byte string per value, also of large ones: what digests and request hashes are computed over."""
+"""One byte string per value, even for large values: the input of digests and request hashes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from json.encoder import encode_basestring
 from types import NoneType
 from typing import Any, Final
 
-# A value that weighs less than so many characters is taken care of on the event loop, and spelled in one call.
+# Values below this size, in characters, are processed on the event loop and encoded in one call.
 _LARGE: Final = 8_000
-# What each item of a list or an object weighs, in characters: its brackets, its key, its own object.
+# Size of each list or object item, in characters: its brackets, its key, its own object.
 _ITEM_CHARACTERS: Final = 16
-# The encoder of the standard library holds the interpreter's lock until it returns, so of what weighs more than so many
-# characters it gets so many items at a time.
+# The standard library's encoder holds the GIL until it returns, so values above this size, in characters, are encoded
+# a portion of items at a time.
 _ENCODED: Final = 100_000
 _PORTION: Final = 64
-# Objects within objects are read one by one down to so many levels.
+# Nested objects are read one by one down to this depth.
 _WALKED_LEVELS: Final = 8
-# What takes some microseconds for each of so many items is done on the event loop.
+# Up to this many items, work of some microseconds each is done on the event loop.
 INLINE_ITEMS: Final = 256
 _BETWEEN = re.compile(r"[\s,:]*")
 _CLOSING: Final = {"{": "}", "[": "]"}
@@ -30,17 +30,17 @@ _DECODER = json.JSONDecoder()
 
 
 async def beside[T](work: Callable[[], T], *, value: object) -> T:
-    """What `work` returns: in a thread where `value`, which it works on, is so large that other tasks would wait."""
+    """Run `work`, in a thread if `value`, its input, is large enough to block the event loop."""
     return await asyncio.to_thread(work) if is_large(value) else work()
 
 
 async def beside_many[T](work: Callable[[], T], *, items: int) -> T:
-    """The same of work whose length is told by how many items it goes through."""
+    """Run `work`, in a thread if it goes through many items."""
     return await asyncio.to_thread(work) if items > INLINE_ITEMS else work()
 
 
 def is_large(value: object, *, characters: int = _LARGE) -> bool:
-    """Whether a JSON value has some so many characters or more; looks at no more of it than that takes."""
+    """Whether a JSON value has about `characters` characters or more; stops looking once that is clear."""
     weight = 0
     left = [value]
     while left:
@@ -62,21 +62,21 @@ def canonical_json(value: Any) -> str:
     """Render a JSON value with sorted keys and one spelling per number.
 
     PostgreSQL's jsonb keeps neither the order of keys nor the spelling of numbers (1e5 becomes 100000), so a digest
-    over the text as it was given could not be computed again from what is stored.
+    of the original text could not be recomputed from the stored value.
     """
-    # The same spelling by the standard library, which is many times faster.
+    # Without fractions, the standard library spells it the same way, many times faster.
     return _spell(value) if _has_fraction(value) else json_text(value)
 
 
 def json_text(value: Any) -> str:
-    """Render a JSON value with sorted keys; numbers are spelled as Python does."""
+    """Render a JSON value with sorted keys and numbers as Python spells them."""
     pieces: list[str] = []
     _write(value, pieces)
     return "".join(pieces)
 
 
 def _write(value: Any, pieces: list[str]) -> None:
-    """Append the text of `value`: a large list or object in portions."""
+    """Append the text of `value`, in portions if it is a large list or object."""
     if not isinstance(value, dict | list | tuple) or not is_large(value, characters=_ENCODED):
         pieces.append(_dumps(value))
         return
@@ -90,7 +90,7 @@ def _write(value: Any, pieces: list[str]) -> None:
             content = {key: value[key] for key in portion} if is_object else portion
             pieces.append(_dumps(content)[1:-1])
             continue
-        # Few, so that one of them may be nearly all of it.
+        # With so few items, one of them may be nearly the whole value.
         for number, item in enumerate(portion):
             pieces.append("," if number else "")
             if is_object:
@@ -100,12 +100,12 @@ def _write(value: Any, pieces: list[str]) -> None:
 
 
 def read_json(text: str) -> Any:
-    """The value of a JSON text of PostgreSQL's; the items of a large one's arrays are read one by one, as above."""
+    """Parse a JSON text from PostgreSQL; the array items of a large one are read one by one, as above."""
     return json.loads(text) if len(text) < _ENCODED else _read(text, 0, _WALKED_LEVELS)[0]
 
 
 def _read(text: str, place: int, levels: int) -> tuple[Any, int]:
-    """The value at `place`, and where it ends."""
+    """The value at `place`, and the position of its end."""
     closing = _CLOSING.get(text[place])
     if closing is None or not levels:
         return _DECODER.raw_decode(text, place)
@@ -117,7 +117,7 @@ def _read(text: str, place: int, levels: int) -> tuple[Any, int]:
             key, place = _DECODER.raw_decode(text, place)
             keys.append(key)
             place = _next(text, place)
-        # There may be very many items, so each is small.
+        # An array may have very many items, so each is small.
         value, place = _read(text, place, levels - 1 if closing == "}" else 0)
         values.append(value)
         place = _next(text, place)
@@ -125,7 +125,7 @@ def _read(text: str, place: int, levels: int) -> tuple[Any, int]:
 
 
 def _next(text: str, place: int) -> int:
-    """Where the next key, value or closing bracket stands."""
+    """Position of the next key, value or closing bracket."""
     found = _BETWEEN.match(text, place)
     assert found is not None
     return found.end()
@@ -153,12 +153,12 @@ def _spell(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-# Of these exactly: a number of another class may be spelled in another way.
+# Exactly these types: other number classes may be spelled differently.
 _WITHOUT_FRACTION: Final = frozenset({str, int, bool, NoneType})
 
 
 def _has_fraction(value: Any) -> bool:
-    """Whether a number that is no whole one stands anywhere in it, or something that is no JSON."""
+    """Whether `value` contains a non-integer number, or anything that is not JSON."""
     left = [value]
     while left:
         item = left.pop()
@@ -172,7 +172,7 @@ def _has_fraction(value: Any) -> bool:
             continue
         else:
             return True
-        # Most hold nothing but texts and whole numbers: told by their classes alone, which is far faster than each.
+        # Most hold only texts and integers; checking the set of their classes is far faster than checking each item.
         if set(map(type, inner)) - _WITHOUT_FRACTION:
             left.extend(inner)
     return False

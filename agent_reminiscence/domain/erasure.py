@@ -1,4 +1,4 @@
-"""What an erasure says of itself: before it, afterwards, and whenever it is checked. None of it holds erased text."""
+"""Previews, receipts and checks of erasures. None of them holds erased text."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class _Frozen(BaseModel):
 
 
 class ErasedEvent(_Frozen):
-    """An event that was emptied. Its row, its place and its digest stay, so that the chain still holds."""
+    """An emptied event. Its row, position and digest remain, so that the chain still holds."""
 
     position: int
     event_id: UUID
-    digest: str = Field(description="Digest of what it said, hexadecimal; without the salt nothing can be guessed.")
-    remains: str = Field(description="SHA-256 of what its row still says, hexadecimal.")
+    digest: str = Field(description="Digest of the erased content, hexadecimal; useless for guessing without the salt.")
+    remains: str = Field(description="SHA-256 of what its row still holds, hexadecimal.")
 
 
 class ErasureReceipt(_Frozen):
@@ -42,14 +42,14 @@ class ErasureReceipt(_Frozen):
     memory_ids: tuple[UUID, ...]
     events: tuple[ErasedEvent, ...]
     faults: tuple[LedgerFault, ...] = Field(
-        default=(), description="What was not as it was written before the erasure: it cannot be checked afterwards."
+        default=(), description="Ledger faults found before the erasure; they cannot be checked afterwards."
     )
-    rows: dict[str, int] = Field(description="How many rows fewer there are, by table.")
-    sha256: str = Field(description="SHA-256 over everything else in the receipt but graph_erased_at, hexadecimal.")
+    rows: dict[str, int] = Field(description="Number of rows removed, by table.")
+    sha256: str = Field(description="SHA-256 of the receipt without this field and graph_erased_at, hexadecimal.")
     graph_erased_at: datetime | None = Field(
         default=None,
-        description="When Neo4j had followed; None: no Neo4j is configured, or it was away and follows later, which"
-        " verify_erased says, and a memory.graph_erased event. The rest of the receipt is sealed before.",
+        description="When the data was erased from Neo4j; set after the rest of the receipt is sealed. None: no Neo4j"
+        " is configured, or it was unavailable and follows later; see verify_erased and memory.graph_erased events.",
     )
 
     @classmethod
@@ -66,7 +66,7 @@ class ErasureReceipt(_Frozen):
         faults: tuple[LedgerFault, ...],
         rows: dict[str, int],
     ) -> ErasureReceipt:
-        """A receipt over what is given."""
+        """Create a sealed receipt."""
         draft = cls(
             receipt_id=receipt_id,
             external_id=external_id,
@@ -82,11 +82,11 @@ class ErasureReceipt(_Frozen):
         return draft.model_copy(update={"sha256": draft.compute_sha256()})
 
     def compute_sha256(self) -> str:
-        """What `sha256` has to be."""
+        """The correct value of `sha256`."""
         return sha256(canonical_json(self.model_dump(mode="json", exclude=_UNSEALED)).encode()).hex()
 
     def as_recorded(self) -> ErasureReceipt:
-        """As its event holds it, in the transaction of the erasure."""
+        """The receipt as its event holds it, recorded in the erasure's transaction."""
         return self.model_copy(update={"graph_erased_at": None})
 
     def payload(self) -> dict[str, Any]:
@@ -95,20 +95,20 @@ class ErasureReceipt(_Frozen):
 
 
 class ErasureItem(_Frozen):
-    """One thing that an erasure would empty: a memory with all its versions, or a single event.
+    """One thing an erasure would empty: a memory with all its versions, or a single event.
 
-    Such an event is of a user's own kind, tells of the graph, or is what a model made of another memory.
+    A single event has a user's own kind, concerns the graph, or is what a model derived from another memory.
     """
 
     kind: str = Field(description="'memory', or the event's kind.")
-    memory_id: UUID | None = Field(description="The memory, or the one that a single event is of; None for others.")
-    position: int = Field(description="Of the event, or of the one that created the memory.")
-    title: str | None = Field(description="The memory's title as it is now.")
+    memory_id: UUID | None = Field(description="The memory, or the memory a single event belongs to; None otherwise.")
+    position: int = Field(description="Position of the event, or of the event that created the memory.")
+    title: str | None = Field(description="The memory's current title.")
     events: int
 
 
 class ErasurePreview(_Frozen):
-    """What an erasure would reach; nothing is changed."""
+    """What an erasure would erase; nothing is changed."""
 
     external_id: str
     scope: Scope
@@ -116,15 +116,15 @@ class ErasurePreview(_Frozen):
 
     @property
     def events(self) -> int:
-        """How many events would be emptied."""
+        """Number of events that would be emptied."""
         return sum(item.events for item in self.items)
 
 
 class ErasureFinding(_Frozen):
-    """Something that should not be there any more."""
+    """Something that should have been erased but is still there."""
 
     place: str = Field(description="Table and column.")
-    key: str = Field(description="Which row; '' where only their number is known.")
+    key: str = Field(description="Key of the row; '' if only the number of rows is known.")
     problem: str
 
 
@@ -134,11 +134,11 @@ class ErasureCheck(_Frozen):
     receipt_id: UUID
     checked_at: datetime
     places: tuple[str, ...] = Field(
-        description="Every table and column that was looked at; neo4j.… only where one is configured and answered."
+        description="Every table and column scanned; neo4j.… only if Neo4j is configured and answered."
     )
     findings: tuple[ErasureFinding, ...]
     graph_erased_at: datetime | None = Field(
-        default=None, description="When Neo4j had followed the erasure; None: not yet, or no Neo4j is configured."
+        default=None, description="When the data was erased from Neo4j; None: not yet, or no Neo4j is configured."
     )
 
     @property
@@ -148,23 +148,23 @@ class ErasureCheck(_Frozen):
 
 
 def event_says(kind: str, payload: Any, text: str) -> bool:
-    """Whether `text` stands in what a caller gave to an event or what was made of it, exactly as it is spelled.
+    """Whether an event contains exactly `text`, in what a caller passed or what was derived from it.
 
-    Names of our own fields, ids and positions are no text: "content" or "120" would reach every memory.
+    Our own field names, ids and positions do not count as text: "content" or "120" would match every memory.
 
     Args:
-        payload: As JSON, its numbers as `str` in their own spelling.
+        payload: As JSON, with numbers as `str` in their own spelling.
     """
     return json_says(_given(payload) if kind.startswith(RESERVED_PREFIX) else payload, text)
 
 
 def metadata_says(metadata: Any, text: str) -> bool:
-    """The same of a memory's or a chunk's metadata."""
+    """Whether the metadata of a memory or chunk contains exactly `text`."""
     return json_says(_given_metadata(metadata), text)
 
 
 def json_says(value: Any, text: str) -> bool:
-    """Whether `text` stands in a string or a key of a JSON value."""
+    """Whether a string or key of a JSON value contains `text`."""
     match value:
         case str():
             return text in value
@@ -176,7 +176,7 @@ def json_says(value: Any, text: str) -> bool:
 
 
 def _given(payload: Any) -> list[Any]:
-    """Of a payload of ours, the values that are text."""
+    """The text values of one of our payloads."""
     if not isinstance(payload, dict):
         return [payload]
     given: list[Any] = []
@@ -191,7 +191,7 @@ def _given(payload: Any) -> list[Any]:
 
 
 def _given_graph(graph: Any) -> list[Any]:
-    """Of what a plan says of entities and relationships, the values that are text; a type of our own list is none."""
+    """The text values of a plan's entities and relationships; types from our own lists do not count as text."""
     given: list[Any] = []
     for part, types in (("entities", ENTITY_TYPES), ("relationships", RELATIONSHIP_TYPES)):
         for entry in _objects(graph, part):
@@ -202,13 +202,13 @@ def _given_graph(graph: Any) -> list[Any]:
 
 
 def _objects(value: Any, name: str) -> list[dict[str, Any]]:
-    """The JSON objects in the list that `value` holds under a name; none where there is no such list."""
+    """The JSON objects in the list `value[name]`; empty if there is no such list."""
     items = value.get(name) if isinstance(value, dict) else None
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _given_metadata(metadata: Any) -> list[Any]:
-    """Metadata without the names of the fields that make a turn, and without the place where it begins."""
+    """Metadata without the field names and start positions of turns."""
     if not isinstance(metadata, dict):
         return [metadata]
     turns = metadata.get("turns")
@@ -223,7 +223,7 @@ def _given_metadata(metadata: Any) -> list[Any]:
 
 
 def remains(event: Event) -> str:
-    """SHA-256 of what the row of an emptied event still says, hexadecimal."""
+    """SHA-256 of what the row of an emptied event still holds, hexadecimal."""
     left = {
         "event_id": str(event.event_id),
         "kind": event.kind,

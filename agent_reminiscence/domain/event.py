@@ -1,7 +1,7 @@
-"""Events: what is appended to the ledger, and the payloads of the kinds that change the tiers.
+"""Events appended to the ledger, and the payloads of the kinds that change the tiers.
 
-A payload holds all that its handler needs: ids, chunk spans, and what a formula, an embedder or a model
-decided. A replay of the same events therefore gives the same rows, whatever the configuration is by then.
+A payload holds everything its handler needs: ids, chunk spans, and what a formula, an embedder or a model
+decided. So a replay of the same events gives the same rows, whatever the configuration is by then.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from agent_reminiscence.domain.canonical import INLINE_ITEMS, beside_many
 
 RESERVED_PREFIX = "memory."
 
-# In the payload of a user's event: how often which rule of the redactor has matched. Ours have a field for it.
+# In the payload of a user's event: matches per redactor rule. Our own events have a field for it.
 USER_REDACTIONS_KEY = "memory.redactions"
 
 
 class EventKind(StrEnum):
-    """The kinds that this package writes; any other kind comes from users and changes no tier."""
+    """The kinds this package writes; any other kind comes from users and changes no tier."""
 
     CREATED = "memory.created"
     UPDATED = "memory.updated"
@@ -51,7 +51,7 @@ class _Frozen(BaseModel):
 
 
 class NewEvent(_Frozen):
-    """An event that is about to be appended; the ledger adds position, recording time, salt and digest."""
+    """An event to append; the ledger adds position, recording time, salt and digest."""
 
     external_id: str
     event_id: UUID
@@ -69,9 +69,9 @@ class NewEvent(_Frozen):
 class Event(NewEvent):
     """An event as the ledger holds it.
 
-    `position` counts from 1 without gaps within its `external_id`; `recorded_at` never runs against it.
-    `digest` is the SHA-256 of `salt` and all that the caller gave; `chain` that of the previous event's chain,
-    this digest, position and recording time.
+    `position` counts from 1 without gaps within its `external_id`; `recorded_at` never decreases with it.
+    `digest` is the SHA-256 of `salt` and everything the caller passed; `chain` is the SHA-256 of the previous
+    event's chain and this event's digest, position and recording time.
     """
 
     position: int
@@ -82,7 +82,7 @@ class Event(NewEvent):
 
     @property
     def redactions(self) -> dict[str, int]:
-        """How often which rule of the redactor has matched in what was to be written; empty where none has."""
+        """Number of matches per redactor rule in what was to be written; empty if none matched."""
         key = "redactions" if self.kind.startswith(RESERVED_PREFIX) else USER_REDACTIONS_KEY
         return dict(self.payload.get(key) or {})
 
@@ -91,11 +91,11 @@ def _is_empty(value: object) -> bool:
     return not value
 
 
-# Events that do not say in which language their texts are. Another default would change what they mean.
+# Events that do not name a language are English. Another default would change their meaning.
 _ENGLISH = "en"
 
 LanguageOrigin = Literal["chosen", "recognised", "default"]
-"""How a memory's language came about: a call or the setting named it, its text showed it, or neither did."""
+"""How a memory's language was determined: named by a call or the setting, detected in its text, or neither."""
 _BY_DEFAULT: LanguageOrigin = "default"
 
 
@@ -107,25 +107,25 @@ def _is_by_default(value: object) -> bool:
     return value == _BY_DEFAULT
 
 
-# Left out where it is empty, so that most payloads, and all older ones, do without it.
+# Omitted if empty, so that most payloads, and all older ones, do without it.
 _Redactions = Annotated[
     dict[str, int],
     Field(
         exclude_if=_is_empty,
-        description="How often which rule of the redactor has matched; left out where none has.",
+        description="Number of matches per redactor rule; omitted if none matched.",
     ),
 ]
 
 
 class ChunkEntry(_Frozen):
-    """One chunk of a memory's text, in text order; the spans of all entries tile the text."""
+    """One chunk of a memory's text. Entries are in text order, and their spans tile the text."""
 
     id: UUID
     start: int = Field(description="First character, counted from 0.")
     end: int = Field(description="One past the last character.")
     speaker: str | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict, description="What the caller's metadata says of this turn.")
-    new: bool = Field(description="Whether the chunk came in with this event; otherwise it was there before.")
+    metadata: dict[str, Any] = Field(default_factory=dict, description="The caller's metadata for this turn.")
+    new: bool = Field(description="Whether this event added the chunk; otherwise it existed before.")
 
 
 class MemoryCreated(_Frozen):
@@ -139,12 +139,12 @@ class MemoryCreated(_Frozen):
     language: str = Field(
         default=_ENGLISH,
         exclude_if=_is_english,
-        description="In which its words are read, by ISO 639-1; left out for English.",
+        description="Language of the memory as ISO 639-1; omitted for English.",
     )
     language_origin: LanguageOrigin = Field(
         default=_BY_DEFAULT,
         exclude_if=_is_by_default,
-        description="How that came about; left out where the text shows no language and nobody named one.",
+        description="How the language was determined; omitted if it was neither named nor detected.",
     )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
@@ -158,17 +158,17 @@ class MemoryUpdated(_Frozen):
     memory_id: UUID
     version: int
     changes: dict[str, Any] = Field(
-        description="New values of those of title, content, description, metadata that changed."
+        description="New values of the changed fields among title, content, description and metadata."
     )
     language: str | None = Field(
         default=None,
         exclude_if=_is_empty,
-        description="In which all of the memory is read from this version on; left out where that is as before.",
+        description="Language of the whole memory from this version on; omitted if unchanged.",
     )
     language_origin: LanguageOrigin | None = Field(
         default=None,
         exclude_if=_is_empty,
-        description="How the language came about that it is read in now; left out where that is as before.",
+        description="How that language was determined; omitted if unchanged.",
     )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool
@@ -177,14 +177,14 @@ class MemoryUpdated(_Frozen):
 
 
 async def read_payload[P: BaseModel](payload: type[P], entry: type[BaseModel], event: Event) -> P:
-    """What an event says of the chunks of a text.
+    """Read the payload of an event that lists the chunks of a text.
 
     Args:
-        entry: What it says of each. Those of a long text are checked one by one beside the event loop: all in one call
-            would hold the interpreter's lock for as long as it takes.
+        entry: The model of each chunk. For long texts, chunks are validated one by one in a thread; a single call
+            would hold the GIL throughout.
 
     Raises:
-        ValidationError: The event says something else.
+        ValidationError: The event's payload does not fit the model.
     """
     entries = event.payload.get("chunks")
     if not isinstance(entries, list) or len(entries) <= INLINE_ITEMS:
@@ -196,10 +196,10 @@ async def read_payload[P: BaseModel](payload: type[P], entry: type[BaseModel], e
 
 
 async def write_payload(payload: BaseModel, entries: Sequence[BaseModel]) -> dict[str, Any]:
-    """What an event says of the chunks of a text, as JSON; the other way round, and in the same way.
+    """Render as JSON a payload that lists the chunks of a text; the inverse of `read_payload`.
 
     Args:
-        entries: Its chunks.
+        entries: The payload's chunks.
     """
     if len(entries) <= INLINE_ITEMS:
         return payload.model_dump(mode="json")
@@ -213,11 +213,11 @@ async def write_payload(payload: BaseModel, entries: Sequence[BaseModel]) -> dic
 
 
 class MemoryArchived(_Frozen):
-    """Payload of `memory.archived`: the memory is finished and leaves the active list."""
+    """Payload of `memory.archived`: the memory leaves the active list."""
 
     memory_id: UUID
     version: int
-    end_chunks: bool = Field(default=False, description="Whether its chunks end too, and leave the searches of now.")
+    end_chunks: bool = Field(default=False, description="Whether its chunks end too and leave current searches.")
 
 
 class ChunkRating(_Frozen):
@@ -227,12 +227,12 @@ class ChunkRating(_Frozen):
     importance: float = Field(ge=0, le=1)
     confidence: float = Field(ge=0, le=1)
     estimate: float | None = Field(
-        default=None, ge=0, le=1, description="How important a model holds it; None where none has read it now."
+        default=None, ge=0, le=1, description="A model's importance estimate; None if no model read it this time."
     )
 
 
 class Duplicate(_Frozen):
-    """A chunk that says what another one says already."""
+    """A chunk that repeats another one."""
 
     id: UUID
     duplicate_of: UUID
@@ -240,7 +240,7 @@ class Duplicate(_Frozen):
 
 def _no_blank(text: str) -> str:
     if not text.strip() or "\0" in text:
-        raise ValueError("a name or a type is not blank and holds no NUL")
+        raise ValueError("a name or type must not be blank or contain NUL")
     return text
 
 
@@ -249,7 +249,7 @@ _GraphType = Annotated[str, Field(max_length=MAX_GRAPH_TYPE_CHARACTERS), AfterVa
 
 
 class EntityEntry(_Frozen):
-    """An entity that a memory names. All that is said of it is said here: another event may be erased."""
+    """An entity that a memory names. The entry is complete by itself, because other events may be erased."""
 
     id: UUID
     name: _Name
@@ -257,89 +257,89 @@ class EntityEntry(_Frozen):
     description: str | None = None
     confidence: float = Field(ge=0, le=1)
     importance: float = Field(ge=0, le=1)
-    aliases: tuple[_Name, ...] = Field(default=(), description="Other names by which this memory calls it.")
+    aliases: tuple[_Name, ...] = Field(default=(), description="Other names this memory uses for it.")
     metadata: dict[str, Any] = Field(default_factory=dict)
-    chunks: tuple[int, ...] = Field(description="Which of the plan's chunks name it, by their place, from 0.")
+    chunks: tuple[int, ...] = Field(description="Indexes, from 0, of the plan's chunks that name it.")
 
 
 class RelationshipEntry(_Frozen):
-    """That two entities have to do with each other, as a memory says."""
+    """A relationship between two entities, according to a memory."""
 
     id: UUID
-    from_id: UUID = Field(description="Of an entity of the same plan.")
+    from_id: UUID = Field(description="Id of an entity in the same plan.")
     to_id: UUID
     type: _GraphType
     description: str | None = None
     confidence: float = Field(ge=0, le=1)
     importance: float = Field(ge=0, le=1)
-    start_date: datetime | None = Field(default=None, description="None is from when on its earliest chunk holds.")
+    start_date: datetime | None = Field(default=None, description="None: the start date of its earliest chunk.")
     end_date: datetime | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
-    chunks: tuple[int, ...] = Field(description="Which of the plan's chunks say it, by their place, from 0.")
+    chunks: tuple[int, ...] = Field(description="Indexes, from 0, of the plan's chunks that support it.")
 
 
 class GraphChanges(_Frozen):
-    """What a consolidation found out about entities and relationships."""
+    """Entities and relationships found by a consolidation."""
 
     entities: tuple[EntityEntry, ...] = ()
     relationships: tuple[RelationshipEntry, ...] = ()
 
 
 class ModelUsage(_Frozen):
-    """What one model was asked for."""
+    """What one model was used for, in requests and tokens."""
 
-    model: str = Field(description="Its name, as the provider gives it.")
+    model: str = Field(description="The model's name as given by the provider.")
     requests: int = Field(ge=0)
     input_tokens: int = Field(ge=0)
     output_tokens: int = Field(ge=0)
 
 
-# Why passages end that no update has taken out of their text.
+# Why passages end that no update removed from their text.
 type EndReason = Literal["expired", "pruned", "contradicted", "replaced"]
 
 type FailureReason = Literal["timeout", "limit", "unavailable", "invalid", "failed"]
-# Of a call: that it was answered, that the model failed, that the store did, or that the caller gave up.
+# Outcome of a call: answered, one of the model's failures, a store failure, or cancelled by the caller.
 type AskOutcome = Literal["answered", "timeout", "limit", "unavailable", "invalid", "failed", "store", "cancelled"]
 
 
-# Why a plan, or a part of it, was made without the model that there is: it failed, the day's tokens were used up, or
-# the memory changes so fast that its writers had to wait, which they do not for a model.
+# Why a plan, or part of it, was made without the configured model: it failed, the day's tokens were used up, or the
+# memory changes too fast ("busy") for its writers to wait for a model.
 type Fallback = Literal["timeout", "limit", "unavailable", "invalid", "failed", "busy"]
 
 
 class ModelAsked(_Frozen):
-    """Payload of `memory.model_asked`: what asking a model cost where no event of its own came of it."""
+    """Payload of `memory.model_asked`: the cost of a model call that led to no other event."""
 
-    agent: str = Field(description="Which agent asked it.")
+    agent: str = Field(description="The agent that called the model.")
     outcome: AskOutcome
     usage: tuple[ModelUsage, ...]
     unanswered: int = Field(
         default=0,
         ge=0,
-        description="How many of the requests had no answer when the call ended; their tokens are estimated.",
+        description="Number of requests unanswered when the call ended; their tokens are estimated.",
     )
 
 
 class FactEntry(_Frozen):
-    """A statement that a model has made of some of a memory's chunks, which stand as they are beside it."""
+    """A statement a model derived from some of a memory's chunks, which remain unchanged."""
 
     id: UUID
     content: str = Field(min_length=1)
     chunks: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        min_length=1, description="Which of the plan's chunks it rests on, from 0."
+        min_length=1, description="Indexes, from 0, of the plan's chunks it is based on."
     )
     start: int = Field(description="First character of these chunks in the text of the version, from 0.")
     end: int = Field(description="One past the last character of these chunks.")
     importance: float = Field(ge=0, le=1)
     confidence: float = Field(ge=0, le=1)
-    start_date: datetime = Field(description="From when on it is true in the world.")
-    end_date: datetime | None = Field(default=None, description="Until when; None is still.")
+    start_date: datetime = Field(description="When it became true in the world.")
+    end_date: datetime | None = Field(default=None, description="When it ceased to be true; None: still true.")
 
 
-# An event that rests on what other memories say does not outlive them.
+# An event based on what other memories say does not outlive them.
 _RestsOn = Annotated[
     tuple[UUID, ...],
-    Field(description="Other memories whose text a model was shown for it; erasing one of them erases this event too."),
+    Field(description="Other memories whose text the model was shown; erasing one of them also erases this event."),
 ]
 
 
@@ -353,27 +353,29 @@ class MemoryConsolidated(_Frozen):
     chunks: tuple[ChunkRating, ...]
     duplicates: tuple[Duplicate, ...] = ()
     reinforced: tuple[ChunkRating, ...] = Field(default=(), description="Older chunks that the new ones repeat.")
-    embedding_generation: int = Field(description="The generation of vectors that near-duplicates were found with.")
+    embedding_generation: int = Field(description="The vector generation used to find near-duplicates.")
     graph: GraphChanges = GraphChanges()
-    usage: tuple[ModelUsage, ...] = Field(default=(), description="Models that were asked; none without a model.")
+    usage: tuple[ModelUsage, ...] = Field(
+        default=(), description="The models called, and their usage; empty without a model."
+    )
     facts: tuple[FactEntry, ...] = ()
     fallback: Fallback | None = Field(
-        default=None, description="Why not all was decided by the model though there is one; None where it was."
+        default=None, description="Why rules decided all or part of it although a model is configured; else None."
     )
-    fallback_chunks: int = Field(default=0, ge=0, description="How many chunks were dealt with by rules for that.")
+    fallback_chunks: int = Field(default=0, ge=0, description="Number of chunks therefore handled by rules.")
     rests_on: _RestsOn = ()
     form_version: int = FORM_VERSION
 
 
 class Promotion(_Frozen):
-    """One chunk that becomes longterm, with its validity in the world's time."""
+    """A chunk that becomes longterm, with its validity in the world's time."""
 
     id: UUID
     importance: float = Field(ge=0, le=1)
     confidence: float = Field(ge=0, le=1)
     start_date: datetime
     end_date: datetime | None = None
-    uses: int = Field(default=0, ge=0, description="Recalls that its importance rests on, besides what was decided.")
+    uses: int = Field(default=0, ge=0, description="Number of recalls that raised its importance above the rated one.")
 
 
 class MemoryPromoted(_Frozen):
@@ -385,54 +387,54 @@ class MemoryPromoted(_Frozen):
 
 
 class MemoryEnded(_Frozen):
-    """Payload of `memory.ended`: passages of a memory leave the searches of now; its text stays as it is."""
+    """Payload of `memory.ended`: passages of a memory leave current searches; its text is unchanged."""
 
     memory_id: UUID
     reason: EndReason
     chunks: tuple[UUID, ...]
     duplicates: tuple[Duplicate, ...] = Field(
-        default=(), description="Chunks that had ended because they repeat these; they do not come back."
+        default=(), description="Chunks that ended earlier as duplicates of these; they do not come back."
     )
-    tier: Tier | None = Field(default=None, description="Of those that expired.")
-    ttl_days: float | None = Field(default=None, description="How long they may live untouched in their tier.")
-    limit: int | None = Field(default=None, description="How many live chunks there may be, where they were pruned.")
+    tier: Tier | None = Field(default=None, description="The tier of expired chunks.")
+    ttl_days: float | None = Field(default=None, description="That tier's time to live, in days.")
+    limit: int | None = Field(default=None, description="The maximum number of live chunks, if these were pruned.")
     by: tuple[UUID, ...] = Field(default=(), description="Newer chunks that contradict or replace them.")
-    why: str | None = Field(default=None, description="As the model says that found it out.")
+    why: str | None = Field(default=None, description="Reason given by the model that proposed it.")
     rests_on: _RestsOn = ()
 
 
 class EntitiesMerged(_Frozen):
-    """Payload of `memory.entities_merged`: two entities are one. It holds no text of memories.
+    """Payload of `memory.entities_merged`: two entities become one. It holds no memory text.
 
-    Where one of them is not there, because what named it was erased, nothing happens.
+    If one of them no longer exists, because what named it was erased, nothing happens.
     """
 
     survivor_id: UUID
     merged_id: UUID
     reason: Literal["alike", "asked"]
-    score: float | None = Field(default=None, ge=0, le=1, description="How alike their names are.")
+    score: float | None = Field(default=None, ge=0, le=1, description="Similarity of their names.")
 
 
 class EntitiesUnmerged(_Frozen):
-    """Payload of `memory.entities_unmerged`: an entity stands for itself again, with what was merged into it."""
+    """Payload of `memory.entities_unmerged`: an entity becomes separate again, with what was merged into it."""
 
     entity_id: UUID
 
 
 class RelationshipEnded(_Frozen):
-    """Payload of `memory.relationship_ended`: it is not true any more."""
+    """Payload of `memory.relationship_ended`: the relationship is no longer true."""
 
     relationship_id: UUID
     end_date: datetime
-    why: str | None = Field(default=None, description="As the model says that found it out; None where it was asked.")
+    why: str | None = Field(default=None, description="Reason given by a model; None if a caller ended it.")
     rests_on: _RestsOn = ()
 
 
 class GraphErased(_Frozen):
-    """Payload of `memory.graph_erased`: an erasure has reached the store of graphs that follows the ledger."""
+    """Payload of `memory.graph_erased`: an erasure has reached the graph store that follows the ledger."""
 
     receipt_id: UUID
-    store: str = Field(description="Which store it is, by the id that it gave itself.")
+    store: str = Field(description="The graph store's self-assigned id.")
     erased_at: datetime
 
 

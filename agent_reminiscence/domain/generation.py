@@ -1,4 +1,4 @@
-"""Generations of vectors: those of one model each, of which searches use one."""
+"""Vector generations: the vectors of one model each; searches use one generation."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ class _Frozen(BaseModel):
 
 
 class Generation(_Frozen):
-    """The vectors of all chunks, made by one model."""
+    """A vector generation: the vectors of all chunks, made by one model."""
 
     number: int
     model_name: str
     dimension: int
     state: GenerationState = Field(
-        description="building: being filled beside the current one; current: what searches use; retired: replaced, and"
-        " kept true until it is dropped; dropped: only its number and its model are still known."
+        description="building: being filled alongside the current one; current: used by searches; retired: replaced,"
+        " but kept up to date until dropped; dropped: only its number and model are still known."
     )
     state_since: datetime
     provider: str | None = Field(
-        default=None, description="What any process can make the embedder from; None is an embedder of your own."
+        default=None, description="Provider from which any process can create the embedder; None: your own embedder."
     )
-    model: str | None = Field(default=None, description="The provider's name of the model; None is its default.")
+    model: str | None = Field(default=None, description="The provider's name for the model; None: its default.")
 
     @property
     def made_by(self) -> str:
-        """The model and the length of its vectors, for messages."""
+        """The model and its vector dimension, for messages."""
         return f"{self.model_name!r} with {self.dimension} dimensions"
 
 
 class GenerationFill(Generation):
-    """A generation, and how far it is filled."""
+    """A generation, and how complete it is."""
 
     chunks: int = Field(description="Chunks of all external_ids.")
-    vectors_missing: int = Field(description="How many of them have no vectors in this generation.")
-    size_bytes: int = Field(description="What its table and indexes take on the disk.")
+    vectors_missing: int = Field(description="Those of them without vectors in this generation.")
+    size_bytes: int = Field(description="Disk space of its table and indexes.")
 
 
 class ReembedProgress(_Frozen):
-    """How far a new generation is."""
+    """Progress of building a generation."""
 
     generation: int
     chunks_done: int
@@ -53,16 +53,16 @@ class ReembedProgress(_Frozen):
 
 
 class ReembedReport(_Frozen):
-    """What a call of `reembed` has done."""
+    """What a call to `reembed` did."""
 
-    generation: Generation = Field(description="The new one, current now.")
+    generation: Generation = Field(description="The new generation, now current.")
     replaced: Generation | None = Field(
-        description="The one that was current until this call switched; None where an earlier call had."
+        description="The generation this call replaced; None if an earlier call already switched."
     )
-    streams: int = Field(description="How many external_ids were looked at.")
+    streams: int = Field(description="Number of external_ids processed.")
     vectors_filled: int = Field(description="Chunks that got their vectors in this call.")
     vectors_missing: int = Field(
-        description="Chunks that still have none: the model refuses a text of theirs, as the log says of each, or they"
-        " were written while the call ended, and who writes them fills them in."
+        description="Chunks still without vectors: the model refused one of their texts (the log names each), or they"
+        " were written as the call ended and their writer fills them in."
     )
     seconds: float

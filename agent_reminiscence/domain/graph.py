@@ -1,4 +1,4 @@
-"""Entities and relationships: what memories name, and what stands beside what."""
+"""Entities and relationships: what memories name, and how it is related."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from agent_reminiscence.config.constants import (
 
 GraphTier = Literal["shortterm", "longterm"]
 
-# Accents of Latin, Greek and Cyrillic, but for the one that makes another letter of и; and the vowel points of Arabic
-# and Hebrew. Other marks, such as those of kana and Devanagari, make another letter.
+# Accents of Latin, Greek and Cyrillic, except the one that turns и into another letter; and the vowel points of Arabic
+# and Hebrew. Other marks, such as those of kana and Devanagari, make a different letter.
 _ACCENT = re.compile(r"[\u0300-\u0305\u0307-\u036f]|(?<![иИ])\u0306|[\u064b-\u065f\u0591-\u05c7]")
 _POSSESSIVE = re.compile(r"['’]s$|['’]$")
 
 FORMS_OF_ADDRESS = frozenset(
     {"dr", "herr", "frau", "madame", "miss", "monsieur", "mr", "mrs", "ms", "mx", "prof", "professor"}
 )
-"""Titles that are no part of a name, in lower case; more of them would change keys that rows hold."""
+"""Titles that are not part of a name, in lower case. Adding more would change stored keys."""
 
 
 class _Frozen(BaseModel):
@@ -34,9 +34,9 @@ class _Frozen(BaseModel):
 
 
 class Entity(_Frozen):
-    """Something that memories name: a person, a place, a thing.
+    """Something memories name: a person, a place, a thing.
 
-    It speaks for all that were merged into it: their names are its aliases, their mentions its own.
+    It includes the entities merged into it: their names are its aliases, their mentions its own.
     """
 
     id: UUID
@@ -45,25 +45,23 @@ class Entity(_Frozen):
     name: str
     type: str
     description: str | None = None
-    confidence: float = Field(description="How sure it is that this is a name at all, and of this type, 0 to 1.")
-    importance: float = Field(description="Of the most important chunk that names it, 0 to 1.")
-    first_seen: datetime = Field(
-        description="In the world's time: from when on the earliest chunk that names it holds."
-    )
+    confidence: float = Field(description="How certain it is that this is a name, and of this type, 0 to 1.")
+    importance: float = Field(description="Importance of the most important chunk that names it, 0 to 1.")
+    first_seen: datetime = Field(description="In the world's time: when the earliest chunk that names it became true.")
     last_seen: datetime
-    aliases: tuple[str, ...] = Field(default=(), description="Other names, in order of the alphabet.")
-    merged_ids: tuple[UUID, ...] = Field(default=(), description="Of the entities that it speaks for, in order.")
+    aliases: tuple[str, ...] = Field(default=(), description="Other names, in alphabetical order.")
+    merged_ids: tuple[UUID, ...] = Field(default=(), description="Ids of the entities merged into it, in order.")
     metadata: dict[str, Any] = Field(default_factory=dict)
     shortterm_memory_id: UUID = Field(description="The memory that named it first.")
-    mentions: int = Field(description="Live chunks that name it; 0 for one of the past.")
-    chunk_ids: tuple[UUID, ...] = Field(default=(), description="The newest of them, newest first.")
+    mentions: int = Field(description="Live chunks that name it; 0 for a past entity.")
+    chunk_ids: tuple[UUID, ...] = Field(default=(), description="The newest of these chunks, newest first.")
     positions: tuple[int, ...] = Field(
-        default=(), description="Positions of the events that those chunks were found by, in order."
+        default=(), description="Positions of the events that found it in these chunks, in order."
     )
 
 
 class Relationship(_Frozen):
-    """That two entities have to do with each other; both ends are ids as `Entity` has them."""
+    """A relationship between two entities; both ends are `Entity` ids."""
 
     id: UUID
     external_id: str
@@ -72,44 +70,44 @@ class Relationship(_Frozen):
     to_id: UUID
     type: str
     description: str | None = None
-    confidence: float = Field(description="How sure it is, 0 to 1; standing in one chunk says little.")
-    strength: float = Field(description="How often it was observed, as a share of for ever: 0.5 at the third time.")
+    confidence: float = Field(description="How certain it is, 0 to 1; one shared chunk says little.")
+    strength: float = Field(description="Grows with the observations from 0 towards 1; 0.5 at the third.")
     importance: float
-    observations: int = Field(description="Live chunks that say it; 0 for one of the past.")
+    observations: int = Field(description="Live chunks that support it; 0 for a past relationship.")
     first_observed: datetime = Field(description="In the world's time.")
     last_observed: datetime
-    start_date: datetime = Field(description="From when on it is true in the world.")
-    end_date: datetime | None = Field(default=None, description="Until when; None is still.")
-    last_updated: datetime = Field(description="When the ledger recorded the event that changed it last.")
+    start_date: datetime = Field(description="When it became true in the world.")
+    end_date: datetime | None = Field(default=None, description="When it ceased to be true; None: still true.")
+    last_updated: datetime = Field(description="When the ledger recorded the last event that changed it.")
     metadata: dict[str, Any] = Field(default_factory=dict)
-    chunk_ids: tuple[UUID, ...] = Field(default=(), description="The newest chunks that say it, newest first.")
+    chunk_ids: tuple[UUID, ...] = Field(default=(), description="The newest chunks that support it, newest first.")
     positions: tuple[int, ...] = Field(
-        default=(), description="Positions of the events that those chunks were found by, in order."
+        default=(), description="Positions of the events that found it in these chunks, in order."
     )
 
 
 class Subgraph(_Frozen):
     """Some entities and the relationships between them."""
 
-    entities: tuple[Entity, ...] = Field(description="Nearest first, then those of more mentions.")
+    entities: tuple[Entity, ...] = Field(description="Nearest first, then by number of mentions.")
     relationships: tuple[Relationship, ...] = Field(description="Strongest first; both ends are among the entities.")
     distances: dict[UUID, int] = Field(
-        default_factory=dict, description="Of each entity from where it was looked from, in hops."
+        default_factory=dict, description="Hops from the starting entity to each entity."
     )
-    is_truncated: bool = Field(default=False, description="Whether a cap left something out.")
+    is_truncated: bool = Field(default=False, description="Whether a limit left something out.")
 
 
 class GraphPath(_Frozen):
-    """A way from one entity to another; one relationship fewer than entities, in order."""
+    """A path from one entity to another, in order, with one relationship fewer than entities."""
 
     entities: tuple[Entity, ...]
     relationships: tuple[Relationship, ...]
 
 
 class GraphPattern(_Frozen):
-    """Entities of a type, a relationship of a type, entities of a type; what is None fits anything.
+    """A pattern of source type, relationship type and target type; None matches anything.
 
-    Properties fit where an entity's or a relationship's metadata holds the same value under the same name, at its top.
+    A property matches if the metadata's top level holds the same value under the same name.
     """
 
     from_type: str | None = None
@@ -129,21 +127,21 @@ class GraphTriple(_Frozen):
 
 
 def strength(observations: int) -> float:
-    """How strong a relationship is that so many live chunks say, 0 to 1, rounded to six digits: 1 − 0.5^(n / 3)."""
+    """Strength of a relationship supported by n live chunks, 0 to 1, rounded to six digits: 1 − 0.5^(n / 3)."""
     return round(1 - float(0.5 ** (observations / STRENGTH_HALF)), 6)
 
 
 def without_possessive(text: str) -> str:
-    """`text` without the ending of a possessive: `Tim's` is `Tim`, and `James'` is `James`."""
-    # Most words have none, which is told faster than by searching them.
+    """`text` without a possessive ending: `Tim's` becomes `Tim`, and `James'` becomes `James`."""
+    # Most words have none; this check is faster than the regular expression.
     return _POSSESSIVE.sub("", text) if text.endswith(("s", "'", "’")) else text
 
 
 def name_key(name: str) -> str:
-    """A name as it is compared: without case, accents, titles, a possessive's end and surplus spaces.
+    """Fold a name for comparison: without case, accents, titles, possessive ending and surplus spaces.
 
-    A long one is cut and ends in a hash of the whole, so that different names have different keys and an index can hold
-    each. '' where nothing is left.
+    A long key is cut and ends in a hash of the whole, so that it fits an index and different names have different
+    keys. '' if nothing is left.
     """
     if not name.isascii():
         decomposed = _ACCENT.sub("", unicodedata.normalize("NFKD", name.replace("’", "'")))
@@ -158,5 +156,5 @@ def name_key(name: str) -> str:
 
 
 def _is_title(word: str) -> bool:
-    """Whether a word before a name is a title; in capitals alone it may be something else, such as MS."""
+    """Whether a word before a name is a title; one in capitals may be something else, such as MS."""
     return word.rstrip(".").casefold() in FORMS_OF_ADDRESS and not (len(word) > 1 and word.isupper())

@@ -1,4 +1,4 @@
-"""A memory through time: every version, and what was made of it."""
+"""A memory's history: every version, and what was derived from it."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ class _Frozen(BaseModel):
 
 
 class Derivation(_Frozen):
-    """What a consolidation, a promotion or the end of some passages made of a version."""
+    """What a consolidation, a promotion or an end of passages did to a version."""
 
     kind: EventKind
     event_id: UUID
     position: int
     occurred_at: datetime
     recorded_at: datetime
-    source: Source = Field(description="The least trusted of the labels it rests on.")
-    chunk_ids: tuple[UUID, ...] = Field(description="Chunks that it rated, promoted or ended.")
+    source: Source = Field(description="The least trusted label among its sources.")
+    chunk_ids: tuple[UUID, ...] = Field(description="Chunks it rated, promoted or ended.")
     duplicates: dict[UUID, UUID] = Field(
         default_factory=dict,
-        description="Chunks that ended because an older one says the same: theirs → the older one's. Of an end: those"
-        " of other memories that had repeated its chunks and ended with them.",
+        description="Chunks that ended as duplicates: id → id of the older chunk that says the same. For an end: chunks"
+        " of other memories that repeated the ended chunks and ended with them.",
     )
     summary: str | None = None
-    reason: EndReason | None = Field(default=None, description="Why they ended, where they did.")
+    reason: EndReason | None = Field(default=None, description="Why the chunks ended, if they did.")
     ended_by: tuple[UUID, ...] = Field(default=(), description="Newer chunks that contradict or replace them.")
     why: str | None = Field(default=None, description="Why they ended, in the words of the model that proposed it.")
     facts: tuple[str, ...] = Field(default=(), description="What a model concluded from the chunks.")
-    usage: tuple[ModelUsage, ...] = Field(default=(), description="Models that were asked for it.")
+    usage: tuple[ModelUsage, ...] = Field(default=(), description="The models called for it, and their usage.")
     fallback: Fallback | None = Field(
-        default=None, description="Why not all of it was decided by the model though there is one."
+        default=None, description="Why rules decided all or part of it although a model is configured."
     )
 
 
 class MemoryVersion(_Frozen):
-    """One version of a memory, whole, with both times."""
+    """One complete version of a memory, with both times."""
 
     version: int
     title: str
@@ -53,12 +53,12 @@ class MemoryVersion(_Frozen):
     source: Source
     actor: str | None
     conversation_id: str | None
-    occurred_at: datetime = Field(description="From when on it is true in the world.")
+    occurred_at: datetime = Field(description="When it became true in the world.")
     recorded_at: datetime = Field(description="When the ledger recorded it.")
     event_id: UUID
     position: int
-    chunks: tuple[ChunkEntry, ...] = Field(description="Spans that tile the content; `new` ones came in here.")
-    chunks_ended: int = Field(description="How many chunks of the version before it are not part of it.")
+    chunks: tuple[ChunkEntry, ...] = Field(description="Spans that tile the content; `new` marks those it added.")
+    chunks_ended: int = Field(description="Number of chunks of the previous version that are not part of it.")
     derived: tuple[Derivation, ...] = ()
 
 
@@ -71,14 +71,14 @@ class MemoryHistory(_Frozen):
     archived_at: datetime | None
 
     def at(self, *, as_of: datetime | None = None, known_at: datetime | None = None) -> MemoryVersion | None:
-        """The version that was known at `known_at` to be true at `as_of`: the last of those that had begun by then.
+        """The version known at `known_at` to be true at `as_of`: the last one that had begun by then.
 
         Args:
-            as_of: A moment in the world; None is `known_at`, or without that the latest version whenever it begins.
-            known_at: What is recorded later does not count; None is all that is known today.
+            as_of: A time in the world; None is `known_at`, or without that the latest version, whenever it begins.
+            known_at: Ignore what was recorded later; None is all that is known today.
 
         Returns:
-            None where nothing was known, or nothing had begun.
+            The version; None if none was known or none had begun.
         """
         moment = as_of if as_of is not None else known_at
         for version in reversed(self.versions):

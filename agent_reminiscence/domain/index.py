@@ -1,4 +1,4 @@
-"""The index's numbers and the binary records in which it is stored: pure functions of bytes and arrays.
+"""The index's numbers and binary records: pure functions of bytes and arrays.
 
 All records are big-endian, as PostgreSQL sends numbers: a blob looks the same in SQL, on the wire and in Python.
 """
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from agent_reminiscence.domain.canonical import sha256
 
 WINDOWS: Final = ((0, 0), (2, 0), (2, 2), (6, 6))
-"""Chunks before and after: the chunk alone, with the two before it, with two on each side, with six on each side."""
+"""Numbers of chunks before and after: the chunk alone, two before, two on each side, six on each side."""
 
 FIRST: Final = 1
-"""The chunk begins the text of a memory. Facts have it too: each stands alone."""
+"""The chunk begins the text of a memory. Facts have this flag too: each stands alone."""
 FACT: Final = 2
-"""A statement that a model has made of chunks."""
+"""A statement a model derived from chunks."""
 DUPLICATE: Final = 4
-"""The chunk repeats another one: it is part of the text, but never a hit."""
+"""The chunk repeats another one: part of the text, but never a hit."""
 QUESTION: Final = 8
 """The chunk ends in a question mark."""
 TIME_WORDS: Final = 16
@@ -39,68 +39,68 @@ LAYOUT_DTYPE: Final = np.dtype(
         ("heading_length", ">u2"),
     ]
 )
-"""A chunk of a text, 32 bytes: its number, its heading's (0 is none), days since 1970-01-01, speaker (0 is none),
-number of terms of its own text, flags, number of terms of its heading."""
+"""A chunk of a text, 32 bytes: its number, its heading's (0: none), days since 1970-01-01, speaker (0: none), number
+of terms in its own text, flags, number of terms in its heading."""
 
 POSTING_DTYPE: Final = np.dtype([("offset", ">u2"), ("length", ">u2"), ("frequency", ">u2")])
-"""A chunk or heading that has a term, 6 bytes: its offset in the block, its number of terms, how often the term is
-there."""
+"""A chunk or heading that contains a term, 6 bytes: its offset in the block, its number of terms, the term's
+frequency."""
 
 NORMS_DTYPE: Final = np.dtype([("mass", ">f4"), ("heading_mass", ">f4"), ("norms", ">f4", (len(WINDOWS),))])
-"""What is known of the vectors around an entry of a layout, 24 bytes: the token counts of the chunk and of its heading
-(0: it has no vector), and the length of the sum of each window, in the order of `WINDOWS`."""
+"""The vectors around an entry of a layout, 24 bytes: the token counts of the chunk and of its heading (0: no vector),
+and the length of each window's vector sum, in the order of `WINDOWS`."""
 
 HEADING: Final = 0x8000
-"""Added to the offset of a posting that belongs to a heading."""
+"""Added to the offset of a heading's posting."""
 
 MAX_COUNT: Final = 0xFFFF
-"""Lengths and frequencies in postings stop here."""
+"""Cap on lengths and frequencies in postings."""
 
 MAX_HEADING_LENGTH: Final = 0x7FFF
-"""The number of terms of a heading stops here in a layout: SQL writes it, too, and has no unsigned numbers."""
+"""Cap on a heading's number of terms in a layout: SQL writes it too, and has no unsigned numbers."""
 
 _INDEX_BITS: Final = 20
 MAX_INDEX: Final = (1 << _INDEX_BITS) - 1
 """The largest index of a chunk in its event."""
 
-# A block holds 64 positions of the ledger and, of each, 512 chunks in a row.
+# A block holds 64 ledger positions with 512 consecutive chunks each.
 _BLOCK_POSITION_BITS: Final = 6
 _BLOCK_INDEX_BITS: Final = 9
 _INDEX_BLOCK_BITS: Final = _INDEX_BITS - _BLOCK_INDEX_BITS
 
 
 def speaker_hash(speaker_key: str) -> int:
-    """A speaker as layouts have it: the first four bytes of the SHA-256 of the folded name."""
+    """A speaker as stored in layouts: the first four bytes of the SHA-256 of the folded name."""
     return int.from_bytes(sha256(speaker_key.encode())[:4], "big")
 
 
 def speaker_term(speaker_key: str) -> str:
-    """The term under which what a speaker has said is indexed.
+    """The term under which a speaker's words are indexed.
 
-    Never a term of `analyse`, since it begins with a control character.
+    It begins with a control character, so `analyse` never returns it.
     """
     return f"\x03{speaker_hash(speaker_key):08x}"
 
 
 def chunk_number(position: int, index: int) -> int:
-    """The number of the chunk that entry `index` of the event at `position` brought in.
+    """The number of the chunk added by entry `index` of the event at `position`.
 
     A heading's number is this number negated.
 
     Args:
-        position: Of the event in its stream, from 1.
-        index: Of the chunk in the event's list, from 0 to `MAX_INDEX`.
+        position: Position of the event in its stream, from 1.
+        index: Index of the chunk in the event's list, from 0 to `MAX_INDEX`.
 
     Raises:
-        ValueError: One of them is out of range.
+        ValueError: An argument is out of range.
     """
     if position < 1 or not 0 <= index <= MAX_INDEX:
-        raise ValueError(f"position {position}, index {index} is not the place of a chunk")
+        raise ValueError(f"position {position}, index {index} cannot belong to a chunk")
     return position << _INDEX_BITS | index
 
 
 def position_of(number: int) -> int:
-    """The ledger position of the event that brought in the chunk or heading `number`."""
+    """The ledger position of the event that added the chunk or heading `number`."""
     return abs(number) >> _INDEX_BITS
 
 
@@ -110,12 +110,12 @@ def index_of(number: int) -> int:
 
 
 def block_of(number: int) -> int:
-    """The block of postings that the chunk or heading `number` belongs to."""
+    """The postings block of the chunk or heading `number`."""
     return position_of(number) >> _BLOCK_POSITION_BITS << _INDEX_BLOCK_BITS | index_of(number) >> _BLOCK_INDEX_BITS
 
 
 def blocks_of(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The blocks that some chunks and headings belong to, ascending, each once."""
+    """The distinct blocks of some chunks and headings, ascending."""
     places = np.abs(numbers)
     blocks = (
         places >> _INDEX_BITS + _BLOCK_POSITION_BITS << _INDEX_BLOCK_BITS | (places & MAX_INDEX) >> _BLOCK_INDEX_BITS
@@ -124,23 +124,23 @@ def blocks_of(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def offset_of(number: int) -> int:
-    """The offset of the chunk or heading `number` in its block, as it stands in a posting."""
+    """The offset of the chunk or heading `number` in its block, as stored in a posting."""
     position = position_of(number) & (1 << _BLOCK_POSITION_BITS) - 1
     offset = position << _BLOCK_INDEX_BITS | index_of(number) & (1 << _BLOCK_INDEX_BITS) - 1
     return offset | HEADING if number < 0 else offset
 
 
 def position_in_block(offset: int) -> int:
-    """Which of a block's positions of the ledger an offset belongs to."""
+    """Which of its block's ledger positions an offset belongs to."""
     return (offset & HEADING - 1) >> _BLOCK_INDEX_BITS
 
 
 def posting_numbers(blocks: NDArray[np.int64] | int, offsets: NDArray[np.uint16]) -> NDArray[np.int64]:
-    """The numbers that postings stand for: positive for chunks, negative for headings.
+    """The chunk (positive) and heading (negative) numbers of postings.
 
     Args:
-        blocks: The block of each posting, or the one block of all.
-        offsets: The field `offset` of each.
+        blocks: The block of each posting, or one block for all.
+        offsets: The `offset` field of each posting.
 
     Returns:
         One number per posting, in order.
@@ -156,11 +156,11 @@ def posting_numbers(blocks: NDArray[np.int64] | int, offsets: NDArray[np.uint16]
 
 
 def decode_postings(block: int, entries: bytes) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The numbers of a block's postings of one term, and how often each has the term.
+    """The numbers and term frequencies of one term's postings in a block.
 
     Args:
         block: The block.
-        entries: Its records, `POSTING_DTYPE`.
+        entries: Its `POSTING_DTYPE` records.
 
     Returns:
         Numbers (positive for chunks, negative for headings) and frequencies, in the order of the records.
@@ -170,7 +170,7 @@ def decode_postings(block: int, entries: bytes) -> tuple[NDArray[np.int64], NDAr
 
 
 def are_among(numbers: NDArray[np.int64], ascending: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Which of `numbers` are in `ascending`, and where each of these stands there."""
+    """Which of `numbers` are in `ascending`, and their indexes there."""
     if not len(ascending):
         return np.zeros(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.intp)
     places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)

@@ -1,4 +1,4 @@
-"""What a review of a stream's chunks did."""
+"""The result of reviewing a stream's chunks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ class LifecycleReport(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     external_id: str
-    promoted: int = Field(description="Became longterm, because they were recalled often enough.")
-    expired: int = Field(description="Ended, because nothing had touched them for their tier's time to live.")
-    pruned: int = Field(description="Ended as the least important, because there were more than max_chunks.")
+    promoted: int = Field(description="Became longterm because they were recalled often enough.")
+    expired: int = Field(description="Ended because they were untouched for their tier's time to live.")
+    pruned: int = Field(description="Ended as the least important because there were more than max_chunks.")

@@ -1,4 +1,4 @@
-"""Memories and chunks as the tiers hold them."""
+"""Memories and chunks as stored in the tiers."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ class _Frozen(BaseModel):
 
 
 class WriteOutcome(_Frozen):
-    """What became of one write."""
+    """The outcome of one write."""
 
     event_id: UUID
-    position: int = Field(description="Where the ledger holds it, from 1 within its external_id.")
+    position: int = Field(description="Position in the ledger, from 1 within its external_id.")
     chunks_added: int
     chunks_kept: int
     chunks_ended: int
-    vectors_missing: int = Field(description="Chunks of this memory found by words only until their vectors are made.")
+    vectors_missing: int = Field(description="Chunks of this memory found by words only, until their vectors are made.")
     consolidation_queued: bool = Field(
-        description="Whether this write queued a consolidation, which a worker does some time after it."
+        description="Whether this write queued a consolidation, which a worker does later."
     )
     redactions: dict[str, int] = Field(
-        default_factory=dict, description="How often which rule of the redactor has matched in what was passed."
+        default_factory=dict, description="Number of matches per redactor rule in what was passed."
     )
 
 
 class ActiveMemory(_Frozen):
-    """A whole text that is being worked on.
+    """A memory in the active tier: a whole text that can be updated.
 
     `occurred_at` is when it was true in the world, `created_at` and `updated_at` when the ledger recorded it.
     """
 
     id: UUID
     external_id: str
-    version: int = Field(description="1 when created, one more with each update.")
+    version: int = Field(description="1 when created, incremented by each update.")
     title: str
     content: str
     description: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
-    language: str = Field(default="en", description="In which its words are read, by ISO 639-1.")
+    language: str = Field(default="en", description="Its language, as ISO 639-1.")
     source: Source
     actor: str | None = None
     conversation_id: str | None = None
@@ -54,13 +54,13 @@ class ActiveMemory(_Frozen):
     created_at: datetime
     updated_at: datetime
     archived_at: datetime | None = None
-    consolidated_version: int = Field(description="The version that was consolidated last; 0 for none.")
-    updates_until_consolidation: int = Field(description="How many more updates until it is consolidated.")
-    write: WriteOutcome | None = Field(default=None, description="Set on what a write returns.")
+    consolidated_version: int = Field(description="The last consolidated version; 0 for none.")
+    updates_until_consolidation: int = Field(description="Number of further updates until it is consolidated.")
+    write: WriteOutcome | None = Field(default=None, description="Set only on the result of a write.")
 
 
 class StoredMemory(_Frozen):
-    """An active memory as its row holds it, with the layout of its live chunks."""
+    """An active memory as stored, with the layout of its live chunks."""
 
     external_id: str
     memory_id: UUID
@@ -85,7 +85,7 @@ class StoredMemory(_Frozen):
 
 
 class StoredChunk(_Frozen):
-    """A chunk of one memory's text, with its text as it is indexed; most are live."""
+    """A chunk of a memory's text, with its text as indexed; usually live."""
 
     chunk_id: UUID
     content: str
@@ -93,16 +93,18 @@ class StoredChunk(_Frozen):
     tier: Tier
     importance: float
     confidence: float
-    estimate: float | None = Field(default=None, description="What a model holds it for that has read it.")
+    estimate: float | None = Field(default=None, description="A model's importance estimate.")
     source: Source
     memory_version: int
     start_date: datetime
     metadata: dict[str, Any] = Field(default_factory=dict)
-    has_ended: bool = Field(default=False, description="Whether it has ended for good, though the text has it still.")
+    has_ended: bool = Field(
+        default=False, description="Whether it has ended for good although the text still contains it."
+    )
 
 
 class ShorttermMemory(_Frozen):
-    """What a consolidation made of an active memory; its chunks are those of the same `memory_id`."""
+    """The consolidated form of an active memory; its chunks have the same `memory_id`."""
 
     external_id: str
     memory_id: UUID
@@ -117,22 +119,20 @@ class ConsolidationReport(_Frozen):
 
     memory_id: UUID
     version: int
-    consolidated: bool = Field(
-        description="False when this version was consolidated before, or it was only asked what would be done."
-    )
+    consolidated: bool = Field(description="False if this version was consolidated before, or for a dry run.")
     chunks: int
     duplicates: int
-    entities: int = Field(description="Entities that were found in what was new.")
+    entities: int = Field(description="Entities found in the new chunks.")
     relationships: int
-    facts: int = Field(default=0, description="Statements that a model has made of what was new.")
-    chunks_ended: int = Field(default=0, description="Older chunks that a model found contradicted or replaced.")
+    facts: int = Field(default=0, description="Statements a model derived from the new chunks.")
+    chunks_ended: int = Field(default=0, description="Older chunks a model found contradicted or replaced.")
     relationships_ended: int = 0
     promoted: int = 0
     vectors_filled: int = 0
     vectors_missing: int = 0
-    usage: tuple[ModelUsage, ...] = Field(default=(), description="Models that were asked, and what they cost.")
+    usage: tuple[ModelUsage, ...] = Field(default=(), description="The models called, and their usage.")
     fallback: Fallback | None = Field(
-        default=None, description="Why not all was decided by the model though there is one; None where it was."
+        default=None, description="Why rules decided all or part of it although a model is configured; else None."
     )
-    plan: MemoryConsolidated | None = Field(default=None, description="Of a dry run: what would be recorded.")
-    ends: tuple[MemoryEnded, ...] = Field(default=(), description="Of a dry run: which older chunks would end.")
+    plan: MemoryConsolidated | None = Field(default=None, description="For a dry run: what would be recorded.")
+    ends: tuple[MemoryEnded, ...] = Field(default=(), description="For a dry run: the older chunks that would end.")

@@ -1,4 +1,4 @@
-"""What came of a conversation that was to be remembered."""
+"""The result of remembering a conversation."""
 
 from __future__ import annotations
 
@@ -15,30 +15,28 @@ class _Frozen(BaseModel):
 
 
 class RememberedChange(_Frozen):
-    """One change that a model has proposed, and what became of it."""
+    """A change proposed by a model, and its outcome."""
 
     outcome: Literal["created", "updated", "proposed", "refused"] = Field(
-        description="`proposed`: it was only asked what would be done. `refused`: `reason` says why."
+        description="`proposed`: the call was a dry run. `refused`: `reason` says why."
     )
     title: str
     content: str
-    why: str = Field(description="As the model says.")
-    messages: tuple[int, ...] = Field(
-        description="Which of the messages that were passed it rests on, by their place, from 0."
-    )
-    memory_id: UUID | None = Field(default=None, description="None for one that was not created.")
-    version: int | None = Field(default=None, description="The version that the change has made.")
+    why: str = Field(description="The model's reason.")
+    messages: tuple[int, ...] = Field(description="Indexes, from 0, of the passed messages it is based on.")
+    memory_id: UUID | None = Field(default=None, description="None for a memory that was not created.")
+    version: int | None = Field(default=None, description="The version this change created.")
     reason: str | None = None
 
 
 class RememberReport(_Frozen):
-    """What was remembered of a conversation, and why."""
+    """What was remembered from a conversation, and why."""
 
     external_id: str
     changes: tuple[RememberedChange, ...] = ()
-    why: str = Field(description="What the model says of all of it; or why none was asked.")
-    messages: int = Field(description="How many texts were looked at: a message may hold several, or none.")
+    why: str = Field(description="The model's overall reason, or why no model was called.")
+    messages: int = Field(description="Number of texts examined; a message may hold several or none.")
     recalled_messages: int = Field(
-        description="Of these, how many only quote what was recalled; they are not remembered again."
+        description="Number of these that only quote recalled memory; they are not remembered again."
     )
-    usage: ModelUsage | None = Field(default=None, description="None where no model was asked.")
+    usage: ModelUsage | None = Field(default=None, description="None if no model was called.")

@@ -1,4 +1,4 @@
-"""What a search returns: hits with their sources and scores, a summary, and what was left out."""
+"""Search results: hits with sources and scores, a summary, and what was omitted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _QUOTED_RECALL = re.compile(re.escape(_FENCE_NOTE) + r"\n(`{3,})memory\n(.*?)\n\
 
 
 def split_recalled(text: str) -> list[tuple[str, bool]]:
-    """`text` in parts, each with whether it is what `RetrievalResult.as_prompt` has rendered."""
+    """Split `text` into parts, each with whether `RetrievalResult.as_prompt` rendered it."""
     parts: list[tuple[str, bool]] = []
     end = 0
     for match in _QUOTED_RECALL.finditer(text):
@@ -36,10 +36,11 @@ class _Frozen(BaseModel):
 
 
 class SearchHit(_Frozen):
-    """One chunk that answers a query, or a fact that a model has concluded from chunks.
+    """A chunk that answers a query, or a fact that a model derived from chunks.
 
     A chunk's `content` is verbatim: characters `span_start` to `span_end` of the text of version `memory_version` of
-    memory `memory_id`. A fact's is what a model wrote; its span is that of the chunks it rests on, `derived_from`.
+    memory `memory_id`. A fact's `content` was written by a model; its span is that of its source chunks,
+    `derived_from`.
     """
 
     tier: Tier
@@ -51,60 +52,60 @@ class SearchHit(_Frozen):
     span_start: int
     span_end: int
     score: float = Field(
-        description="From 0 to 1: how much of what could speak for a chunk speaks for this one. It orders the hits of"
-        " one question; `match` says whether it was talked about at all."
+        description="0 to 1: share of the possible evidence that supports this chunk. Ranks the hits of one query;"
+        " whether the topic is in memory at all is shown by `match`."
     )
     score_parts: dict[str, float] = Field(
-        description="What each part of the formula gave; together they are the score. What gave nothing is absent."
+        description="Contribution of each part of the formula; they sum to the score. Zero contributions are absent."
     )
-    match: float = Field(
-        description="From 0 to 1, in absolute terms: how much of what was asked is there, around this chunk."
-    )
+    match: float = Field(description="0 to 1, absolute: how much of the question is covered by and around this chunk.")
     is_of_other: bool = Field(
         default=False,
-        description="Whether somebody else seems to have said it than the one asked about. A hint, no more.",
+        description="Whether someone other than the person asked about seems to have said it. Only a hint.",
     )
     importance: float
     confidence: float
-    start_date: datetime = Field(description="From when it was true in the world.")
-    end_date: datetime | None = Field(description="Until when, as far as was known at `known_at`; None is still.")
+    start_date: datetime = Field(description="When it became true in the world.")
+    end_date: datetime | None = Field(
+        description="When it ceased to be true, as known at `known_at`; None: still true."
+    )
     recorded_at: datetime
     superseded_at: datetime | None
     speaker: str | None
     source: Source
     metadata: dict[str, Any] = Field(default_factory=dict)
     derived_from: tuple[UUID, ...] = Field(
-        default=(), description="Of a fact, the chunks that it rests on; empty for a passage of a text."
+        default=(), description="The chunks a fact is based on; empty for a passage of a text."
     )
     tokens: int = Field(description="Length of `content` in tokens of the bundled tokenizer.")
 
 
 class EntityHit(Entity):
-    """An entity that a query names, or that has to do with one.
+    """An entity that a query names, or one related to it.
 
-    `chunk_ids` are the newest chunks behind it that this search may see, and `positions` are empty where these are not
-    its newest ones of all. Of another moment it says what these say: no aliases, merged ids, description and metadata,
-    which may have been learned later. Only which names mean one entity, `confidence`, `importance`, `tier` and
-    `shortterm_memory_id` are those of now.
+    `chunk_ids` are its newest chunks visible to this search; `positions` is empty unless these are its newest overall.
+    In a search of an earlier time, an entity shows only what these chunks say: no aliases, merged ids, description or
+    metadata, which may have been learned later. Which names belong to one entity, `confidence`, `importance`, `tier`
+    and `shortterm_memory_id` are always the current ones.
     """
 
-    score: float = Field(description="How much it counts for the query; what every chunk names counts nothing.")
-    hops: int = Field(description="How far it is from what the query names; 0 is named.")
+    score: float = Field(description="Its weight for the query; an entity named in every chunk has none.")
+    hops: int = Field(description="Distance from the entities the query names; 0: named in the query.")
 
 
 class RelationshipHit(Relationship):
-    """What one entity of a result has to do with another one of it; as `EntityHit`.
+    """A relationship between two entities of a result; restricted like `EntityHit`.
 
-    Of another moment, `importance`, `tier` and a `confidence` that was stated are those of now; that of standing
-    together is what the chunks give.
+    In a search of an earlier time, `importance`, `tier` and a stated `confidence` are the current ones; the confidence
+    of names merely mentioned together is computed from the chunks.
     """
 
     score: float = Field(description="How much of the query's weight it passes on.")
-    hops: int = Field(description="How far its nearer end is from what the query names.")
+    hops: int = Field(description="Distance of its nearer end from the entities the query names.")
 
 
 class Citation(_Frozen):
-    """A part of the summary and the hit it was taken from."""
+    """A part of the summary, and the hit it comes from."""
 
     number: int
     chunk_id: UUID
@@ -112,38 +113,36 @@ class Citation(_Frozen):
 
 
 class CitedPassage(_Frozen):
-    """What a model's answer cites by its number."""
+    """A passage that a model's answer cites by number."""
 
     number: int
     memory_id: UUID
-    chunk_id: UUID | None = Field(description="None is the whole text of an active memory.")
+    chunk_id: UUID | None = Field(description="None: the whole text of an active memory.")
     title: str
     content: str
 
 
 class Synthesis(_Frozen):
-    """A model's answer to a question, from what recall has found and nothing else."""
+    """A model's answer to a question, based only on what recall found."""
 
-    answer: str = Field(description="Each statement with the number of its passage in square brackets.")
-    is_known: bool = Field(description="Whether memory holds the answer; where it does not, `answer` says so.")
+    answer: str = Field(description="The answer; each statement carries the number of its passage in square brackets.")
+    is_known: bool = Field(description="Whether memory holds the answer; if not, `answer` says so.")
     citations: tuple[CitedPassage, ...] = Field(
-        default=(), description="What the answer cites, in its order; each is what the model was shown."
+        default=(), description="The cited passages in order of citation, as shown to the model."
     )
-    model: str | None = Field(default=None, description="Which model has answered; None: none was asked.")
-    is_checked: bool = Field(
-        default=True, description="False only while the answer is being written: as `stream_answer` gives it."
-    )
+    model: str | None = Field(default=None, description="The model that answered; None: none was called.")
+    is_checked: bool = Field(default=True, description="False only for partial answers from `stream_answer`.")
 
 
 class Omission(_Frozen):
-    """What a result does not hold, and why."""
+    """What a result omits, and why."""
 
     reason: str
     count: int
 
 
 class Usage(_Frozen):
-    """What a call cost. Recall calls no model, so the model figures are zero unless one was asked for."""
+    """What a call cost. Recall calls no model, so the model figures are zero unless `synthesis` was set."""
 
     model_requests: int = 0
     input_tokens: int = 0
@@ -157,17 +156,15 @@ class RetrievalResult(_Frozen):
     query: str
     hits: tuple[SearchHit, ...]
     found: bool = Field(
-        description="False where even the best match is so low that what was asked about was most likely never said."
-        " That a detail is missing though the topic is there, no score tells."
+        description="False if even the best match is so low that the topic was most likely never mentioned. No score"
+        " can tell that only a detail is missing."
     )
-    summary: str = Field(
-        description="Sentences of the best hits, each with the number of its citation; '' without hits."
-    )
+    summary: str = Field(description="Sentences of the best hits, each with its citation number; '' without hits.")
     citations: tuple[Citation, ...]
-    entities: tuple[EntityHit, ...] = Field(default=(), description="What the query names and what is near it.")
+    entities: tuple[EntityHit, ...] = Field(default=(), description="Entities the query names, and those near them.")
     relationships: tuple[RelationshipHit, ...] = Field(default=(), description="Between those entities, best first.")
     synthesis: Synthesis | None = Field(
-        default=None, description="A model's answer, where one was asked for; `omitted` says why there is none."
+        default=None, description="A model's answer, if requested; `omitted` says why there is none."
     )
     omitted: tuple[Omission, ...] = ()
     usage: Usage = Usage()
@@ -176,11 +173,11 @@ class RetrievalResult(_Frozen):
         """Render the hits for a prompt, fenced and labelled as quoted data, best first.
 
         Args:
-            token_budget: The most tokens the rendering may take, counted with the bundled tokenizer; hits that
-                do not fit are left out. None is no limit.
+            token_budget: Maximum tokens of the rendering, counted with the bundled tokenizer; hits that do not fit
+                are left out. None is no limit.
 
         Returns:
-            The rendering; '' when there is no hit or none fits.
+            The rendering; '' if there is no hit or none fits.
 
         Raises:
             ValueError: `token_budget` is less than 1.
@@ -222,5 +219,5 @@ def _fence(texts: Any) -> str:
 
 
 def _upper_bound(text: str) -> int:
-    """Tokens that `text` takes at most: a byte-level tokenizer never makes more than one of a byte."""
+    """Upper bound on the tokens of `text`: a byte-level tokenizer makes at most one per byte."""
     return len(text.encode())

@@ -1,4 +1,4 @@
-"""What is exported and imported, and what became of it."""
+"""Exports and imports, and their reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ImportedMemory:
     """One memory to import: arguments of `create_active_memory`.
 
     Attributes:
-        silent_messages: Messages of a chat left out because they have no text, since the memory before it.
+        silent_messages: Chat messages without text that were skipped since the previous memory.
     """
 
     title: str
@@ -34,7 +34,7 @@ class ImportedMemory:
 
     @property
     def idempotency_key(self) -> str:
-        """Made of the words, who said them and when: the same wherever they come from and whatever that is called."""
+        """Key made of the words, their speakers and times; it does not depend on the source or its name."""
         said = {
             "content": self.content,
             "turns": self.metadata.get("turns", []),
@@ -44,42 +44,42 @@ class ImportedMemory:
 
 
 class AddedMemory(_Frozen):
-    """What became of one memory of an import."""
+    """The outcome for one imported memory."""
 
     memory_id: UUID | None = Field(
-        description="The memory, new or known. None: an event of another kind had its idempotency key before."
+        description="The memory, new or existing. None: an event of another kind already had its idempotency key."
     )
-    added: bool = Field(description="Whether it is new; otherwise it was there, and stays as it is.")
+    added: bool = Field(description="Whether it is new; an existing memory is left unchanged.")
     chunks_added: int
     redactions: dict[str, int] = Field(
-        default_factory=dict, description="How often which rule of the redactor has matched in what was passed."
+        default_factory=dict, description="Number of matches per redactor rule in what was passed."
     )
 
 
 class MessageImportReport(_Frozen):
-    """What became of messages, as far as they are written."""
+    """The outcome of a message import, as far as written."""
 
     external_id: str
     messages: int = Field(default=0, description="Messages read.")
-    messages_without_text: int = Field(default=0, description="Those of them that were left out for it.")
-    added: int = Field(default=0, description="Memories that were not there before.")
-    unchanged: int = Field(default=0, description="Memories that were there already and stay as they are.")
+    messages_without_text: int = Field(default=0, description="Those of them skipped because they have no text.")
+    added: int = Field(default=0, description="New memories.")
+    unchanged: int = Field(default=0, description="Memories that already existed and were left unchanged.")
     chunks_added: int = 0
     vectors_missing: int = Field(
-        default=0, description="Chunks of these memories found by words only until their vectors are made."
+        default=0, description="Chunks of these memories found by words only, until their vectors are made."
     )
     redactions: dict[str, int] = Field(
-        default_factory=dict, description="How often which rule of the redactor has matched in these messages."
+        default_factory=dict, description="Number of matches per redactor rule in these messages."
     )
 
     @property
     def memories(self) -> int:
-        """Memories written or found, in all."""
+        """Total number of memories written or found."""
         return self.added + self.unchanged
 
 
 class ExportReport(_Frozen):
-    """A file that holds a stream."""
+    """An exported file, which holds one stream."""
 
     external_id: str
     path: Path
@@ -89,14 +89,14 @@ class ExportReport(_Frozen):
 
 
 class ImportReport(_Frozen):
-    """What became of an import."""
+    """The outcome of an import."""
 
-    external_id: str = Field(description="Whose the events are now.")
-    exported_from: str = Field(description="Whose they were in the file.")
-    events: int = Field(description="Events of the file.")
-    imported: int = Field(description="Events that were not there before.")
+    external_id: str = Field(description="The external_id that now holds the events.")
+    exported_from: str = Field(description="The external_id in the file.")
+    events: int = Field(description="Events in the file.")
+    imported: int = Field(description="Events that were new.")
     head: int = Field(description="Position of the stream's last event now.")
     vectors_missing: int | None = Field(
-        description="Chunks that are found by words only until their vectors are made. None: the store went away"
-        " before any were made; a repeated import, or rebuild(), makes them."
+        description="Chunks found by words only, until their vectors are made. None: the store became unavailable"
+        " before any were made; repeat the import or call rebuild() to make them."
     )

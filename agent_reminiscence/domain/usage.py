@@ -1,4 +1,4 @@
-"""What one `external_id` holds, what is waiting for it, and what models were asked for."""
+"""What one `external_id` holds, its pending work, and its model usage."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class _Frozen(BaseModel):
 class TierUsage(_Frozen):
     """The chunks of one tier."""
 
-    live_chunks: int = Field(default=0, description="Chunks that the searches of now see.")
+    live_chunks: int = Field(default=0, description="Chunks that current searches see.")
     ended_chunks: int = Field(default=0, description="Chunks that only searches of earlier times see.")
-    text_bytes: int = Field(default=0, description="Text of the live chunks in bytes, as UTF-8.")
-    tokens: int = Field(default=0, description="Text of the live chunks in tokens.")
+    text_bytes: int = Field(default=0, description="Size of the live chunks' text in bytes, as UTF-8.")
+    tokens: int = Field(default=0, description="Size of the live chunks' text in tokens.")
 
 
 class MemoryUsage(_Frozen):
-    """What one `external_id` holds; all zeros for one that holds nothing."""
+    """What one `external_id` holds; all zeros if it holds nothing."""
 
     external_id: str
     active: TierUsage
@@ -30,20 +30,20 @@ class MemoryUsage(_Frozen):
     active_memories: int
     archived_memories: int
     shortterm_memories: int = Field(description="Memories that have been consolidated.")
-    events: int = Field(description="Events of the ledger.")
-    vectors_missing: int = Field(description="Chunks that are found by words only until their vectors are made.")
-    entities: int = Field(description="What memories name, now or at some time; merged ones count once.")
-    relationships: int = Field(description="Between them, now or at some time.")
-    graph_lag: int = Field(description="How many events Neo4j is behind in the graph; 0 where none is configured.")
+    events: int = Field(description="Events in the ledger.")
+    vectors_missing: int = Field(description="Chunks found by words only, until their vectors are made.")
+    entities: int = Field(description="Entities that memories name or have named; merged ones count once.")
+    relationships: int = Field(description="Present and past relationships between them.")
+    graph_lag: int = Field(description="Number of events Neo4j's graph is behind; 0 if no Neo4j is configured.")
     graph_store: str | None = Field(
-        description="Which Neo4j has followed last, by the id that it gave itself; None: none has."
+        description="Self-assigned id of the Neo4j that followed the ledger last; None: none has."
     )
     work_waiting: int
     work_running: int
     work_failed: int = Field(description="Work that was given up; memory.admin.jobs says why.")
-    models: tuple[ModelUsage, ...] = Field(default=(), description="What models were asked for so far, by model.")
+    models: tuple[ModelUsage, ...] = Field(default=(), description="Total usage so far, by model.")
 
     @property
     def live_chunks(self) -> int:
-        """Live chunks of all tiers: what `max_chunks` limits."""
+        """Live chunks of all tiers, the number limited by `max_chunks`."""
         return self.active.live_chunks + self.shortterm.live_chunks + self.longterm.live_chunks

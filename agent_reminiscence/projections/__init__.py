@@ -1,7 +1,7 @@
-"""What one event changes in the tiers: a handler per kind, the same ones at a write and at a rebuild.
+"""What one event changes in the tiers: a handler per kind, the same for writes and rebuilds.
 
-A handler makes no ids and reads no clock, no network, no randomness and no configuration: all it needs is in the
-event and in the rows of its stream. That is why a replay gives the same rows.
+A handler makes no ids and uses no clock, network, randomness or configuration: all it needs is in the event and in the
+rows of its stream. That is why a replay gives the same rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.RELATIONSHIP_ENDED: apply_relationship_ended,
 }
 
-# Kinds of ours that change nothing here: what they tell of happened to the ledger itself, or elsewhere.
+# Our kinds that change nothing here: they record what happened to the ledger itself, or elsewhere.
 KINDS_WITHOUT_EFFECT = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED, EventKind.MODEL_ASKED})
 
 __all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Change", "Handler", "Tables"]

@@ -9,7 +9,7 @@ from agent_reminiscence.projections.texts import lay_out
 
 
 async def apply_archived(db: SqlExecutor, tables: Tables, event: Event) -> Change:
-    """Mark the memory as archived; its chunks stay searchable, or end where the event says so."""
+    """Mark the memory as archived; its chunks stay searchable, or end if the event says so."""
     payload = MemoryArchived.model_validate(event.payload)
     external_id, memory_id = event.external_id, payload.memory_id
     await tables.active.archive(db, external_id, memory_id, archived_at=event.recorded_at)

@@ -13,7 +13,7 @@ from agent_reminiscence.projections.indexed_text import IndexedText, fold_text, 
 from agent_reminiscence.projections.tables import Change, Tables
 from agent_reminiscence.projections.texts import lay_out
 
-# Trusted least of all, whoever said what it is made of.
+# The lowest trust, whoever said what it was made from.
 FACT_SOURCE: Source = "model"
 
 
@@ -39,7 +39,7 @@ async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> C
     )
     if payload.facts:
         await _add_facts(db, tables, event, payload)
-    # After the chunks: whether they are live decides what a mention in them counts.
+    # After the chunks: a mention counts only if its chunk is live.
     await tables.graph.record(
         db,
         event.external_id,

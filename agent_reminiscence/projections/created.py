@@ -25,7 +25,7 @@ from agent_reminiscence.projections.indexed_text import (
 from agent_reminiscence.projections.tables import Change, Tables
 from agent_reminiscence.projections.texts import add_texts, day_of
 
-# What a chunk is worth until a consolidation rates it.
+# A chunk's importance until a consolidation rates it.
 _UNRATED_IMPORTANCE = 0.5
 _EPOCH = date(1970, 1, 1)
 
@@ -68,7 +68,7 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
 
 
 def _layout(event: Event, heading: NewHeading, chunks: Sequence[NewChunk]) -> bytes:
-    """The layout of a new memory: nothing of it has to be looked up."""
+    """The layout of a new memory, built without any lookup."""
     speakers = {key: speaker_hash(key) for key in {chunk.speaker_key for chunk in chunks} if key is not None}
     layout = np.zeros(len(chunks), dtype=LAYOUT_DTYPE)
     layout["number"] = [chunk.number for chunk in chunks]
@@ -111,10 +111,10 @@ def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:
 def index_entries(
     event: Event, entries: Sequence[ChunkEntry], content: str, *, language: str
 ) -> list[tuple[NewChunk, PostedText]]:
-    """The chunks that an event brings in, each with its terms.
+    """The chunks that an event adds, each with its terms.
 
     Args:
-        entries: Of the whole text; those that are not new are left out.
+        entries: Those of the whole text; entries that are not new are skipped.
     """
     day = day_of(event.occurred_at)
     made = []

@@ -1,4 +1,4 @@
-"""`memory.ended`: passages of a memory end: unused for long, too many, contradicted or replaced by what is newer."""
+"""`memory.ended`: passages of a memory end: long unused, too many, contradicted, or replaced by newer ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from agent_reminiscence.projections.texts import lay_out
 
 
 async def apply_ended(db: SqlExecutor, tables: Tables, event: Event) -> Change:
-    """End the chunks, and with them those that repeat them; the memory and the layout of its text stay as they are.
+    """End the chunks and those that repeat them; the memory and the layout of its text do not change.
 
-    A repetition ends for good here: until now its memory said it through the chunk that it repeats. What is not true
-    any more takes along what was concluded from it; what was merely not used does not.
+    A repetition ends for good: its memory was found through the chunk it repeats. Chunks that are no longer true take
+    the facts drawn from them along; chunks that were merely unused do not.
     """
     payload = MemoryEnded.model_validate(event.payload)
     ending = [*payload.chunks, *(duplicate.id for duplicate in payload.duplicates)]

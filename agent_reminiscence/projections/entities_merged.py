@@ -8,7 +8,7 @@ from agent_reminiscence.projections.tables import Change, Tables
 
 
 async def apply_entities_merged(db: SqlExecutor, tables: Tables, event: Event) -> Change:
-    """Let one of the two speak for both; their rows, names and mentions stay their own."""
+    """Let one of the two represent both; each keeps its own rows, names and mentions."""
     payload = EntitiesMerged.model_validate(event.payload)
     await tables.graph.merge(
         db,

@@ -8,7 +8,7 @@ from agent_reminiscence.projections.tables import Change, Tables
 
 
 async def apply_entities_unmerged(db: SqlExecutor, tables: Tables, event: Event) -> Change:
-    """Let the entity stand for itself again, with what had been merged into it."""
+    """Separate the entity again, with everything that had been merged into it."""
     payload = EntitiesUnmerged.model_validate(event.payload)
     await tables.graph.unmerge(
         db, event.external_id, payload.entity_id, recorded_at=event.recorded_at, position=event.position

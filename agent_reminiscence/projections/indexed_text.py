@@ -1,8 +1,7 @@
-"""What of a text is indexed: its terms, what it is, and the heading above it.
+"""What is indexed of a text: its terms, its kind, and the heading above it.
 
-An answer often stands in another line than the words of the question, so a chunk is also found by its neighbours'
-words. That is computed when a question is asked, from the terms of each chunk and the order of the text; here is what
-one chunk gives.
+The answer is often in a different line from the question's words, so a chunk is also found by its neighbours' words.
+That is computed at query time from each chunk's terms and the order of the text; this module indexes one chunk.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from agent_reminiscence.text.words import analyse
 # A word, with apostrophes, hyphens and dots inside it.
 WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 
-# The speaker whom "I" and "my" in a question mean.
+# The speaker that "I" and "my" in a question refer to.
 USER_KEY = "user"
-# An utterance speaks of a few times; a calendar pasted into a chat names hundreds.
+# An utterance mentions a few times; a calendar pasted into a chat names hundreds.
 _MAX_PERIODS = 8
-# A longer period is a background, not a time.
+# A longer period is background, not a time.
 _MAX_PERIOD_DAYS = 400
 
 # Not strftime: its month names follow the machine's locale.
@@ -39,12 +38,12 @@ _MONTHS = (
 
 @dataclass(frozen=True, slots=True)
 class IndexedText:
-    """What one chunk, or one heading, is found by.
+    """The index data of one chunk or heading.
 
     Attributes:
-        words: How many terms it has, repeats included.
-        terms: How often it has each; beside its words, the days that it speaks of and its speaker.
-        flags: What it is: `QUESTION`, `TIME_WORDS`, `USER` of `domain.index`.
+        words: Its number of terms, including repeats.
+        terms: The count of each term: its words, the days it mentions, and its speaker.
+        flags: Its kind: `QUESTION`, `TIME_WORDS`, `USER` of `domain.index`.
         text_hash: SHA-256 of the text that is embedded.
     """
 
@@ -59,21 +58,21 @@ class IndexedText:
 
 
 def index_chunk(content: str, *, language: str, day: date, speaker_key: str | None) -> IndexedText:
-    """What a chunk of a memory's text is found by.
+    """The index data of a chunk of a memory's text.
 
     Args:
-        day: On which it came in, in UTC; "yesterday" is the day before.
+        day: When it was added, in UTC; "yesterday" is the day before.
     """
     return _index(embedded_text(content), language, day, speaker_key)
 
 
 def index_fact(content: str, start_date: datetime, *, language: str) -> IndexedText:
-    """The same of a fact, which stands beside no others and says its date itself."""
+    """The index data of a fact, which has no neighbours and carries its own date."""
     return _index(fact_text(content, start_date), language, start_date.astimezone(UTC).date(), None)
 
 
 def index_heading(title: str, day: date, *, language: str) -> IndexedText:
-    """What the chunks of one day of a memory are found by together."""
+    """The index data shared by a memory's chunks of one day."""
     text = heading_text(title, day)
     terms = analyse(text, language)
     return IndexedText(len(terms), Counter(terms), 0, sha256(text.encode()))
@@ -98,7 +97,7 @@ def _index(text: str, language: str, day: date, speaker_key: str | None) -> Inde
 
 
 def embedded_text(content: str) -> str:
-    """A chunk as it is indexed and embedded: the white space around it belongs to the text, not to what it says."""
+    """A chunk as it is indexed and embedded: without surrounding white space."""
     return content.strip()
 
 
@@ -117,23 +116,23 @@ def _dated(day: date) -> str:
 
 
 def fold_text(text: str) -> str:
-    """`text` as it is compared to find a repetition: without case, surplus space and a full stop at its end.
+    """`text` in the form compared to find repetitions: without case, surplus space and a final full stop.
 
-    Every other sign stays: it may be a currency, a minus or a question.
+    Every other sign stays: it may be a currency, a minus or a question mark.
     """
     return " ".join(text.casefold().split()).removesuffix(".")
 
 
 def without_speaker(content: str, speaker: str | None) -> str:
-    """`content` without a leading `Name:` of its speaker, which is no part of what was said."""
+    """`content` without its speaker's leading `Name:`, which was not said."""
     return content.lstrip().removeprefix(f"{speaker}:").lstrip() if speaker else content
 
 
 def fold_name(name: str) -> str:
-    """A speaker's name as it is compared: without case, marks and surplus spaces.
+    """A speaker's name as it is compared: without case, diacritics and surplus spaces.
 
-    In Python, not by an extension: the embedded server has no unaccent. Not `name_key`, which keeps titles out and
-    those marks that make another letter: rows hold what this gives.
+    In Python because the embedded server has no unaccent extension. Not `name_key`, which drops titles and keeps marks
+    that make a different letter: existing rows hold what this function returns.
     """
     decomposed = unicodedata.normalize("NFKD", name)
     plain = "".join(character for character in decomposed if not unicodedata.combining(character))

@@ -8,7 +8,7 @@ from agent_reminiscence.projections.tables import Change, Tables
 
 
 async def apply_promoted(db: SqlExecutor, tables: Tables, event: Event) -> Change:
-    """Change the chunks' tier, validity and confidence, and the tier of what they say; they stay the rows they are."""
+    """Change the chunks' tier, validity and confidence, and the tier of what they say; the rows stay the same."""
     payload = await read_payload(MemoryPromoted, Promotion, event)
     await tables.longterm.promote(db, event.external_id, payload.chunks)
     await tables.graph.promote(

@@ -1,4 +1,4 @@
-"""`memory.relationship_ended`: what two entities had to do with each other is over."""
+"""`memory.relationship_ended`: a relationship of two entities is over."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agent_reminiscence.projections.tables import Change, Tables
 
 
 async def apply_relationship_ended(db: SqlExecutor, tables: Tables, event: Event) -> Change:
-    """Give the relationship its end; the chunks that say it stay."""
+    """Set the relationship's end; the chunks that say it stay."""
     payload = RelationshipEnded.model_validate(event.payload)
     await tables.graph.end_relationship(
         db,

@@ -15,7 +15,7 @@ from agent_reminiscence.database.repositories.text_index import TextIndexReposit
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """All that a handler may change."""
+    """Everything that a handler may change."""
 
     active: ActiveMemoryRepository
     shortterm: ShorttermMemoryRepository
@@ -27,13 +27,13 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an event has changed of the tenant's counts, and whose texts.
+    """How an event changed the tenant's counts, and which memories' texts it touched.
 
     Attributes:
-        live_chunks: By how many the chunks that a search may find now have grown.
-        text_chunks: By how many entries the layouts have grown.
-        text_words: By how many terms.
-        language: Of a text that has come in.
+        live_chunks: Change in the number of chunks that a search may find now.
+        text_chunks: Change in the number of entries in the layouts.
+        text_words: Change in the number of terms.
+        language: The language of an added text.
         memory_ids: Memories whose layouts may have changed.
     """
 

@@ -1,4 +1,4 @@
-"""What several handlers do with a memory's text: index what comes in, and lay out what is there."""
+"""What several handlers do with a memory's text: index what is added and rebuild layouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk, index_fact, index_heading
 from agent_reminiscence.projections.tables import Change, Tables
 
-# So many texts are read in another language at once.
+# How many texts are reindexed in another language at a time.
 _TEXTS_PER_STEP = 1_000
 
 
@@ -35,13 +35,13 @@ async def add_texts(
     days: Iterable[date],
     chunks: Sequence[PostedText],
 ) -> list[NewHeading]:
-    """Index what an event has brought in, and the headings above it that are not there yet.
+    """Index the chunks an event added, and the headings above them that do not exist yet.
 
     Args:
-        days: Those of the text's chunks; each has a heading of its own.
+        days: The days of the text's chunks; each has its own heading.
 
     Returns:
-        The headings, in order of their days.
+        The headings, in order of day.
     """
     missing = sorted(set(days))
     headings, posted = [], []
@@ -55,12 +55,12 @@ async def add_texts(
 
 
 async def reread(db: SqlExecutor, tables: Tables, event: Event, memory_id: UUID, *, before: str, after: str) -> None:
-    """Read all that is indexed of a memory in another language: chunks and facts, also ended ones, and headings.
+    """Reindex a memory in another language: chunks and facts, including ended ones, and headings.
 
-    Each then has the terms that it would have had if it had been read so from the beginning.
+    Each then has the terms it would have had if it had been read in that language from the start.
 
     Args:
-        before: The language that all of it is read in.
+        before: The language of the current index.
         after: The new one.
     """
     external_id, number = event.external_id, 0
@@ -103,7 +103,7 @@ async def lay_out(
     live_chunks: int = 0,
     language: str | None = None,
 ) -> Change:
-    """Lay out the texts of memories whose chunks an event has changed, and say what has changed by it."""
+    """Rebuild the layouts of memories whose chunks an event changed; returns the resulting change in counts."""
     if not memory_ids:
         return Change(live_chunks=live_chunks, language=language)
     totals = await tables.index.refresh_layouts(db, event.external_id, memory_ids)

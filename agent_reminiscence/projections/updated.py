@@ -1,6 +1,6 @@
-"""`memory.updated`: a new version; equal chunks stay, changed ones supersede, vanished ones end.
+"""`memory.updated`: a new version; equal chunks stay, changed ones supersede, removed ones end.
 
-A version in another language has all of the memory read in it: the former one was a mistake or a guess.
+A version in another language reindexes the whole memory in it: the former language was a mistake or a guess.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from agent_reminiscence.projections.texts import add_texts, day_of, lay_out, rer
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What a new version keeps of the one before it.
+    """What a new version keeps of the previous one.
 
     Attributes:
-        days: Those on which the chunks of the new text came in.
-        touched: New content and metadata by the id of a chunk that stays.
+        days: The days on which the chunks of the new text were added.
+        touched: New content and metadata, by the id of a chunk that stays.
         dropped: Chunks that do not stay.
     """
 
@@ -36,7 +36,7 @@ class _Kept:
 
 
 async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change:
-    """Store the new version; only what it brings in is indexed, unless its language is another one."""
+    """Store the new version; only what it adds is indexed, unless its language has changed."""
     payload = await read_payload(MemoryUpdated, ChunkEntry, event)
     external_id, memory_id = event.external_id, payload.memory_id
     before = await tables.active.get_by_id(db, external_id, memory_id)
@@ -100,7 +100,7 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         position=event.position,
     )
     if dropped or event.occurred_at < before.occurred_at:
-        # A late correction: from then on this version holds, whatever was thought to have been true in between.
+        # A late correction: this version holds from its date on, whatever was thought true in between.
         await tables.chunks.correct_end_dates(
             db,
             external_id,
@@ -122,7 +122,7 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
 async def _find_kept(
     db: SqlExecutor, tables: Tables, event: Event, payload: MemoryUpdated, before: StoredMemory
 ) -> _Kept:
-    """Read the text before, which is let go of here: that takes its time, too, where there was much of it."""
+    """Read the previous text and compare; released here because freeing a large text takes time too."""
     content = payload.changes.get("content", before.content)
     layout = await tables.chunks.get_layout(db, event.external_id, before.memory_id)
     return await beside_many(
@@ -133,11 +133,11 @@ async def _find_kept(
 def _compare(
     event: Event, entries: Sequence[ChunkEntry], content: str, before: StoredMemory, layout: Sequence[StoredChunk]
 ) -> _Kept:
-    """What of a text stays.
+    """Which chunks of a text stay.
 
     Args:
-        entries: Of the new text, which is `content`.
-        layout: The chunks of the text before.
+        entries: The entries of the new text, `content`.
+        layout: The chunks of the previous text.
     """
     old_chunks = {chunk.chunk_id: chunk for chunk in layout}
     moments = {event.occurred_at if entry.new else old_chunks[entry.id].start_date for entry in entries}
@@ -155,6 +155,6 @@ def _compare(
 
 
 def dropped_chunks(before: Sequence[UUID], entries: Sequence[ChunkEntry]) -> list[UUID]:
-    """Those of a text's chunks that are not among the entries of the next one."""
+    """The chunks of a text that are not among the next version's entries."""
     kept = {entry.id for entry in entries}
     return [chunk_id for chunk_id in before if chunk_id not in kept]

@@ -1,4 +1,4 @@
-"""How much what lies around some entities has to do with them: weights that spread through the graph and fade."""
+"""How strongly the surroundings of some entities relate to them: weights that spread through the graph and fade."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent_reminiscence.database.repositories.entity_graph import EntityOutline,
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """Weights of entities and of relationships, 0 left out; none is above the number of seeds."""
+    """Weights of entities and relationships, without zeros; none exceeds the number of seeds."""
 
     entities: Mapping[UUID, float]
     relationships: Mapping[UUID, float]
@@ -25,13 +25,13 @@ def activate(
 ) -> Activation:
     """Spread weight from `seeds` outwards, hop by hop.
 
-    A seed weighs what it is rare. From each entity the share `damping` of its weight goes on, along each relationship
-    as much as that is strong, and less the more there are: strength / √(sum of strengths). What arrives counts as much
-    as the entity that it arrives at is rare. So whoever stands in every chunk neither counts nor passes anything on.
-    A relationship that has lost an end or its strength, as another store may hold it, is none.
+    A seed's weight is its rarity. Each entity passes on the share `damping` of its weight, along each relationship in
+    proportion to its strength and less the more there are: strength / √(sum of strengths). What arrives is multiplied
+    by the rarity of the entity it reaches. So an entity named in every chunk neither counts nor passes anything on.
+    A relationship without an end or a strength, which another store may hold, is ignored.
 
     Args:
-        live_chunks: Of the tenant, all together.
+        live_chunks: The tenant's total.
     """
     rarities = {entity.id: rarity(entity, live_chunks) for entity in outline.entities}
     weights = {entity_id: rarities[entity_id] for entity_id in seeds if entity_id in rarities}
@@ -60,9 +60,9 @@ def activate(
 
 
 def rarity(entity: EntityOutline, live_chunks: int) -> float:
-    """How much it says that a chunk names an entity: 1 where one chunk does, 0 where all do.
+    """How much it means that a chunk names an entity: 1 if only one chunk does, 0 if all do.
 
-    Of a few chunks all may name it by chance: fewer than `RARITY_MIN_CHUNKS` count as that many.
+    A few chunks may all name it by chance, so fewer than `RARITY_MIN_CHUNKS` count as that many.
     """
     chunks = max(live_chunks, RARITY_MIN_CHUNKS)
     return max(0.0, 1 - math.log(max(1, entity.mentions)) / math.log(chunks))

@@ -1,4 +1,4 @@
-"""Remembers that a store is away, so that not every call waits to find out."""
+"""Remembers that a store is unavailable so that not every call waits to find out."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ _AWAY = (TimeoutError, StoreTimeoutError, StoreUnavailableError, CommitUnknownEr
 
 
 class Breaker:
-    """Says whether a store is worth asking.
+    """A circuit breaker: says whether to call a store.
 
-    A failure begins a pause, in which it is not. After it one caller is let through, and the others wait for what
-    becomes of that: another failure begins a pause twice as long, a success ends the outage. Everyone who asks the
-    store reports here, whoever they are: what one has found out spares the others the waiting. One that refuses is left
-    alone like one that is away.
+    A failure starts a pause without calls. After it one caller is let through while the others keep waiting: another
+    failure starts a pause twice as long, a success ends the outage. All callers report here, so that what one finds out
+    spares the others the wait. A store that refuses calls is treated like one that is unavailable.
 
     Args:
         name: What it guards, for the log.
-        timeouts: So many in a row begin a pause; each other failure does at once.
-        first_pause_seconds: How long the first pause of an outage is.
-        max_pause_seconds: How long a pause may become.
-        patience_seconds: How long a question to the store may take. For so long after a pause one caller asks alone.
-        clock: Seconds that only ever grow.
+        timeouts: This many timeouts in a row start a pause; any other failure starts one at once.
+        first_pause_seconds: Length of an outage's first pause.
+        max_pause_seconds: Longest pause.
+        patience_seconds: How long a call to the store may take; after a pause, one caller has this long to itself.
+        clock: A monotonic clock, in seconds.
     """
 
     def __init__(
@@ -60,19 +59,19 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether the store is known to be away; asking changes nothing."""
+        """Whether the store is known to be away; reading this changes nothing."""
         return self._pause_seconds > 0
 
     @property
     def pause_left_seconds(self) -> float:
-        """How long the store is to be left alone; 0 where it may be asked."""
+        """How long not to call the store; 0 if it may be called."""
         return max(0.0, self._paused_until - self._clock()) if self.is_open else 0.0
 
     def allows(self) -> bool:
-        """Whether to ask the store now; who is told so reports what became of it.
+        """Whether to call the store now; a caller who gets True reports the outcome.
 
-        Where a pause is over, the next to be let through comes after another one: a caller who never reports, because
-        it was cancelled, keeps nobody away for good.
+        After a pause, each caller let through starts another wait for the rest, so one that is cancelled and never
+        reports does not block the others for good.
         """
         if not self.is_open:
             return True
@@ -83,15 +82,15 @@ class Breaker:
         return True
 
     def succeeded(self) -> None:
-        """The store has answered."""
+        """Report that the store answered."""
         self._timeouts_in_a_row = 0
         if self.is_open:
             self._pause_seconds, self._is_probing = 0.0, False
-            _logger.info("%s answers again", self._name)
+            _logger.info("%s is answering again", self._name)
 
     def failed(self, error: BaseException) -> None:
-        """The store has not answered."""
-        # Calls that were under way together fail together, which is one outage and one line in the log.
+        """Report that the store did not answer."""
+        # Concurrent calls fail together: one outage, one line in the log.
         if self.pause_left_seconds > 0 and not self._is_probing:
             return
         if not self.is_open and isinstance(error, TimeoutError | StoreTimeoutError):
@@ -102,14 +101,14 @@ class Breaker:
         before = self._pause_seconds
         self._pause_seconds = min(before * 2 or self._first_pause_seconds, self._max_pause_seconds)
         self._paused_until = self._clock() + self._pause_seconds
-        # However long an outage is, it has a line for each longer pause and no more.
+        # An outage logs one line for each longer pause, however long it lasts.
         level = logging.WARNING if self._pause_seconds > before else logging.DEBUG
-        what = "is away" if isinstance(error, _AWAY) else "refuses"
-        # The words of our own errors quote nothing.
+        what = "is unavailable" if isinstance(error, _AWAY) else "refuses calls"
+        # Messages of our own errors quote nothing.
         why = str(error) if isinstance(error, ReminiscenceError) else ""
         _logger.log(
             level,
-            "%s %s and is left alone for %.3g s: %s",
+            "%s %s; not calling it for %.3g s: %s",
             self._name,
             what,
             self._pause_seconds,

@@ -1,7 +1,7 @@
-"""Many memories at once: one batch, one transaction and one round of vectors at a time, in bounded memory.
+"""Bulk imports: one batch, one transaction and one round of vectors at a time, in bounded memory.
 
-What is imported has an idempotency key of its own words, so an import that was interrupted, or is made again, writes
-what is not there yet and nothing twice.
+Each imported memory has an idempotency key derived from its text, so an import that is interrupted or repeated writes
+what is missing and nothing twice.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from agent_reminiscence.services.memory_manager import MemoryManager
 from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.requests import CreateRequest
 
-# So many messages of a plain iterable are taken before other tasks get their turn, about 5 ms.
+# How many messages of a plain iterable are taken before other tasks get their turn, about 5 ms.
 _MESSAGES_PER_TURN = 200
 
 
 class HasContent(Protocol):
-    """Something with a text to write."""
+    """An item with a text to write."""
 
     @property
     def content(self) -> str:
@@ -36,7 +36,7 @@ class HasContent(Protocol):
 
 
 def batches[T: HasContent](items: Iterable[T]) -> Iterator[list[T]]:
-    """What is to be written, in pieces that are small enough to hold a stream's lock for.
+    """Batches of `items`, each small enough to write while holding a stream's lock.
 
     At most one item is read ahead: the one that did not fit.
     """
@@ -58,7 +58,7 @@ def _fits(batch: Sequence[HasContent], item: HasContent) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportMessagesRequest:
-    """Whose messages are imported, and what all of them have in common."""
+    """Whose messages are imported, and what they all have in common."""
 
     external_id: str
     conversation_id: str | None
@@ -77,16 +77,16 @@ class BulkService:
     async def import_memories(
         self, external_id: str, memories: Sequence[ImportedMemory], *, source: Source, actor: str | None
     ) -> list[AddedMemory]:
-        """Write those that are not there yet; what became of each, in order.
+        """Write the memories that are not stored yet; returns the outcome of each, in order.
 
         Raises:
             InvalidInputError: One is refused; nothing is written.
-            StoreError: The store is away; the batches before stay written.
+            StoreError: The store is unavailable; earlier batches stay written.
         """
         requests = []
         for memory in memories:
             requests.append(await self._request(external_id, memory, source, actor))
-            # A short one is looked through for secrets where it is called for: others get their turn between.
+            # Short texts are scanned for secrets on the event loop: let other tasks run in between.
             await asyncio.sleep(0)
         added: list[AddedMemory] = []
         for batch in batches(requests):
@@ -101,11 +101,11 @@ class BulkService:
         *,
         note: Callable[[MessageImportReport], None],
     ) -> MessageImportReport:
-        """Put messages together into memories and write those that are not there yet.
+        """Group messages into memories and write those that are not stored yet.
 
         Raises:
-            InvalidInputError: A message is refused; the batches before it stay written, nothing else is.
-            StoreError: The store is away; the batches before stay written.
+            InvalidInputError: A message is refused; earlier batches stay written, nothing else is.
+            StoreError: The store is unavailable; earlier batches stay written.
         """
         conversations = Conversations(request.title, conversation_id=request.conversation_id)
         report = MessageImportReport(external_id=request.external_id)
@@ -114,7 +114,7 @@ class BulkService:
             async with aclosing(_memories(conversations, messages)) as memories:
                 async for memory in memories:
                     creation = await self._request(request.external_id, memory, request.source, request.actor)
-                    # Conversations that are all complete at the end come one after the other, with no wait between.
+                    # Conversations completed at the end come one after another: let other tasks run in between.
                     await asyncio.sleep(0)
                     if not _fits(batch, creation):
                         report = await self._write(batch, report, conversations)
@@ -125,8 +125,8 @@ class BulkService:
             if not report.memories:
                 raise
             raise InvalidInputError(
-                f"{error}; {report.memories:,} memories that were complete before it are written and stay, and a"
-                " repeated import leaves them as they are"
+                f"{error}; {report.memories:,} memories completed before it were written and stay; repeating the import"
+                " does not change them"
             ) from None
         report = await self._write(batch, report, conversations)
         note(report)
@@ -166,7 +166,7 @@ class BulkService:
             source=source,
         )
         request = await self._scrubber.scrub(asked)
-        # Of the words as they are stored: a hash of a secret whose surroundings are known can be guessed.
+        # A hash of the redacted text: a secret in a known context could be guessed from a hash of the original.
         stored = replace(memory, content=request.content, metadata=request.metadata)
         return replace(request, idempotency_key=stored.idempotency_key)
 
@@ -174,7 +174,7 @@ class BulkService:
 async def _memories(
     conversations: Conversations, messages: Iterable[object] | AsyncIterable[object]
 ) -> AsyncGenerator[ImportedMemory, None]:
-    """What the messages are put together to, in the order in which it is complete."""
+    """The memories that the messages form, in order of completion."""
     number = 0
     async with aclosing(_each(messages)) as each:
         async for message in each:
@@ -186,7 +186,7 @@ async def _memories(
 
 
 async def _each(messages: Iterable[object] | AsyncIterable[object]) -> AsyncGenerator[object, None]:
-    """The messages, one by one, however they come."""
+    """The messages one by one, from either kind of iterable."""
     if isinstance(messages, AsyncIterable):
         async for message in messages:
             yield message

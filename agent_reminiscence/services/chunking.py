@@ -1,21 +1,21 @@
-"""A text into the spans that are stored and searched: lossless, one idea each.
+"""Splits a text into the spans that are stored and searched: lossless, one idea each.
 
-The spans of a text tile it: put together in order they are the text again, character by character. That holds by
-construction: the functions below only ever decide where a chunk *begins*, and a chunk ends where the next begins.
+The spans of a text tile it: joined in order they give the text back, character by character. This holds by
+construction: the functions below only decide where a chunk *begins*, and a chunk ends where the next begins.
 
 What a chunk is:
 - **An utterance is one chunk**, with its speaker. The caller's metadata (`turns`, `speaker`) says exactly where
   utterances begin; without it, `Name: words` lines do, and such an utterance runs to the next one, a blank line or a
   heading.
-- **Elsewhere a paragraph is one chunk**: two facts noted in two short paragraphs are two ideas, and who searches for
-  one of them wants that one. Four things say nothing alone and are joined with their neighbour when both fit: a
-  heading and a lead-in ending in `:` with what comes after, the items of a list with each other, and a block without
-  a letter or digit (a rule, a lone emoji) with what came before.
-- **What is longer than `max_tokens`** is cut where its own structure allows (headings, paragraphs, code fences), and
-  only then by semantic-text-splitter (sentences, words, grapheme clusters). Every piece keeps the speaker.
+- **Elsewhere a paragraph is one chunk**: two facts noted in two short paragraphs are two ideas, and a search for one
+  should find just that one. Four things say nothing alone and are joined with a neighbour if both fit: a heading and a
+  lead-in ending in `:` with what follows, list items with each other, and a block without a letter or digit (a rule, a
+  lone emoji) with what precedes it.
+- **Anything longer than `max_tokens`** is cut along its own structure (headings, paragraphs, code fences), and only
+  then by semantic-text-splitter (sentences, words, grapheme clusters). Every piece keeps the speaker.
 
-White space belongs to the chunk before it, so that a chunk begins with its words, and is not counted at a chunk's
-ends. A text of white space alone is one chunk.
+White space belongs to the chunk before it, so a chunk begins with its words; it is not counted at a chunk's ends. A
+text of only white space is one chunk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from agent_reminiscence.services.tokens import TokenCounter, count_tokens, most_
 CHARACTERS_PER_TOKEN_LIMIT = 16
 
 ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "agent"})
-"""Labels that are speakers however they are cased."""
+"""Labels that are speakers in any case."""
 
 _LABEL_WORDS = """
 abstract accept action actions address advantages age agenda aim also alternatively amount answer api
@@ -72,14 +72,14 @@ units update updated updates url usage user-agent value values verdict version v
 website wednesday week weight what when where which who why width xxx year yesterday yields
 """
 NOT_SPEAKERS = frozenset(_LABEL_WORDS.split())
-"""Words that end a label which is no speaker's name: `Note:`, `Due Date:`, `Step 2:`, `Content-Type:`."""
+"""Last words of labels that are not speakers' names: `Note:`, `Due Date:`, `Step 2:`, `Content-Type:`."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _WHITE_SPACE = re.compile(r"\s*")
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _HEADING_UNDERLINE = re.compile(r" {0,3}(?:={2,}|-{2,})[ \t]*$")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,9}[.)])[ \t]+\S")
-# Words may stand before an opening fence (`Alice: ```python`), so that a chat's code is code, too.
+# Words may precede an opening fence (`Alice: ```python`), so that code in a chat counts as code.
 _FENCE = re.compile(
     r"(?:^|(?<=\r))(?P<before>[^\r\n`~]*)(?P<marks>`{3,}|~{3,})(?P<info>[^\r\n`]*)(?=[\r\n]|\Z)", re.MULTILINE
 )
@@ -106,7 +106,7 @@ class TextSpan:
     Attributes:
         start: Its first character.
         end: The character after its last; where the next span starts.
-        speaker: Who said it, without markup; None when nobody is known to have.
+        speaker: Who said it, without markup; None if unknown.
     """
 
     start: int
@@ -116,11 +116,11 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Where an utterance begins, as the caller's metadata says; it runs to the next turn or the text's end.
+    """Where an utterance begins, according to the caller's metadata; it runs to the next turn or the text's end.
 
     Attributes:
         start: Its first character.
-        speaker: Who speaks; None for whoever speaks the whole text.
+        speaker: Who speaks; None for the speaker of the whole text.
     """
 
     start: int
@@ -129,7 +129,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """Where a chunk begins, white space before its words included."""
+    """Where a chunk begins, including white space before its words."""
 
     at: int
     speaker: str | None
@@ -147,18 +147,18 @@ def chunk_text(
 
     Args:
         text: Any text without lone surrogates.
-        speaker: Who speaks the whole text, except where `turns` says otherwise. Then it is one utterance, and
-            `Name:` lines in it are words like any others.
-        turns: Where utterances begin, in order. What comes before the first is an utterance of `speaker`. An
-            utterance may have many lines and hold `Name:` lines of its own.
-        max_tokens: The longest chunk, in tokens of `token_counter`, white space at its ends not counted. Only a
-            single character that is longer is a longer chunk. A chunk also has at most
-            `CHARACTERS_PER_TOKEN_LIMIT * max_tokens` characters, the same white space not counted.
+        speaker: Who speaks the whole text, except where `turns` says otherwise. The text is then one utterance, and
+            `Name:` lines in it are ordinary words.
+        turns: Where utterances begin, in order. Text before the first is an utterance of `speaker`. An utterance may
+            have many lines and contain `Name:` lines.
+        max_tokens: The longest chunk, in tokens of `token_counter`, not counting white space at its ends. Only a
+            single longer character makes a longer chunk. A chunk also has at most
+            `CHARACTERS_PER_TOKEN_LIMIT * max_tokens` characters, counted the same way.
         token_counter: Counts tokens; called often, so it should be fast.
 
     Returns:
-        The spans in order, none empty: the first starts at 0, each starts where the one before ends, the last ends
-        at `len(text)`. None at all for an empty text.
+        The spans in order, none empty: the first starts at 0, each starts where the previous one ends, the last ends
+        at `len(text)`. An empty list for an empty text.
 
     Raises:
         InvalidInputError: `max_tokens` is below 1, or `turns` are out of order or outside the text.
@@ -175,7 +175,7 @@ def chunk_text(
 
 
 def clean_speaker(speaker: str | None) -> str | None:
-    """A speaker's name without Markdown emphasis and with single spaces; None when nothing is left of it."""
+    """A speaker's name without Markdown emphasis and with single spaces; None if nothing is left."""
     if speaker is None:
         return None
     return " ".join(speaker.split()).strip("*_`~: ") or None
@@ -187,7 +187,7 @@ def _check_turns(turns: Sequence[Turn], length: int) -> None:
             raise InvalidInputError(f"a turn starts at {turn.start}, outside the text's {length} characters")
     for earlier, later in pairwise(turns):
         if later.start <= earlier.start:
-            raise InvalidInputError(f"a turn starts at {later.start}, not after the one before it ({earlier.start})")
+            raise InvalidInputError(f"a turn starts at {later.start}, not after the previous one ({earlier.start})")
 
 
 def _tile(text: str, beginnings: Iterable[_Beginning]) -> Iterator[TextSpan]:
@@ -199,7 +199,7 @@ def _tile(text: str, beginnings: Iterable[_Beginning]) -> Iterator[TextSpan]:
         if at > words_from and at < len(text):
             yield TextSpan(start, at, speaker)
             start = words_from = at
-        # Several beginnings before the same words: the last one is theirs.
+        # Of several beginnings before the same words, the last one counts.
         if at == words_from:
             speaker = beginning.speaker
     if text:
@@ -245,14 +245,14 @@ class _Chunker:
         self._max_tokens = max_tokens
         self._max_characters = CHARACTERS_PER_TOKEN_LIMIT * max_tokens
         self._token_counter = token_counter
-        # A counter of the caller's own may count what it likes.
+        # A caller's own counter may return anything.
         self._is_bounded = token_counter is count_tokens
-        # Not a method of this object: the two would keep each other, and the text, for ever, because the garbage
-        # collector does not see through the library's splitter.
+        # Not a bound method: object and splitter would keep each other and the text alive for ever, because the garbage
+        # collector cannot see into the library's splitter.
         self._splitter = TextSplitter.from_callback(lambda piece: token_counter(piece.strip()), max_tokens, trim=False)
 
     def utterances(self, speaker: str | None, turns: Sequence[Turn]) -> Iterator[_Beginning]:
-        """The chunks of utterances whose places and speakers the caller knows."""
+        """The chunks of utterances whose positions and speakers the caller gave."""
         known = [(turn.start, clean_speaker(turn.speaker) or speaker) for turn in turns]
         if not known or known[0][0] > 0:
             known.insert(0, (0, speaker))
@@ -264,11 +264,11 @@ class _Chunker:
                 yield from (_Beginning(piece.at, name) for piece in self.document(start, end, labels=False))
 
     def document(self, start: int, end: int, *, labels: bool) -> Iterator[_Beginning]:
-        """The chunks of a text that has to be read to be cut; `labels`: whether `Name:` lines begin utterances."""
+        """The chunks of a text without given turns; `labels`: whether `Name:` lines begin utterances."""
         fences = _find_fences(self._text, start, end)
         for group in self._groups(_find_blocks(self._text, start, end, fences, labels=labels)):
             first, last = group[0], group[-1]
-            # An utterance gives its speaker to the heading above it, too: one chunk has one speaker.
+            # The heading above an utterance gets its speaker too: one chunk has one speaker.
             speaker = next((block.speaker for block in group if block.speaker), None)
             if len(group) > 1 or self._fits(first.start, last.end):
                 yield _Beginning(first.start, speaker)
@@ -276,7 +276,7 @@ class _Chunker:
                 yield from (_Beginning(at, speaker) for at in self._split(first, fences))
 
     def _groups(self, blocks: Iterable[_Block]) -> Iterator[list[_Block]]:
-        """Blocks that make one chunk: those that say nothing alone with their neighbour, when all fit."""
+        """Blocks that form one chunk: those that say nothing alone join their neighbour if all fit."""
         group: list[_Block] = []
         for block in blocks:
             if group and self._belongs_to(group[-1], block) and self._fits(group[0].start, block.end):
@@ -298,7 +298,7 @@ class _Chunker:
         return self._text[previous.start : previous.end].rstrip().endswith((":", "\uff1a"))
 
     def _split(self, block: _Block, fences: Sequence[_Fence]) -> Iterator[int]:
-        """Where the pieces of a block that is too long begin: around its code fences, then as the library says."""
+        """Where the pieces of an overlong block begin: at its code fences, then where the library cuts."""
         edges = {block.start, block.end}
         for fence in fences[bisect_right(fences, block.start, key=lambda fence: fence.end) :]:
             if fence.start >= block.end:
@@ -311,9 +311,9 @@ class _Chunker:
                 yield from self._split_with_library(start, end)
 
     def _split_with_library(self, start: int, end: int) -> Iterator[int]:
-        """Where the library would cut, seen through a window that moves along with the pieces.
+        """Where the library would cut, through a window that moves along with the pieces.
 
-        The last piece of a window may have been cut by the window instead of by its words, so it opens the next one.
+        The window may have cut its last piece short, so that piece opens the next window.
         """
         while start < end:
             window_end = min(start + self._max_characters, end)
@@ -323,7 +323,7 @@ class _Chunker:
                 yield from self._halve(piece_start, piece_end)
 
     def _halve(self, start: int, end: int) -> Iterator[int]:
-        """Cut a piece in two until it fits: the library takes a piece with fewer characters than tokens as it is."""
+        """Halve a piece until it fits: the library leaves a piece with fewer characters than tokens alone."""
         if end - start == 1 or self._fits(start, end):
             yield start
             return
@@ -334,7 +334,7 @@ class _Chunker:
 
     def _fits(self, start: int, end: int) -> bool:
         words = self._text[start:end].strip()
-        # Most lines and utterances are so short that nothing has to be counted.
+        # Most lines and utterances are too short to need counting.
         if self._is_bounded and len(words) < self._max_tokens and most_tokens(words) <= self._max_tokens:
             return True
         return len(words) <= self._max_characters and self._token_counter(words) <= self._max_tokens
@@ -342,7 +342,7 @@ class _Chunker:
 
 def _find_blocks(text: str, start: int, end: int, fences: Sequence[_Fence], *, labels: bool) -> Iterator[_Block]:
     """Cut at headings, blank lines and, with `labels`, dialogue lines; never inside a code fence."""
-    open_block: _Block | None = None  # the one that the next line may go on with
+    open_block: _Block | None = None  # the one that the next line may continue
     for line_start, line_end in _find_lines(text, start, end):
         line = text[line_start:line_end]
         new: _Block | None
@@ -370,7 +370,7 @@ def _find_blocks(text: str, start: int, end: int, fences: Sequence[_Fence], *, l
 
 
 def _read_line(line: str, start: int, end: int, *, labels: bool) -> _Block | None:
-    """The block that `line` begins if it does not go on with the one before it; None for a blank line."""
+    """The block that `line` begins unless it continues the previous one; None for a blank line."""
     if not line.strip():
         return None
     if _HEADING.match(line):
@@ -383,9 +383,9 @@ def _read_line(line: str, start: int, end: int, *, labels: bool) -> _Block | Non
 
 
 def _read_label(line: str) -> str | None:
-    """The speaker that `line` begins with; None when it begins with none.
+    """The speaker that `line` begins with; None if there is none.
 
-    A name has one to four capitalised words, so scripts without capitals give no speaker: `turns` does.
+    A name has one to four capitalised words, so scripts without capitals need `turns` to name a speaker.
     """
     match = _LABEL.match(line)
     if match is None:
@@ -401,7 +401,7 @@ def _read_label(line: str) -> str | None:
 
 
 def _find_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each line, its line end left out; `str.splitlines` cuts at rarer characters, too."""
+    """Start and end of each line without its line end; `str.splitlines` would also cut at rarer characters."""
     for line_end in _LINE_END.finditer(text, start, end):
         yield start, line_end.start()
         start = line_end.end()
@@ -410,7 +410,7 @@ def _find_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _find_fences(text: str, start: int, end: int) -> list[_Fence]:
-    """The fenced code blocks, in order. A fence that nothing closes is a line like any other."""
+    """The fenced code blocks, in order. An unclosed fence is an ordinary line."""
     marks = list(_find_fence_lines(text, start, end))
     is_closed_later: list[bool] = []
     longest_closing = {"`": 0, "~": 0}
@@ -432,9 +432,9 @@ def _find_fences(text: str, start: int, end: int) -> list[_Fence]:
 
 
 def _find_fence_lines(text: str, start: int, end: int) -> Iterator[re.Match[str]]:
-    """What `_FENCE.finditer(text, start, end)` gives, tried only in lines that have such marks.
+    """The matches of `_FENCE.finditer(text, start, end)`, tried only in lines with fence marks.
 
-    Searched for everywhere, the pattern took 60 ms for a million characters of prose, with the interpreter's lock held.
+    Tried everywhere, the pattern took 60 ms for a million characters of prose, holding the interpreter's lock.
     """
     marks = {mark: text.find(mark, start, end) for mark in ("```", "~~~")}
     line = start

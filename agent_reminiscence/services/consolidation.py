@@ -57,51 +57,51 @@ from agent_reminiscence.services.promotion import PromotionService
 from agent_reminiscence.services.requests import WriteRequest
 from agent_reminiscence.services.sentences import first_sentence
 
-# What a model writes is trusted least of all.
+# What a model writes has the lowest trust.
 _MODEL: Source = "model"
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What takes long to find out about a memory, as it was at one version."""
+    """The slow part of planning a memory's consolidation, for one version."""
 
     memory: StoredMemory
     chunks: Sequence[StoredChunk]
     recurrences: Mapping[UUID, int]
-    # Whose vectors they were found with.
+    # The vector generation they were found with.
     generation: int
     entities: list[graph_plan.DraftedEntity]
     # The last event that had changed an entity when names were compared.
     compared_at: int
     reading: Reading
-    # Which of the entities a name is part of that the model has drafted.
+    # Which combined entity each entity drafted by the model became part of.
     became: Mapping[UUID, UUID]
 
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """All that one consolidation records, in this order."""
+    """Everything that one consolidation records, in this order."""
 
     moment: datetime
     plan: MemoryConsolidated
     merges: Sequence[EntitiesMerged]
-    # Each with the moment from which on what ends it holds.
+    # Each with the moment from which the ending holds.
     ended: Sequence[tuple[MemoryEnded, datetime]]
     relationships_ended: Sequence[RelationshipEnded]
-    # Memories of which chunks have become more important.
+    # Memories with chunks that became more important.
     raised: frozenset[UUID]
 
 
 class _LacksVectorsError(Exception):
-    """What a memory says was not said elsewhere as far as is known, for it has no vectors yet."""
+    """The memory lacks vectors, so where else it was said cannot be known."""
 
 
 class _GoneMeanwhileError(Exception):
-    """Before the plan was carried out, something that a model has read has ended, or what it was shown was erased."""
+    """Since the model read it, something in the memory has ended or something shown to the model was erased."""
 
 
 class ConsolidationService:
-    """Moves memories to shortterm, by rules and by what a model has read, and promotes what proves important."""
+    """Moves memories to shortterm, by rules and a model's reading, and promotes what proves important."""
 
     def __init__(
         self,
@@ -135,20 +135,19 @@ class ConsolidationService:
     ) -> ConsolidationReport:
         """Consolidate one memory as it is now, fill in its vectors, and promote what is important enough.
 
-        At most one consolidation event is written for a memory and version. When the memory changes while the plan
-        is made, the plan is dropped: the update that changed it counts on.
+        At most one consolidation event is written per version of a memory. If the memory changes during planning, the
+        plan is dropped; the update that changed it makes the memory due again.
 
         Args:
-            locked: Whether the stream's writers wait meanwhile, for a memory that changes faster than it is planned.
-                No model is asked then.
-            is_dry_run: Whether only to say what would be done. A model is asked all the same, and what that cost is
-                recorded.
+            locked: Hold the stream's lock meanwhile, for a memory that changes faster than it can be planned. No model
+                is asked then.
+            is_dry_run: Only report what would be done. A model is still asked, and its cost recorded.
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
         """
         filled = missing = 0
-        # Most memories have their vectors since they were written, which is seen when they are read.
+        # Most memories have had vectors since they were written; reading one shows whether it lacks any.
         needs_vectors = True
         while True:
             try:
@@ -158,10 +157,10 @@ class ConsolidationService:
                 break
             except _LacksVectorsError:
                 filled, missing = await self._embedding.fill_missing(external_id, [memory_id])
-                # What could not be made is not waited for.
+                # Do not wait for vectors that could not be made.
                 needs_vectors = False
             except _GoneMeanwhileError:
-                # It must not live on in what the model made of it: read again without.
+                # It must not live on in the model's output: read again without it.
                 continue
         if report.facts and not is_dry_run:
             added, missing = await self._embedding.fill_missing(external_id, [memory_id])
@@ -186,18 +185,18 @@ class ConsolidationService:
                         else:
                             events, promoted = await self._apply(db, draft)
                 except (CommitUnknownError, asyncio.CancelledError):
-                    # Who gives up at COMMIT does not know either.
+                    # A cancellation at COMMIT leaves the outcome unknown too.
                     draft.reading.is_recorded = events is not None and await self._was_committed(draft.memory, events)
                     raise
-                # Only what was committed tells what it cost.
+                # Only a committed plan records its cost.
                 draft.reading.is_recorded = events is not None and not is_dry_run
         return _report(draft, events, promoted, is_dry_run=is_dry_run)
 
     async def _was_committed(self, memory: StoredMemory, events: _Events) -> bool:
-        """Whether this very plan is recorded after a COMMIT of which nobody knows; not, where nobody can say."""
+        """Whether this plan was committed after an unknown COMMIT; False if that cannot be found out."""
         with suppress(StoreError, MemoryNotFoundError):
             async with self._store.transaction(memory.external_id) as db:
-                # The server may be at it still.
+                # The server may still be committing.
                 await self._ledger.lock(db, memory.external_id)
                 head = await self._ledger.head(db, memory.external_id)
                 recorded = await self._ledger.read_memory(db, memory.external_id, memory.memory_id, position=head)
@@ -207,7 +206,7 @@ class ConsolidationService:
 
     @asynccontextmanager
     async def _reading(self, external_id: str, db: SqlExecutor | None) -> AsyncIterator[SqlExecutor]:
-        """The transaction that is open already, or one of its own: of several short ones none is open for long."""
+        """The open transaction, or a short one of its own, so that none stays open for long."""
         if db is not None:
             yield db
         else:
@@ -218,17 +217,17 @@ class ConsolidationService:
     async def _draft(
         self, external_id: str, memory_id: UUID, db: SqlExecutor | None = None, *, needs_vectors: bool
     ) -> AsyncIterator[_Draft]:
-        """Read a memory and find out what can be found out while others write.
+        """Read a memory and find out everything that can be found out while others write.
 
         Args:
-            db: A transaction in which the stream is locked, where that is so.
-            needs_vectors: Whether to give up where one is missing.
+            db: The transaction that holds the stream's lock, if there is one.
+            needs_vectors: Whether to give up if a vector is missing.
 
         Raises:
-            _LacksVectorsError: One is.
+            _LacksVectorsError: A vector is missing and `needs_vectors` is set.
         """
-        # A model takes its time, and so does a long text: no transaction is open meanwhile. Most memories are read and
-        # compared in one.
+        # A model or a long text takes time, so no transaction stays open meanwhile. Most memories are read and compared
+        # in a single one.
         async with AsyncExitStack() as open_transaction:
             reader: SqlExecutor | None = await open_transaction.enter_async_context(self._reading(external_id, db))
             assert reader is not None
@@ -242,7 +241,7 @@ class ConsolidationService:
             layout = await self._tables.chunks.get_layout(reader, external_id, memory_id)
             if needs_vectors and await asked_lack.result():
                 raise _LacksVectorsError
-            # What has ended for good stays in its text and has no further part in anything.
+            # A chunk that has ended for good stays in the text but takes part in nothing else.
             chunks = [chunk for chunk in layout if not chunk.has_ended]
             generation = current.number
             compared_at = await asked_change.result()
@@ -276,12 +275,12 @@ class ConsolidationService:
     async def _find_recurrences(
         self, external_id: str, memory: StoredMemory, chunks: Sequence[StoredChunk], db: SqlExecutor | None
     ) -> tuple[dict[UUID, int], int]:
-        """How often what each chunk of a long text says was said elsewhere, and whose vectors say so."""
+        """How often each chunk of a long text recurs elsewhere, and the vector generation used."""
         recurrences: dict[UUID, int] = {}
         generation = 0
         for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
             async with self._reading(external_id, db) as reader:
-                # Each time: others may become current while a long memory is compared.
+                # Read each time: another generation may become current while a long memory is compared.
                 generation = (await current_generation(reader)).number
                 await reader.plan_for(len(chunks))
                 recurring = await self._ask_how_many_similar(reader, memory, batch, generation)
@@ -291,7 +290,7 @@ class ConsolidationService:
     async def _known_names(
         self, external_id: str, keys: Sequence[str], db: SqlExecutor | None
     ) -> list[KnownEntityName]:
-        """What is known of some names."""
+        """What the graph knows about some names."""
         known: list[KnownEntityName] = []
         for batch in batched(keys, constants.NAME_LOOKUP_KEYS):
             async with self._reading(external_id, db) as reader:
@@ -305,7 +304,7 @@ class ConsolidationService:
         known: Sequence[KnownEntityName],
         db: SqlExecutor | None,
     ) -> list[graph_plan.DraftedEntity]:
-        """`drafted`, with the entities which those names most likely mean that nobody knows."""
+        """`drafted`, with the known entities that unknown names most likely mean."""
         unknown = graph_plan.find_unknown(drafted, known)
         if not unknown:
             return drafted
@@ -324,7 +323,7 @@ class ConsolidationService:
     async def _ask_how_many_similar(
         self, db: SqlExecutor, memory: StoredMemory, chunks: Sequence[StoredChunk], generation: int
     ) -> Deferred[dict[UUID, int]]:
-        """How often what some chunks say was said elsewhere; few at a time, for the statement timeout's sake."""
+        """How often some chunks recur elsewhere; few at a time because of the statement timeout."""
         return await self._tables.chunks.ask_how_many_similar(
             db,
             memory.external_id,
@@ -337,10 +336,10 @@ class ConsolidationService:
         )
 
     async def _apply(self, db: SqlExecutor, draft: _Draft) -> tuple[_Events | None, int]:
-        """Append the plan unless the memory has moved on, and what it makes ready for longterm.
+        """Append the plan unless the memory has changed, and promote what it makes ready for longterm.
 
         Returns:
-            What was recorded, or None when the plan was dropped or this version was consolidated before, and how many
+            What was recorded, or None if the plan was dropped or this version was already consolidated; and how many
             chunks were promoted.
         """
         memory = draft.memory
@@ -351,7 +350,7 @@ class ConsolidationService:
         if events is not None:
             await self._record(db, draft, events)
             await self._ledger.clear_due(db, external_id)
-        # What this memory repeats has gained importance in its own memory.
+        # Chunks that this memory repeats have gained importance in their own memories.
         raised = set() if events is None else events.raised
         promoted = 0
         for candidate in (memory_id, *sorted(raised - {memory_id})):
@@ -359,10 +358,10 @@ class ConsolidationService:
         return events, promoted
 
     async def _plan(self, db: SqlExecutor, draft: _Draft) -> _Events | None:
-        """All that is to be recorded, as the stream is now; None where the memory has changed or was consolidated.
+        """Everything to record, given the stream as it is now; None if the memory has changed or was consolidated.
 
-        Looked up under the lock: a chunk that has ended meanwhile must not stand in for another, and no name may get
-        two entities.
+        Looked up under the lock: a chunk that has ended meanwhile must not replace another, and no name may get two
+        entities.
         """
         memory, reading = draft.memory, draft.reading
         external_id, memory_id = memory.external_id, memory.memory_id
@@ -381,7 +380,7 @@ class ConsolidationService:
             db, external_id, memory_id, asked_twins, moment=moment, chunks=len(memory.chunk_ids)
         )
         has_changed = await asked_change.result() > draft.compared_at
-        # Each word of a long text is looked at.
+        # Reads every word, which takes time for a long text.
         plan = await beside(
             lambda: plan_consolidation(
                 memory,
@@ -415,7 +414,7 @@ class ConsolidationService:
         )
 
     async def _is_there(self, db: SqlExecutor, draft: _Draft) -> bool:
-        """Whether what a model has read still holds, and nothing that it was shown has been erased."""
+        """Whether what a model read still holds, and nothing that it was shown has been erased."""
         external_id, reading = draft.memory.external_id, draft.reading
         read = [draft.chunks[place].chunk_id for place in reading.importances]
         return not read or (
@@ -434,10 +433,10 @@ class ConsolidationService:
         recorded += [(EventKind.ENDED, ended, since) for ended, since in events.ended]
         recorded += [(EventKind.RELATIONSHIP_ENDED, ended, events.moment) for ended in events.relationships_ended]
         for ended, _ in events.ended:
-            # What repeats it and was said later lives again, and its time to live begins anew. No handler does it:
+            # Later repetitions of it become live again and their time to live restarts. Not done in a handler because
             # a replay leaves soft state alone.
             await self._uses.touch_repetitions(db, request.external_id, ended.chunks, moment=events.moment)
-        # Facts have no vectors yet; whoever fills them in may be cut off behind the commit.
+        # Facts have no vectors yet, and the process may die after the commit: leave a note for a worker.
         makes_work = bool(events.plan.facts)
         plan = await write_payload(events.plan, events.plan.chunks)
         consolidated = request.event(EventKind.CONSOLIDATED, plan, events.moment)
@@ -446,7 +445,7 @@ class ConsolidationService:
             await self._projector.record(db, request.event(kind, payload.model_dump(mode="json"), moment))
 
     async def _plan_facts(self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated) -> tuple[FactEntry, ...]:
-        """The facts that nothing says yet, word for word."""
+        """The facts that are not stored yet, word for word."""
         if not draft.reading.facts:
             return ()
         facts = make_facts(draft.memory, draft.chunks, draft.reading.facts, plan.chunks)
@@ -455,10 +454,10 @@ class ConsolidationService:
             db,
             draft.memory.external_id,
             {digests[fact.id]: fact.start_date for fact in facts},
-            # What this plan ends says nothing any more.
+            # Chunks that this plan ends no longer count.
             ignored=[ending.chunk.chunk_id for ending in draft.reading.endings],
         )
-        # Of facts with the same words the last one.
+        # Of facts with the same words, keep the last.
         last = {digests[fact.id]: fact for fact in facts}
         new = [fact for fact in facts if last[digests[fact.id]] is fact and digests[fact.id] not in stored]
         return tuple(sorted(new, key=lambda fact: -fact.importance)[: constants.MAX_PLAN_FACTS])
@@ -466,19 +465,19 @@ class ConsolidationService:
     async def _plan_ends(
         self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated
     ) -> list[tuple[MemoryEnded, datetime]]:
-        """What is contradicted or replaced, by memory, of what is still live."""
+        """Live chunks that are contradicted or replaced, grouped by memory."""
         external_id, memory_id = draft.memory.external_id, draft.memory.memory_id
         proposed = {ending.chunk.chunk_id: ending for ending in draft.reading.endings}
         if not proposed:
             return []
-        # What this memory says as well is not contradicted by it.
+        # A memory does not contradict what it says itself.
         repeated = {pair.duplicate_of for pair in plan.duplicates}
         live = await self._lifecycle.read_live(db, external_id, [one for one in proposed if one not in repeated])
         ended = []
         for chunk in live:
             ending = proposed[chunk.chunk_id]
             by = draft.chunks[ending.by]
-            # What repeated it later than it was contradicted, or is trusted more, stands for itself again.
+            # A repetition said after the contradiction, or trusted more, does not end with it.
             repetitions = await self._lifecycle.find_repetitions(
                 db,
                 external_id,
@@ -501,14 +500,14 @@ class ConsolidationService:
     async def _plan_relationship_ends(
         self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated
     ) -> list[RelationshipEnded]:
-        """What is said to be over, of what still holds and was not said again since."""
+        """Endings of relationships that still hold and have not been stated again since."""
         proposed: defaultdict[UUID, list[ReadRelationshipEnding]] = defaultdict(list)
         for ending in draft.reading.relationship_endings:
             proposed[ending.relationship.relationship_id].append(ending)
         if not proposed:
             return []
         rests_on = tuple(sorted({draft.memory.memory_id, *draft.reading.rests_on}))
-        # This plan may say it, too.
+        # This plan may state it too.
         by_id = {chunk.chunk_id: chunk for chunk in draft.chunks}
         stating: defaultdict[UUID, list[StoredChunk]] = defaultdict(list)
         for stated in plan.graph.relationships:
@@ -518,7 +517,7 @@ class ConsolidationService:
         for known in await self._graph.find_relationships(
             db, draft.memory.external_id, ids=sorted(proposed), evidence_chunks=looked_at
         ):
-            # Somebody who is trusted more, or as much, may have said it since the model was shown it.
+            # Since the model was shown it, an equally or more trusted source may have stated it.
             live = await self._lifecycle.read_live(db, draft.memory.external_id, known.chunk_ids)
             said_by = {one.source for one in live} | {one.source for one in stating[known.id]}
             if known.observations > looked_at:
@@ -540,16 +539,16 @@ class ConsolidationService:
         *,
         has_changed: bool,
     ) -> tuple[GraphChanges, Sequence[EntitiesMerged]]:
-        """What to record of the drafted names, as the graph is now.
+        """What to record for the drafted names, given the graph as it is now.
 
         Args:
-            known: What is known of these names.
-            has_changed: Whether an entity has changed since they were compared with others.
+            known: What the graph knows about these names.
+            has_changed: Whether an entity has changed since the names were compared.
         """
         external_id = draft.memory.external_id
         drafted = draft.entities
         if has_changed:
-            # Another memory was faster: one of its names may be what one of these most likely means.
+            # Another memory was faster: one of ours may most likely mean one of its names.
             drafted = await self._compare_names(external_id, drafted, known, db)
         planned = graph_plan.resolve_entities(drafted, known)
         stated = graph_plan.plan_relationships(
@@ -573,7 +572,7 @@ class ConsolidationService:
 def _find_restated(
     draft: _Draft, stated: Sequence[graph_plan.PlannedRelationship], known: Sequence[KnownPeriod]
 ) -> dict[tuple[UUID, UUID, str], UUID]:
-    """By both ends and type, the first known relationship that the last one stated of them is said of again."""
+    """The first known relationship that each newly stated one restates, by both ends and type."""
     last = {(*one.ends, one.type): one for one in stated}
     restated: dict[tuple[UUID, UUID, str], UUID] = {}
     for period in known:
@@ -587,11 +586,11 @@ def _find_restated(
 def make_facts(
     memory: StoredMemory, chunks: Sequence[StoredChunk], facts: Sequence[ReadFact], ratings: Sequence[ChunkRating]
 ) -> list[FactEntry]:
-    """Facts as they are recorded: with the span of the chunks they rest on, and as important as these allow.
+    """Facts as recorded: with the span of the chunks they rest on, and no more important than these allow.
 
     Args:
-        chunks: Of the memory, in the order of the text, but for those that have ended for good.
-        ratings: Of the same chunks, as they are rated now.
+        chunks: The memory's chunks in text order, without those that have ended for good.
+        ratings: The new ratings of the same chunks.
     """
     starts = dict(zip(memory.chunk_ids, memory.chunk_starts, strict=True))
     entries = []
@@ -605,7 +604,7 @@ def make_facts(
                 chunks=fact.places,
                 start=min(starts[chunk.chunk_id] for chunk in own),
                 end=max(starts[chunk.chunk_id] + len(chunk.content) for chunk in own),
-                # Of what is trusted little, no estimate counts for more than that.
+                # Little trust caps the estimate.
                 importance=round(estimated(seen, min(fact.importance, fact.confidence)), 6),
                 confidence=fact.confidence,
                 start_date=fact.start_date,
@@ -618,7 +617,7 @@ def make_facts(
 def _may_end(
     by: StoredChunk, ending: ReadRelationshipEnding, known: Relationship, said_by: Collection[Source], last: datetime
 ) -> bool:
-    """Whether a relationship, which `said_by` say and was said last at `last`, holds and ends by what a chunk says."""
+    """Whether a relationship that still holds, stated by `said_by` and last at `last`, may be ended by a chunk."""
     holds = known.end_date is None or known.end_date > ending.end_date
     if ending.is_compared:
         may = all(is_trusted_less(source, by.source) for source in said_by)
@@ -638,15 +637,15 @@ def plan_consolidation(
 ) -> MemoryConsolidated:
     """What to do with a memory's chunks.
 
-    A chunk that says word for word what a consolidated one of the same speaker says already ends as its duplicate, and
-    the older one gains importance. All others move to shortterm with an importance of their own. Nothing looser than
-    the same words ends a chunk: two sentences that differ in one number are close as vectors and mean different things.
+    A chunk that repeats a consolidated one of the same speaker word for word ends as its duplicate, and the older one
+    gains importance. All others move to shortterm with their own importance. Only identical words end a chunk: two
+    sentences that differ in one number are close as vectors but mean different things.
 
     Args:
-        chunks: Of the memory, in the order of the text, but for those that have ended for good.
-        recurrences: How often what a chunk says was said elsewhere, by chunk id.
+        chunks: The memory's chunks in text order, without those that have ended for good.
+        recurrences: How often a chunk recurs elsewhere, by chunk id.
         twins: Older chunks with the same words.
-        estimates: How important a model holds some of the chunks, by their places.
+        estimates: A model's estimates of importance for some chunks, by index.
     """
     estimates = estimates or {}
     contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
@@ -682,18 +681,18 @@ def plan_consolidation(
 
 
 def _rated(chunk: StoredChunk, importance: float) -> float:
-    """What was promoted keeps the importance it was promoted with, which its use may have earned."""
+    """A promoted chunk never falls below the importance it was promoted with, which its use may have earned."""
     return max(importance, chunk.importance) if chunk.tier == "longterm" else importance
 
 
 def _reinforced(twin: Twin) -> ChunkRating:
-    """The older chunk with one more recurrence, which is worth half of its share of the importance."""
+    """The older chunk with one more recurrence, which adds half the weight of recurrence to its importance."""
     raised = round(min(1.0, twin.importance + constants.IMPORTANCE_RECURRENCE / 2), 6)
     return ChunkRating(id=twin.twin_id, importance=raised, confidence=twin.confidence)
 
 
 def _summarize(draft: _Draft, plan: MemoryConsolidated) -> str:
-    """The model's words of what it has read, behind those of the memory's own sentences that stand for the rest."""
+    """The model's summary of what it read, after the memory's own sentences for the rest."""
     reading = draft.reading
     if reading.summary is None:
         return plan.summary
@@ -703,7 +702,7 @@ def _summarize(draft: _Draft, plan: MemoryConsolidated) -> str:
 
 
 def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:
-    """The first sentences of the most important chunks, in the order of the text."""
+    """The first sentences of the most important chunks, in text order."""
     best = sorted(chunks, key=lambda chunk: (-importances[chunk.chunk_id], chunk.chunk_id))[
         : constants.SUMMARY_SENTENCES
     ]

@@ -1,4 +1,4 @@
-"""Messages of a conversation, in the forms that agents keep them in, as what was said."""
+"""Reads a conversation's messages, in the forms that agents keep them in, into what was said."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _ROLES: Final[Mapping[str, Role]] = {
     "function": "tool",
 }
 _MAX_SHOWN_ROLE = 40
-# Parts of a message that hold what a model thought, and did not say.
+# Message parts that hold what a model thought but did not say.
 _SILENT_PARTS: Final = frozenset({"thinking", "reasoning"})
-# What an application tells its model is nothing that anybody said.
+# What an application tells its model was not said by anybody.
 _SILENT_ROLES: Final = frozenset({"system", "developer"})
-# A message of these words alone says nothing of its own. A short one may: "I'm vegan."
+# A message of only these words says nothing. A short message may say something: "I'm vegan."
 _ACKNOWLEDGEMENTS: Final = frozenset(
     word
     for words in (
@@ -41,15 +41,14 @@ _ACKNOWLEDGEMENTS: Final = frozenset(
 
 
 def read_conversation(messages: object) -> list[Said]:
-    """What was said, in order; each text that only quotes recalled memory stands alone.
+    """What was said, in order; text that only quotes recalled memory becomes a separate item.
 
     Args:
-        messages: Messages of Pydantic AI, or mappings with `role` (user, assistant, tool, system) and `content`, a text
-            or a list of parts of which those with a `text` count. System prompts, calls of tools, and pictures are left
-            out.
+        messages: Pydantic AI messages, or mappings with `role` (user, assistant, tool, system) and `content`: text, or
+            a list of parts, of which those with `text` count. System prompts, tool calls and pictures are left out.
 
     Raises:
-        InvalidInputError: Something is no message, or there is too much.
+        InvalidInputError: Something is not a message, or there is too much.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise InvalidInputError(f"messages must be a sequence of messages, not {type(messages).__name__}")
@@ -57,7 +56,7 @@ def read_conversation(messages: object) -> list[Said]:
     for number, message in enumerate(messages):
         if number == MAX_MESSAGES:
             raise InvalidInputError(
-                f"there are more than {MAX_MESSAGES:,} messages; pass the latest, or import_messages"
+                f"there are more than {MAX_MESSAGES:,} messages; pass the latest ones, or use import_messages()"
             )
         for role, text in _read(message, number):
             _check_text(text, number)
@@ -66,9 +65,9 @@ def read_conversation(messages: object) -> list[Said]:
     if characters > MAX_CONVERSATION_CHARACTERS:
         raise InvalidInputError(
             f"the messages have {characters:,} characters, more than {MAX_CONVERSATION_CHARACTERS:,};"
-            " pass the latest, or import_messages"
+            " pass the latest ones, or use import_messages()"
         )
-    # Only now: in a text without bounds, one that is made for it, what was recalled is looked for without end.
+    # Only after the length check: on an unbounded hostile text, the search for recalled memory could run for ever.
     return [
         Said(role, part, is_recalled, number)
         for role, text, number in texts
@@ -78,7 +77,7 @@ def read_conversation(messages: object) -> list[Said]:
 
 
 def is_acknowledgement(text: str) -> bool:
-    """Whether a message is only "ok, thanks!" and the like, or has no word at all."""
+    """Whether a message is only "ok, thanks!" and the like, or has no words at all."""
     return all(word in _ACKNOWLEDGEMENTS for word in WORD.findall(text.casefold()))
 
 
@@ -90,8 +89,7 @@ def _read(message: object, number: int) -> list[tuple[Role, str]]:
         if found is not None:
             return found
     raise InvalidInputError(
-        f"messages[{number}] is {type(message).__name__};"
-        " pass messages of Pydantic AI, or mappings with role and content"
+        f"messages[{number}] is {type(message).__name__}; pass Pydantic AI messages, or mappings with role and content"
     )
 
 
@@ -101,7 +99,7 @@ def _read_mapping(message: Mapping[Any, Any], number: int) -> list[tuple[Role, s
         return []
     if not isinstance(role, str) or role not in _ROLES:
         shown = repr(role)[:_MAX_SHOWN_ROLE] if role is None or isinstance(role, str) else f"of {type(role).__name__}"
-        raise InvalidInputError(f"messages[{number}] has the role {shown}; there are user, assistant, tool and system")
+        raise InvalidInputError(f"messages[{number}] has the role {shown}; use user, assistant, tool or system")
     content = message.get("content")
     if content is None:
         # A message that only calls tools.
@@ -122,7 +120,7 @@ def _text_of(part: object) -> str:
 
 
 def _check_text(text: str, number: int) -> None:
-    """Refuse what no database and no model takes."""
+    """Refuse text that no database or model accepts."""
     if "\x00" in text:
         raise InvalidInputError(f"messages[{number}] has a NUL character at position {text.index(chr(0)):,}; remove it")
     try:
@@ -134,7 +132,7 @@ def _check_text(text: str, number: int) -> None:
 
 
 def _read_model_message(message: object) -> list[tuple[Role, str]] | None:
-    """The texts of a message of Pydantic AI; None where it is something else of it."""
+    """The texts of a Pydantic AI message; None if `message` is not one."""
     from pydantic_ai.messages import ModelRequest, ModelResponse, TextContent, TextPart, ToolReturnPart, UserPromptPart
 
     said: list[tuple[Role, str]] = []

@@ -1,7 +1,7 @@
-"""Looks at an installation and says what is there, what is wrong and what to do; it creates and changes nothing.
+"""Inspects an installation and says what is there, what is wrong and what to do; it creates and changes nothing.
 
-Every check stands alone: what cannot be looked at, because something before it is broken, says so. A broken
-installation is what this is for, so nothing that is wrong with one is raised.
+Every check is independent: one that an earlier fault prevents says so. Its purpose is broken installations, so it
+raises nothing that is wrong with one.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ from agent_reminiscence.services.generations import prepared
 
 Status = Literal["ok", "warning", "problem", "skipped"]
 
-# Missing vectors are counted stream by stream, each in a transaction of its own; more would take minutes.
+# Missing vectors are counted stream by stream, each in its own transaction; more streams would take minutes.
 MAX_COUNTED_STREAMS: Final = 1_000
-# A consolidation that has been waiting this long is not just under way.
+# A consolidation that has waited this long is late.
 _LATE_AFTER: Final = timedelta(hours=1)
-# Longer than any worker keeps silent by its default settings.
+# Longer than any worker stays silent with default settings.
 _WORKER_SILENCE_SECONDS: Final = 60.0
 _STATEMENT_TIMEOUT_SECONDS: Final = 60.0
-# The first with unique constraints on relationships, and with all that the queries say.
+# The first with unique constraints on relationships and all the syntax our queries use.
 _NEO4J_MIN_VERSION: Final = (5, 26)
 
-_MIGRATE = "an administrator runs `agent-reminiscence migrate --login {login}` with the DSN of the administrator"
+_MIGRATE = "have an administrator run `agent-reminiscence migrate --login {login}` with an administrator's DSN"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one look found.
+    """The result of one check.
 
     Attributes:
-        status: `ok`; `warning`: works, but better otherwise; `problem`: a promise is broken or nothing works;
-            `skipped`: could not be looked at.
-        remedy: What to do about it; None where nothing is to be done.
+        status: `ok`; `warning`: works, but should be improved; `problem`: a promise is broken or nothing works;
+            `skipped`: could not be checked.
+        remedy: What to do about it; None if nothing.
     """
 
     name: str
@@ -79,37 +79,36 @@ class Check:
 
 @dataclass(slots=True)
 class Diagnosis:
-    """All checks, in the order in which they build on each other."""
+    """All checks, each after those it builds on."""
 
     checks: list[Check] = field(default_factory=list)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is wrong; warnings and what could not be looked at do not count."""
+        """Whether there is no problem; warnings and skipped checks do not count."""
         return all(check.status != "problem" for check in self.checks)
 
     def add(self, name: str, status: Status, detail: str, remedy: str | None = None) -> None:
-        """Note what a look found."""
+        """Record the result of a check."""
         self.checks.append(Check(name, status, detail, remedy))
 
     async def run(self, name: str, look: Callable[[], Awaitable[None]]) -> None:
-        """Take a look; where it is prevented, say by what."""
+        """Run a check; if something prevents it, record what."""
         try:
             await look()
         except StoreError as error:
-            self.add(name, "skipped", f"could not be looked at: {error}")
+            self.add(name, "skipped", f"could not be checked: {error}")
         except ReminiscenceError as error:
             self.add(name, "problem", str(error))
 
 
 async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
-    """Look at everything that `make_config` names.
+    """Check everything that `make_config` names.
 
-    An embedded server that exists is started for the time of the look, and left as it was; one that does not exist is
-    not made.
+    An existing embedded server is started for the checks and left in its former state; a missing one is not created.
 
     Args:
-        make_config: Reads the settings; what is wrong with them is the first thing to be found.
+        make_config: Reads the settings; its errors are the first finding.
     """
     diagnosis = Diagnosis()
     try:
@@ -117,7 +116,7 @@ async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
     except ConfigurationError as error:
         diagnosis.add("settings", "problem", str(error), "correct it in the environment, in .env or in the options")
         _check_packages(diagnosis, None)
-        diagnosis.add("server", "skipped", "the settings do not say which")
+        diagnosis.add("server", "skipped", "needs valid settings")
         return diagnosis
     diagnosis.add("settings", "ok", _describe_settings(config))
     _check_packages(diagnosis, config)
@@ -130,12 +129,12 @@ async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
         try:
             settings = ConnectionSettings.from_dsn(config.postgres_dsn.get_secret_value())
         except (ConfigurationError, ValueError):
-            # Without its reason where that is the parser's own, which may repeat the DSN.
+            # Without the parser's reason, which may repeat the DSN.
             diagnosis.add(
                 "server",
                 "problem",
                 "postgres_dsn cannot be read",
-                "write postgresql://login:password@host:port/database, special characters as %xx",
+                "write postgresql://login:password@host:port/database, with special characters as %xx",
             )
         else:
             await _check_server(diagnosis, settings, expected, embedded=False)
@@ -144,15 +143,15 @@ async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What the database is held against; each is None where it could not be had."""
+    """What the database is compared with; each is None if it is unavailable."""
 
     embedder: Embedder | None
     graph_store: str | None
 
 
 def _describe_settings(config: Config) -> str:
-    server = "a server of your own" if config.postgres_dsn is not None else "the embedded server"
-    graph = "" if config.neo4j_uri is None else ", the graph in Neo4j too"
+    server = "your own server" if config.postgres_dsn is not None else "the embedded server"
+    graph = "" if config.neo4j_uri is None else ", graph also in Neo4j"
     return f"{server}, embeddings by {config.embedding_provider}{graph}"
 
 
@@ -164,7 +163,7 @@ def _check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
     for name in ("agent-reminiscence", "psqlpy"):
         version = _installed(name)
         if version is None and name == "agent-reminiscence":
-            diagnosis.add(name, "ok", "not installed, runs from its source folder")
+            diagnosis.add(name, "ok", "not installed; running from its source folder")
         elif version is None:
             diagnosis.add(name, "problem", "not installed", f"pip install {name}")
         else:
@@ -174,7 +173,7 @@ def _check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
         "wordllama",
         needed=config is not None and config.embedding_provider == "wordllama",
         purpose="the bundled embedder",
-        instead="pass an embedder of your own to AgentMem(embedder=…)",
+        instead="pass your own embedder to AgentMem(embedder=…)",
     )
 
 
@@ -196,7 +195,7 @@ def _installed(package: str) -> str | None:
 
 
 async def _check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | None:
-    """The configured embedder, tried on one word."""
+    """The configured embedder, tested on one word."""
     embedder: Embedder | None = None
     try:
         embedder = create_embedder(
@@ -208,16 +207,16 @@ async def _check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | No
         diagnosis.add(
             "embedder",
             "warning",
-            f"{error}; until it is back, memories are found by their words, and their vectors are made then",
-            "see that it runs, and that the address is right",
+            f"{error}; until it is back, memories are found by their words only; vectors are backfilled afterwards",
+            "check that it is running and that the address is right",
         )
         return embedder
     except (ConfigurationError, EmbeddingError) as error:
         diagnosis.add("embedder", "problem", str(error))
         return None
-    except Exception as error:  # noqa: BLE001 - whatever a damaged model file makes its reader raise
+    except Exception as error:  # noqa: BLE001 - a damaged model file may raise anything
         diagnosis.add(
-            "embedder", "problem", f"does not work: {error}", f"install the {config.embedding_provider} package again"
+            "embedder", "problem", f"does not work: {error}", f"reinstall the {config.embedding_provider} package"
         )
         return None
     finally:
@@ -231,25 +230,25 @@ async def _check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | No
 
 
 async def _check_neo4j(diagnosis: Diagnosis, config: Config) -> str | None:
-    """Which store of graphs follows; None where none is configured or it cannot be asked."""
+    """The id of the graph store that follows; None if none is configured or it cannot be reached."""
     if config.neo4j_uri is None:
         return None
     neo4j = create_neo4j(config)
     try:
         await neo4j.initialize()
         found = await facts.read_neo4j(neo4j)
-        # One that nobody has used has no id, and has followed nothing.
+        # An unused store has no id and has followed nothing.
         store_id = await Neo4jGraph(neo4j).find_store_id() or ""
     except (StoreUnavailableError, StoreTimeoutError) as error:
         diagnosis.add(
             "neo4j",
             "warning",
-            f"{error}; until it is back, recall leaves the graph out, and the graph in it lags behind",
-            "see that it runs, and that neo4j_uri is right",
+            f"{error}; until it is back, recall leaves the graph out and its graph falls behind",
+            "check that it is running and that neo4j_uri is right",
         )
         return None
     except ReminiscenceError as error:
-        diagnosis.add("neo4j", "problem", str(error), "see neo4j_uri, neo4j_user, neo4j_password and neo4j_database")
+        diagnosis.add("neo4j", "problem", str(error), "check neo4j_uri, neo4j_user, neo4j_password and neo4j_database")
         return None
     finally:
         await neo4j.close()
@@ -262,11 +261,11 @@ async def _check_neo4j(diagnosis: Diagnosis, config: Config) -> str | None:
         diagnosis.add(
             "neo4j schema",
             "warning",
-            f"lacks {', '.join(found.missing)}, without which its queries are slow",
-            "`agent-reminiscence migrate` makes them, and so does a worker before it follows for the first time",
+            f"lacks {', '.join(found.missing)}; queries are slow without them",
+            "`agent-reminiscence migrate` creates them, and so does a worker before it first follows",
         )
     else:
-        diagnosis.add("neo4j schema", "ok", "all constraints and indexes are there")
+        diagnosis.add("neo4j schema", "ok", "all constraints and indexes exist")
     return store_id
 
 
@@ -274,7 +273,7 @@ def _check_graph(diagnosis: Diagnosis, streams: Sequence[StreamFacts], graph_sto
     """How far Neo4j has followed."""
     behind = [stream for stream in streams if stream.graph_lag(graph_store)]
     if not behind:
-        diagnosis.add("graph", "ok", "Neo4j has followed every external_id to its end")
+        diagnosis.add("graph", "ok", "Neo4j is up to date for every external_id")
         return
     events = max(stream.graph_lag(graph_store) for stream in behind)
     oldest = min(stream.last_recorded_at for stream in behind)
@@ -282,9 +281,9 @@ def _check_graph(diagnosis: Diagnosis, streams: Sequence[StreamFacts], graph_sto
     diagnosis.add(
         "graph",
         "warning" if late else "ok",
-        f"Neo4j is behind in {len(behind):,} external_ids, by {events:,} events at most; the oldest has waited since"
+        f"Neo4j is behind for {len(behind):,} external_ids, by at most {events:,} events; the oldest has waited since"
         f" {oldest:%Y-%m-%d %H:%M:%S} UTC or longer",
-        "`agent-reminiscence worker` brings it up, and so does every AgentMem that is not made with worker=False"
+        "`agent-reminiscence worker` brings it up to date, and so does every AgentMem unless made with worker=False"
         if late
         else None,
     )
@@ -327,25 +326,25 @@ async def _check_embedded(diagnosis: Diagnosis, config: Config, expected: _Expec
         try:
             await server.stop()
         except ReminiscenceError as error:
-            diagnosis.add("server", "problem", f"it does not stop: {error}", f"see {data_dir / 'postgres.log'}")
+            diagnosis.add("server", "problem", f"does not stop: {error}", f"see {data_dir / 'postgres.log'}")
 
 
 def _check_data_dir(diagnosis: Diagnosis, data_dir: Path) -> bool:
-    """Whether there is an embedded server to look at."""
+    """Whether there is an embedded server to check."""
     try:
         exists = facts.embedded_server_exists(data_dir)
     except OSError as error:
         diagnosis.add(
             "data folder",
             "problem",
-            f"{data_dir} cannot be looked into: {error.strerror}",
-            "run as its owner, or choose another one (--data-dir, REMINISCENCE_DATA_DIR)",
+            f"{data_dir} cannot be read: {error.strerror}",
+            "run as its owner, or choose another folder (--data-dir, REMINISCENCE_DATA_DIR)",
         )
         return False
     if not exists:
         diagnosis.add("data folder", "ok", f"{data_dir} holds no server yet")
         diagnosis.add(
-            "server", "skipped", "the first use makes it", "run `agent-reminiscence doctor --start` to make it now"
+            "server", "skipped", "created on first use", "run `agent-reminiscence doctor --start` to create it now"
         )
         return False
     diagnosis.add("data folder", "ok", str(data_dir))
@@ -362,9 +361,9 @@ async def _check_server(
             "server",
             "problem",
             str(error),
-            "run `agent-reminiscence doctor --start`, which makes what is missing"
+            "run `agent-reminiscence doctor --start`, which creates what is missing"
             if embedded
-            else "see that the server runs, that host, port, database and password in postgres_dsn are right,"
+            else "check that the server is running, that host, port, database and password in postgres_dsn are right,"
             " and that pg_hba.conf admits the login",
         )
         return
@@ -387,7 +386,7 @@ async def _check_version(diagnosis: Diagnosis, db: SqlExecutor) -> None:
             "server",
             "problem",
             f"PostgreSQL {server.version_name}",
-            f"PostgreSQL {needed // 10_000} or later is needed; pg_upgrade takes the data along",
+            f"upgrade to PostgreSQL {needed // 10_000} or later; pg_upgrade keeps the data",
         )
     else:
         diagnosis.add("server", "ok", f"PostgreSQL {server.version_name}")
@@ -409,8 +408,8 @@ async def _check_extensions(diagnosis: Diagnosis, db: SqlExecutor) -> None:
             diagnosis.add(
                 name,
                 "problem",
-                f"{extension.available} is there, but not in this database",
-                f"an administrator runs CREATE EXTENSION {extension.name} (`agent-reminiscence migrate` does)",
+                f"{extension.available} is available, but not installed in this database",
+                f"have an administrator run CREATE EXTENSION {extension.name} (`agent-reminiscence migrate` does it)",
             )
         elif version_numbers(extension.installed) < minimum[extension.name]:
             diagnosis.add(
@@ -432,16 +431,16 @@ async def _check_login(diagnosis: Diagnosis, db: SqlExecutor) -> None:
         diagnosis.add(
             "login",
             "problem",
-            f"{login.name} has {' and '.join(powers)}, which switches off the isolation of tenants",
-            "connect as a plain login (CREATE ROLE name LOGIN NOSUPERUSER NOBYPASSRLS), for which"
-            " `agent-reminiscence migrate --login name` is run",
+            f"{login.name} has {' and '.join(powers)}, which disables tenant isolation",
+            "connect as a plain login (CREATE ROLE name LOGIN NOSUPERUSER NOBYPASSRLS) set up with"
+            " `agent-reminiscence migrate --login name`",
         )
     elif login.creates_roles:
         diagnosis.add(
             "login",
             "warning",
             f"{login.name} may create roles, which the library never does",
-            f'an administrator runs ALTER ROLE "{login.name}" NOCREATEROLE',
+            f'have an administrator run ALTER ROLE "{login.name}" NOCREATEROLE',
         )
     else:
         diagnosis.add("login", "ok", f"{login.name}, neither superuser nor BYPASSRLS")
@@ -451,17 +450,17 @@ async def _check_memberships(diagnosis: Diagnosis, db: SqlExecutor, login: str) 
     memberships = await facts.read_memberships(db)
     complaints = [complaint for membership in memberships if (complaint := _complaint(membership))]
     if not complaints:
-        diagnosis.add("roles", "ok", "the login takes each for one transaction, and inherits none")
+        diagnosis.add("roles", "ok", "the login takes each for one transaction and inherits none")
         return
     remedy = _MIGRATE.format(login=login)
     if any(membership.role == OWNER_ROLE and _complaint(membership) for membership in memberships):
-        remedy += f'; and REVOKE {OWNER_ROLE} FROM "{login}", which makes tables that are never the login\'s business'
+        remedy += f'; and REVOKE {OWNER_ROLE} FROM "{login}": only an administrator may take the owner role'
     diagnosis.add("roles", "problem", "; ".join(complaints), remedy)
 
 
 def _complaint(membership: facts.MembershipFacts) -> str | None:
     if not membership.exists:
-        return f"there is no role {membership.role}"
+        return f"the role {membership.role} does not exist"
     if membership.role == OWNER_ROLE:
         return f"the login is a member of {OWNER_ROLE}" if membership.has_usage or membership.may_set else None
     if membership.has_usage:
@@ -480,7 +479,7 @@ async def _check_isolation(diagnosis: Diagnosis, db: SqlExecutor) -> None:
             "isolation",
             "problem",
             f"row level security is not enforced on {', '.join(unprotected)}",
-            "the owner runs ALTER TABLE … ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY on each",
+            "as their owner, run ALTER TABLE … ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY on each",
         )
     else:
         diagnosis.add("isolation", "ok", "row level security is enforced on every table that holds memory")
@@ -511,7 +510,7 @@ async def _check_schema(
             except ConfigurationError as error:
                 diagnosis.add("schema", "problem", str(error))
                 return
-        diagnosis.add("schema", "ok", "the one of this release")
+        diagnosis.add("schema", "ok", "matches this release")
         async with store.transaction("", read_only=True) as transaction:
             known = await all_generations(transaction)
             generations = await list_generations(transaction)
@@ -532,29 +531,29 @@ def _check_generation(
         adopt_dimension(embedder, current.model_name, current.dimension)
     if embedder is None:
         diagnosis.add("embeddings", "skipped", f"made by {made_by}; there is no embedder to compare")
-    # The name first: a dimension that nobody has recorded is not known while the embedder's server is away.
+    # The name first: an unrecorded dimension is unknown while the embedder's server is away.
     elif embedder.model_name == current.model_name and embedder.dimension == current.dimension:
         diagnosis.add("embeddings", "ok", f"made by {made_by}, as configured")
     elif embedder.model_name in known and current.provider is not None:
         diagnosis.add(
             "embeddings",
             "warning",
-            f"made by {made_by}, and used, though {embedder.model_name} is configured",
-            "set embedding_provider, embedding_model and embedding_dimension to what made them",
+            f"made by {made_by} and still in use, though {embedder.model_name} is configured",
+            "set embedding_provider, embedding_model and embedding_dimension to the values that made them",
         )
     else:
         diagnosis.add(
             "embeddings",
             "problem",
             f"made by {made_by}, but {embedder.model_name} is configured",
-            "set embedding_provider, embedding_model and embedding_dimension to what made them, pass that embedder to"
-            " AgentMem(embedder=…), make vectors of the new one with `agent-reminiscence reembed --provider …`, or use"
-            " another database",
+            "set embedding_provider, embedding_model and embedding_dimension to the values that made them, pass that"
+            " embedder to AgentMem(embedder=…), switch with `agent-reminiscence reembed --provider …`, or use another"
+            " database",
         )
 
 
 def _check_other_generations(diagnosis: Diagnosis, generations: Sequence[Generation], sizes: Mapping[int, int]) -> None:
-    """Vectors that nobody searches: those being built, and those that were replaced."""
+    """Vector generations that are not searched: those being built and those that were replaced."""
     for generation in generations:
         name = f"generation {generation.number}"
         of = f"{generation.model_name} with {generation.dimension} dimensions"
@@ -564,27 +563,27 @@ def _check_other_generations(diagnosis: Diagnosis, generations: Sequence[Generat
             diagnosis.add(
                 name,
                 "warning",
-                f"vectors of {of} are being built {since}, {size} so far",
-                "`agent-reminiscence reembed` goes on with them if nobody is at it, and with --cancel gives them up",
+                f"vectors of {of}, being built {since}, {size} so far",
+                "`agent-reminiscence reembed` continues the build if nothing else does; with --cancel it drops them",
             )
         elif generation.state == "retired":
             diagnosis.add(
                 name,
                 "warning",
-                f"vectors of {of}, replaced {since}, take {size} and a part of every write",
+                f"vectors of {of}, replaced {since}, take up {size} and slow down every write",
                 "`agent-reminiscence reembed --drop-old` drops them",
             )
 
 
 async def _check_work(diagnosis: Diagnosis, store: PostgresManager, streams: Sequence[StreamFacts]) -> None:
-    """Whether work that follows writes is done."""
+    """Whether the work that follows writes gets done."""
     given_up = sum(stream.failed_at is not None for stream in streams)
     if given_up:
         diagnosis.add(
             "work",
             "warning",
             f"given up after too many failures in {given_up:,} external_ids",
-            "`agent-reminiscence jobs` shows why, `agent-reminiscence jobs retry` begins anew",
+            "`agent-reminiscence jobs` shows why; `agent-reminiscence jobs retry` tries again",
         )
     workers = await facts.count_workers(store, silence_seconds=_WORKER_SILENCE_SECONDS)
     late_before = datetime.now(UTC) - _LATE_AFTER
@@ -595,8 +594,8 @@ async def _check_work(diagnosis: Diagnosis, store: PostgresManager, streams: Seq
         diagnosis.add(
             "work",
             "warning",
-            f"due for more than an hour in {late:,} external_ids; {workers:,} workers are running",
-            "`agent-reminiscence worker` does it, and so does every AgentMem that is not made with worker=False",
+            f"overdue by more than an hour in {late:,} external_ids; {workers:,} workers are running",
+            "`agent-reminiscence worker` does it, and so does every AgentMem unless made with worker=False",
         )
     elif not given_up:
         diagnosis.add("work", "ok", f"nothing is late or given up; {workers:,} workers are running")
@@ -623,13 +622,13 @@ async def _check_streams(
             "await memory.admin.consolidate(external_id) fills them in",
         )
     else:
-        diagnosis.add("vectors", "ok", f"no chunk without{scope}")
+        diagnosis.add("vectors", "ok", f"none missing{scope}")
 
 
 async def _count_missing(
     store: PostgresManager, streams: Sequence[StreamFacts], generation: Generation
 ) -> dict[str, int]:
-    """How many chunks have no vectors in `generation`, by stream; streams that lack none are left out."""
+    """How many chunks lack vectors in `generation`, by stream; streams that lack none are left out."""
     vectors = ChunkVectorRepository()
     missing: dict[str, int] = {}
     for stream in streams[:MAX_COUNTED_STREAMS]:

@@ -1,6 +1,6 @@
-"""Texts into unit vectors: the protocol, the bundled embedder, and a deterministic one for tests.
+"""Turns texts into unit vectors: the protocol, the bundled embedder, and a deterministic one for tests.
 
-An embedder's vectors all have length 1, so that a cosine is a dot product. None is ever zeros: that has no
+An embedder's vectors all have length 1, so that a cosine is a dot product. A vector is never all zeros: that has no
 direction, and its cosine is not a number.
 """
 
@@ -26,49 +26,48 @@ if TYPE_CHECKING:
     from agent_reminiscence.config.settings import Config
 
 UNIT_LENGTH_TOLERANCE = 1e-3
-"""How far from 1 the length of a vector may be: what rounding to 16-bit floats leaves of it, and no more."""
+"""How far a vector's length may be from 1: just enough for rounding to 16-bit floats."""
 
 WORDLLAMA_MODEL = "wordllama-l2-supercat-256"
 WORDLLAMA_DIMENSION = 256
 HASH_DIMENSION = 64
 EMBEDDING_PROVIDERS = ("wordllama", "ollama", "pydantic_ai", "hash")
 HARMLESS_TEXT = "memory"
-"""What an embedder is tried with: one that has no vector for this has none for anything."""
+"""The text an embedder is tested with: one that has no vector for this has none for anything."""
 
 _WORDLLAMA_WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
 _WORDLLAMA_TENSOR = "embedding.weight"
-# About 2 ms of work (0.1 ms a short text); more goes to a thread, at 0.2 ms for the way there and back.
+# About 2 ms of work (0.1 ms per short text); more goes to a thread, which costs 0.2 ms for the round trip.
 _INLINE_CHARACTERS = 2_000
-# Token vectors that are gathered at once, 1 KiB each: a text of any length takes 8 MiB at most.
+# Token vectors gathered at once, 1 KiB each: a text of any length takes at most 8 MiB.
 _TOKENS_PER_STEP = 8_192
 
 _WORD = re.compile(r"\w+")
-# What `text.words` takes for a word: apostrophes divide.
+# A word as in `text.words`: apostrophes separate words.
 _LETTERS = re.compile(r"[^\W_]+")
-# Small beside a word's 1, and never its multiple: it tells texts of the same words apart and keeps sums off zero.
+# Small beside a word's 1, and 1 is not a multiple of it: it separates texts with the same words and avoids zero sums.
 _TEXT_WEIGHT = 0.01
 
 
 class EmbedderUnusableError(EmbedderAwayError):
-    """The embedder refuses everything until somebody has done something: its model is missing, its account refused."""
+    """The embedder refuses everything until somebody acts: its model is missing, or its account is refused."""
 
 
 class Embedder(Protocol):
     """Turns texts into unit vectors; safe to call from several tasks at once.
 
-    Four further methods are used where an embedder has them: `async embed_queries(texts)`, like `embed`, for questions
-    that are embedded otherwise than what answers them; `async embed_each(texts)`, like `embed`, which returns an
-    EmbeddingError in the place of each vector that it cannot make; `async prepare()`, called at the start, which looks
-    whether the model is there; and `async aclose()`, called at the end, after which the embedder may be used again.
-    Where an embedder has `async embed_weighted(text, weigh)`, a question is embedded by it: `weigh` says how rare each
-    of its words is in the tenant's texts, 0 for one that says nothing; it returns None where no word weighs anything.
-    One whose attribute `is_local` is true computes vectors in this process: they are made before a write and stored in
-    its transaction. Those of any other follow the write.
+    Four more methods are optional: `async embed_queries(texts)`, like `embed`, if questions are embedded differently
+    from the texts that answer them; `async embed_each(texts)`, like `embed`, but with an EmbeddingError in place of
+    each vector it cannot make; `async prepare()`, called at the start, which checks that the model is there; and
+    `async aclose()`, called at the end, after which the embedder may be used again. If an embedder has
+    `async embed_weighted(text, weigh)`, questions use it: `weigh` says how rare a word is in the tenant's texts, 0 for
+    a word that says nothing; it returns None if no word has any weight. If the attribute `is_local` is true, vectors
+    are computed in this process, before a write, and stored in its transaction; otherwise they follow the write.
     """
 
     @property
     def model_name(self) -> str:
-        """Names the vectors: those of different names are never compared."""
+        """Identifies the vectors: vectors with different names are never compared."""
         ...
 
     @property
@@ -85,7 +84,7 @@ class Embedder(Protocol):
 
         Raises:
             EmbeddingError: A text has no vector; the message names its index, never its words.
-            ConfigurationError: The model is not there.
+            ConfigurationError: The model is missing.
         """
         ...
 
@@ -93,12 +92,11 @@ class Embedder(Protocol):
 class WordLlamaEmbedder:
     """The embedder that comes with the installation: the mean of a text's token vectors, 256 dimensions.
 
-    It reads the weights and the tokenizer out of the wordllama package's folder, on first use and in a thread. The
-    package itself is not imported: that takes a second, configures the root logger, brings an HTTP client, and fails
+    It reads the weights and the tokenizer from the wordllama package's folder, on first use and in a thread. The
+    package itself is not imported: that takes a second, configures the root logger, loads an HTTP client, and fails
     for an account without a home folder. So nothing here can reach the network. The vectors are those of
-    `WordLlama.load().embed(texts, norm=True)`, except that they do not change with the batch a text is in, that
-    `<s>` in a text is three characters instead of a control token, and that an empty text is an error instead of
-    NaN.
+    `WordLlama.load().embed(texts, norm=True)`, except that they do not depend on the batch, `<s>` in a text is three
+    characters instead of a control token, and an empty text is an error instead of NaN.
     """
 
     is_local = True
@@ -118,20 +116,20 @@ class WordLlamaEmbedder:
         return WORDLLAMA_DIMENSION
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed `texts`, a small batch at once and a large one in a thread.
+        """Embed `texts`: a small batch directly, a large one in a thread.
 
         Returns:
             One unit-length vector per text, in order; shape (len(texts), 256).
 
         Raises:
             EmbeddingError: A text is empty; the message names its index.
-            ConfigurationError: The wordllama package is not installed, or is not the version this one reads.
+            ConfigurationError: The wordllama package is not installed, or is a version this one cannot read.
         """
         vectors, _ = await self.embed_counted(texts)
         return vectors
 
     async def embed_counted(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]]:
-        """The same, and how many tokens each text has: what `count_tokens` says, without reading it once more.
+        """Embed `texts` and count the tokens of each, as `count_tokens` does, in one pass.
 
         Raises:
             EmbeddingError: As `embed`.
@@ -144,13 +142,13 @@ class WordLlamaEmbedder:
         return await asyncio.to_thread(self._embed_now, texts)
 
     async def embed_weighted(self, text: str, weigh: Callable[[str], float]) -> list[float] | None:
-        """Embed a question whose rare words count for more.
+        """Embed a question, giving its rare words more weight.
 
         Args:
-            weigh: What a word counts, at least 0; it is asked for each run of letters and digits, in lower case.
+            weigh: The weight of a word, at least 0; called for each run of letters and digits, in lower case.
 
         Returns:
-            A unit-length vector of shape (256,); None where no word of `text` counts anything.
+            A unit-length vector of shape (256,); None if no word of `text` has any weight.
 
         Raises:
             ConfigurationError: As `embed`.
@@ -169,7 +167,7 @@ class WordLlamaEmbedder:
         import numpy as np
 
         weights, tokenizer = self._load()
-        # What each character counts; a token begins with the space before its word, so its best one decides.
+        # The weight of each character; a token includes the space before its word, so its highest weight counts.
         counts = np.zeros(len(text) + 1, dtype=np.float32)
         for word in _LETTERS.finditer(text):
             counts[word.start() : word.end()] = weigh(word[0].lower())
@@ -193,9 +191,9 @@ class WordLlamaEmbedder:
 
 
 class HashEmbedder:
-    """Hashed words as a vector: texts that share words are close, and every process gives the same numbers.
+    """Hashes words into a vector: texts that share words are close, and every process gives the same numbers.
 
-    For tests and for trying things out: it knows no meaning, only spelling.
+    For tests and experiments: it knows only spelling, not meaning.
 
     Args:
         dimension: The length of the vectors; at least 1.
@@ -219,7 +217,7 @@ class HashEmbedder:
         return self._dimension
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed `texts`, the empty text included.
+        """Embed `texts`; an empty text has a vector too.
 
         Returns:
             One unit-length vector per text, in order; shape (len(texts), `self.dimension`).
@@ -244,27 +242,27 @@ def create_embedder(
 
     Args:
         provider: `embedding_provider`: one of `EMBEDDING_PROVIDERS`.
-        model: `embedding_model`; None for the provider's own.
+        model: `embedding_model`; None for the provider's default.
         dimension: `embedding_dimension`; None for the model's own.
-        config: Where the other settings are taken from: addresses, timeouts, prefixes. None is their defaults.
+        config: The other settings: addresses, timeouts, prefixes. None uses their defaults.
 
     Raises:
-        ConfigurationError: A setting names something there is not; the message names it and the choices. Or the
-            provider is not installed.
+        ConfigurationError: A setting has an unknown value; the message names it and the choices. Or the provider is
+            not installed.
     """
     if provider in ("ollama", "pydantic_ai"):
         return _create_remote(provider, model, dimension, config)
     embedder: Embedder
     if provider == "wordllama":
         if wordllama_folder() is None:
-            # Here, not at the first write, which would go on without vectors.
+            # Fail here, not at the first write, which would continue without vectors.
             raise ConfigurationError(_wordllama_is_missing())
         embedder = WordLlamaEmbedder()
     elif provider == "hash":
         embedder = HashEmbedder(HASH_DIMENSION if dimension is None else dimension)
     else:
         *names, last = (repr(name) for name in EMBEDDING_PROVIDERS)
-        raise ConfigurationError(f"embedding_provider is {provider!r}; there are {', '.join(names)} and {last}")
+        raise ConfigurationError(f"embedding_provider is {provider!r}; use {', '.join(names)} or {last}")
     if model not in (None, embedder.model_name):
         raise ConfigurationError(
             f"embedding_model is {model!r}; the {provider!r} provider has only {embedder.model_name!r}"
@@ -277,7 +275,7 @@ def create_embedder(
 
 
 def _create_remote(provider: str, model: str | None, dimension: int | None, config: Config | None) -> Embedder:
-    """An embedder that asks a server. Its client is imported here, for most have no use for it."""
+    """An embedder that asks a server. Its client is imported here because most users do not need it."""
     options: dict[str, Any] = {"dimension": dimension}
     if config is not None:
         options |= {
@@ -306,7 +304,7 @@ def _create_remote(provider: str, model: str | None, dimension: int | None, conf
 
 
 def _options_for(model: str, configured: str, config: Config) -> dict[str, Any]:
-    """What the settings say of the one model that they name; of any other they say nothing."""
+    """The settings' options for the model they name; empty for any other."""
     if model != configured:
         return {}
     options = {
@@ -318,21 +316,21 @@ def _options_for(model: str, configured: str, config: Config) -> dict[str, Any]:
 
 
 def adopt_dimension(embedder: Embedder, model_name: str, dimension: int) -> None:
-    """Tell an embedder that could not ask its server yet what a database has recorded for its model."""
+    """Give an embedder that has not reached its server yet the dimension that a database recorded for its model."""
     adopt = getattr(embedder, "adopt_dimension", None)
     if adopt is not None and embedder.model_name == model_name:
         adopt(dimension)
 
 
 async def close_embedder(embedder: Embedder) -> None:
-    """Close what `embedder` has open, where it has anything; it may be used again."""
+    """Close what `embedder` has open, if anything; it may be used again."""
     close = getattr(embedder, "aclose", None)
     if close is not None:
         await close()
 
 
 def describe_failure(embedder: Embedder, error: Exception) -> str:
-    """What an embedder failed with, without what it may quote: only our own are known to quote nothing."""
+    """How an embedder failed, without text it may quote: only our own errors are known to quote nothing."""
     is_ours = type(embedder).__module__.startswith("agent_reminiscence.")
     if is_ours and isinstance(error, ReminiscenceError):
         return str(error)
@@ -345,11 +343,11 @@ def check_vectors(vectors: Sequence[Sequence[float]], *, count: int, dimension: 
     Args:
         vectors: What an embedder returned.
         count: How many texts it was given.
-        dimension: How long each vector has to be.
+        dimension: The required dimension.
         model_name: The embedder's, for the message.
 
     Raises:
-        EmbeddingError: Their number or their length in dimensions is wrong, or one is not of unit length within
+        EmbeddingError: The number of vectors or a dimension is wrong, or a vector is not of unit length within
             `UNIT_LENGTH_TOLERANCE` (zeros, NaN and infinities are not).
     """
     if len(vectors) != count:
@@ -360,13 +358,13 @@ def check_vectors(vectors: Sequence[Sequence[float]], *, count: int, dimension: 
                 f"{model_name} returned a vector of {len(vector)} dimensions for text {index} instead of {dimension}"
             )
         length = math.sqrt(math.sumprod(vector, vector))
-        # Written so that NaN, which compares as false with everything, is refused.
+        # Written so that NaN, for which every comparison is false, is refused.
         if not abs(length - 1) <= UNIT_LENGTH_TOLERANCE:
             raise EmbeddingError(f"{model_name} returned a vector of length {length:g} for text {index} instead of 1")
 
 
 def _mean_vector(weights: NDArray[np.float32], token_ids: Sequence[int], index: int) -> list[float]:
-    """The mean of the tokens' vectors at length 1; the sum has the same direction, so nothing is divided twice."""
+    """The mean of the tokens' vectors, normalised; the sum has the same direction, so there is one division."""
     import numpy as np
 
     if not token_ids:
@@ -401,5 +399,5 @@ def _load_wordllama_weights() -> NDArray[np.float32]:
 def _wordllama_is_missing() -> str:
     return (
         "embedding_provider is 'wordllama', which is not installed; run `pip install wordllama`,"
-        " or pass an embedder of your own to AgentMem(embedder=…)"
+        " or pass your own embedder to AgentMem(embedder=…)"
     )

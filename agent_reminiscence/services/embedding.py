@@ -1,4 +1,4 @@
-"""Embeds queries and fills in missing vectors, through a cache of each tenant's own."""
+"""Embeds queries and fills in missing vectors, with a cache per tenant."""
 
 from __future__ import annotations
 
@@ -45,35 +45,35 @@ from agent_reminiscence.services.vectors.renewal import NormRenewal
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
 
-# Vectors can be made again from the texts, so their transaction need not wait for the disk.
+# Vectors can be recomputed from the texts, so their transaction need not wait for the disk.
 _VECTOR_SETTINGS = {"synchronous_commit": "off"}
-# Nobody knows before how many chunks are looked up to find those without vectors. See `SqlExecutor.plan_for`.
+# It is not known in advance how many chunks are read to find those without vectors. See `SqlExecutor.plan_for`.
 _SEARCH_SETTINGS = {"plan_cache_mode": "force_custom_plan"}
 
 
-# What an embedder that asks something else raises where that does not answer: also one of the user's own.
+# What an embedder, including a user's own, raises if its server does not answer.
 _OUTAGES = (EmbedderAwayError, ConnectionError, TimeoutError)
 
-# What became of one text.
+# The outcome for one text.
 _Outcome = list[float] | EmbeddingError
 # Vectors by the SHA-256 of their texts.
 Vectors = dict[bytes, NDArray[np.float32]]
 
-# More characters are tokenized in a thread, so that other tasks go on meanwhile.
+# More characters are tokenized in a thread so that other tasks can run meanwhile.
 _INLINE_CHARACTERS = 2_000
 
 
 class _GenerationChangedError(Exception):
-    """Other vectors have become current while some were being made."""
+    """Another generation became current while vectors were being made."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingBatch:
-    """Chunks and headings that have no vectors, in order of their numbers.
+    """Chunks and headings without vectors, by ascending number.
 
     Attributes:
-        texts: What is to be embedded, by number; not of rows whose text is not the one that they are indexed by.
-        masses: How many tokens each of the texts has, by number.
+        texts: The texts to embed, by number; without rows whose text no longer matches their index entry.
+        masses: The token count of each text, by number.
     """
 
     rows: list[MissingVector]
@@ -87,13 +87,13 @@ class MissingBatch:
 
     @property
     def uncached(self) -> dict[int, str]:
-        """Those of the texts whose vectors are not in the cache, by number."""
+        """The texts whose vectors are not in the cache, by number."""
         return {
             row.number: self.texts[row.number] for row in self.rows if not row.is_cached and row.number in self.texts
         }
 
     def embedded(self) -> list[EmbeddedText]:
-        """Those that may get vectors."""
+        """The rows that may get vectors."""
         return [
             EmbeddedText(row.number, row.text_hash, self.masses[row.number])
             for row in self.rows
@@ -106,10 +106,10 @@ class MissingBatch:
 
 
 class EmbeddingService:
-    """Embedders, checked and in batches, and the vectors that they fill in.
+    """Runs embedders in batches, checks their vectors, and fills in missing ones.
 
     Args:
-        review_within_seconds: How soon after a write a worker is to look at what expires; None where nothing does.
+        review_within_seconds: How soon after a write a worker reviews what expires; None if nothing does.
     """
 
     def __init__(
@@ -133,26 +133,26 @@ class EmbeddingService:
 
     @property
     def generations(self) -> Generations:
-        """Which vectors are current, and who makes them."""
+        """The current vector generation, and the embedders."""
         return self._generations
 
     async def get_embedding(self, text: str, generation: Generation | None = None) -> list[float]:
         """The unit vector of one text, such as a query; not cached.
 
         Args:
-            generation: Of whose model; None is the current one.
+            generation: Whose model to use; None is the current one.
 
         Raises:
-            EmbeddingError: There is no embedder of that model, or it gave no usable vector.
+            EmbeddingError: There is no embedder for that model, or it gave no usable vector.
         """
         embedder = await self._generations.embedder(generation or self._generations.current)
         return (await self._embed(embedder, [text], as_queries=True))[0]
 
     async def weighs_locally(self, generation: Generation) -> bool:
-        """Whether `get_weighted` has a vector for most questions, made in this process.
+        """Whether `get_weighted` can embed most questions in this process.
 
         Raises:
-            EmbeddingError: There is no embedder of the generation's model.
+            EmbeddingError: There is no embedder for the generation's model.
         """
         embedder = await self._generations.embedder(generation)
         return getattr(embedder, "is_local", False) and hasattr(embedder, "embed_weighted")
@@ -160,7 +160,7 @@ class EmbeddingService:
     async def get_weighted(
         self, text: str, weigh: Callable[[str], float], generation: Generation
     ) -> list[float] | None:
-        """The unit vector of a question whose rare words count for more; None where its embedder knows no such thing.
+        """The unit vector of a question, weighted towards its rare words; None if the embedder does not support it.
 
         Raises:
             EmbeddingError: As `get_embedding`.
@@ -173,8 +173,8 @@ class EmbeddingService:
         return None if vector is None else _checked(embedder, [vector], count=1)[0]
 
     async def _embed(self, embedder: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> list[list[float]]:
-        """Unit vectors of `texts` by `embedder`, in batches and checked."""
-        # Some models embed a question otherwise than what answers it.
+        """Checked unit vectors of `texts` from `embedder`, made in batches."""
+        # Some models embed a question differently from the texts that answer it.
         embed = getattr(embedder, "embed_queries", embedder.embed) if as_queries else embedder.embed
         vectors: list[list[float]] = []
         for start in range(0, len(texts), EMBEDDING_BATCH_TEXTS):
@@ -183,7 +183,7 @@ class EmbeddingService:
         return vectors
 
     async def _embed_each(self, embedder: Embedder, texts: Sequence[str]) -> list[_Outcome]:
-        """What becomes of each of at most one batch of texts: its unit vector, or why it has none."""
+        """The outcome for each of at most one batch of texts: its unit vector, or why it has none."""
         embed_each = getattr(embedder, "embed_each", None)
         if embed_each is None:
             return await self._embed_halves(embedder, texts)
@@ -198,10 +198,10 @@ class EmbeddingService:
     async def _embed_halves(
         self, embedder: Embedder, texts: Sequence[str], *, is_able: bool | None = None
     ) -> list[_Outcome]:
-        """The same by an embedder that fails for all texts where it fails for one: halved until that one is alone.
+        """The same for an embedder that fails for a whole batch: halve the batch until the failing text is alone.
 
         Args:
-            is_able: Whether it is known to embed anything at all; None has it tried on a word if it fails.
+            is_able: Whether it is known to work at all; None tests it on a word if it fails.
         """
         try:
             return list(await self._embed(embedder, texts))
@@ -215,7 +215,7 @@ class EmbeddingService:
         return first + await self._embed_halves(embedder, texts[middle:], is_able=True)
 
     async def _is_able(self, embedder: Embedder) -> bool:
-        """Whether the embedder has a vector for a harmless word: then what it has none for is a text's fault."""
+        """Whether the embedder works for a harmless word; if so, other failures are a text's fault."""
         try:
             await self._embed(embedder, [HARMLESS_TEXT])
         except EmbeddingError:
@@ -230,28 +230,28 @@ class EmbeddingService:
         written_at: datetime | None = None,
         strict: bool = False,
     ) -> tuple[int, int]:
-        """Make the current vectors that chunks lack; what cannot be made stays missing and is counted.
+        """Make the current vectors that chunks lack; those that cannot be made stay missing and are counted.
 
-        No transaction is open while the embedder works. The chunks are stored, and found by their words until this is
-        called again.
+        No transaction is open while the embedder works. Chunks without vectors are found by their words until a later
+        call fills them in.
 
         Args:
             memory_ids: Only chunks of these memories; None is all of the tenant's.
-            written_at: When the write was recorded that these vectors are all the work of.
-            strict: Whether a failure of the embedder is raised in the end, instead of only logged.
+            written_at: When the write was recorded, if these vectors are all the work it left.
+            strict: Whether to raise an embedder failure at the end, instead of only logging it.
 
         Returns:
-            How many chunks got vectors, and how many still lack them: for a failure of the embedder, or because their
-            text was changed meanwhile.
+            How many chunks got vectors, and how many still lack them because the embedder failed or their text was
+            changed meanwhile.
 
         Raises:
-            EmbeddingError: With `strict`: the embedder failed for some. What could be made is stored.
+            EmbeddingError: With `strict`: the embedder failed for some texts. Vectors that could be made are stored.
         """
         while True:
             try:
                 filled, missing, failure = await self._fill_current(external_id, memory_ids, written_at)
             except _GenerationChangedError:
-                # What is missing of the others is another question.
+                # The other memories' missing vectors are not counted here.
                 continue
             if strict and failure is not None:
                 raise failure
@@ -291,7 +291,7 @@ class EmbeddingService:
                 failure = failed
             try:
                 async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
-                    # A handler that changes the same chunks must come wholly before or after this.
+                    # A handler that changes the same chunks must run entirely before or after this.
                     await self._ledger.lock(db, external_id)
                     await db.plan_for(len(rows))
                     stored = await self.store(db, external_id, generation, found, made)
@@ -299,10 +299,10 @@ class EmbeddingService:
                         lacks_any = True
                         await self._look(db, generation)
                     if written_at is not None and len(rows) < BACKFILL_CHUNKS and not lacks_any:
-                        # In the transaction that may be lost with its vectors: then the note that they are due is not.
+                        # In the same transaction: if it is lost with its vectors, the note that they are due is not.
                         await self.settle(db, external_id, written_at)
             except StoreError:
-                # An embedder that takes its time may come back when the table of its vectors is dropped.
+                # A slow embedder may return after the table for its vectors was dropped.
                 if (await self._generations.refresh()).number != generation.number:
                     raise _GenerationChangedError from None
                 raise
@@ -316,18 +316,18 @@ class EmbeddingService:
     async def store(
         self, db: SqlExecutor, external_id: str, generation: Generation, found: MissingBatch, made: Vectors
     ) -> Filled:
-        """Store vectors and what follows from them, in a transaction that holds the stream's lock."""
+        """Store vectors and what depends on them, in a transaction that holds the stream's lock."""
         stored = await self._vectors.fill(db, external_id, generation, found.embedded(), made)
         if stored.numbers:
             memory_ids = found.memories(stored.numbers)
             await self._norms.renew_generation(db, external_id, generation.number, memory_ids, is_forced=True)
-            # Another generation is sorted by whoever builds it.
+            # For another generation, its builder does this.
             if generation.state == "current" and wants_sorting(stored.text_chunks, stored.cells):
                 await self._queue.enqueue(db)
         return stored
 
     async def _look(self, db: SqlExecutor, before: Generation | None) -> Generation:
-        """The generation whose vectors are to be made, which is the one that it was before."""
+        """The current generation; it must be the same as `before`, if given."""
         generation = await current_generation(db)
         self._generations.follow(generation)
         if before is not None and generation.number != before.number:
@@ -339,17 +339,17 @@ class EmbeddingService:
     ) -> tuple[int, int, int]:
         """Make the vectors that chunks lack in `generation`, which need not be the current one.
 
-        A text that the embedder refuses, while it embeds others, is logged and left without a vector.
+        A text that the embedder refuses while it embeds others is logged and left without a vector.
 
         Args:
-            note: Called with how many chunks got theirs, after each batch.
+            note: Called after each batch with the number of chunks that got vectors.
 
         Returns:
-            How many chunks got vectors, how many lack them because a text of theirs was refused, and how many because
-            they were changed meanwhile.
+            How many chunks got vectors, how many lack them because a text was refused, and how many because they were
+            changed meanwhile.
 
         Raises:
-            EmbeddingError: The embedder is away, or fails for everything; what was made before stays.
+            EmbeddingError: The embedder is unavailable or fails for everything; vectors made before stay.
         """
         filled = refused = changed = 0
         last = BEFORE_ALL
@@ -376,29 +376,29 @@ class EmbeddingService:
             last = rows[-1].number
 
     async def _raise_unless_refused(self, generation: Generation, failure: EmbeddingError, *, has_made: bool) -> None:
-        """Raise `failure` unless it is one of the texts that were to be embedded: it has made others, or a word."""
+        """Raise `failure` unless a text is to blame: the embedder has embedded others, or embeds a test word."""
         if _passes(failure):
             raise failure
         if not has_made and not await self._is_able(await self._generations.embedder(generation)):
             raise failure
 
     async def count_chunks(self, external_id: str, generation: Generation) -> tuple[int, int]:
-        """How many chunks there are, and how many of them have no vectors in `generation`."""
+        """How many chunks there are, and how many of them lack vectors in `generation`."""
         async with self._store.transaction(external_id, read_only=True) as db:
             return await self._vectors.count_chunks(db, external_id, generation)
 
     async def forget_cached(self, external_id: str, generation: Generation) -> None:
-        """Delete what the cache holds of the generation's model."""
+        """Delete the cached vectors of the generation's model."""
         async with self._store.transaction(external_id) as db:
             await self._vectors.delete_cached(db, external_id, generation)
 
     @property
     def settles_reviews(self) -> bool:
-        """Whether chunks expire, so that the end of each write's work says when a worker is to look at them."""
+        """Whether chunks expire, so that finishing a write's work schedules their review."""
         return self._review_within_seconds is not None
 
     async def settle(self, db: SqlExecutor, external_id: str, written_at: datetime) -> None:
-        """Note that the work of the write recorded at `written_at` is done."""
+        """Record that the work of the write recorded at `written_at` is done."""
         await self._queue.settle_write(db, external_id, written_at, review_within_seconds=self._review_within_seconds)
 
     async def count_missing(self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID] | None = None) -> int:
@@ -408,10 +408,10 @@ class EmbeddingService:
     async def _try_to_embed(
         self, external_id: str, generation: Generation, found: MissingBatch
     ) -> tuple[Vectors, EmbeddingError | None]:
-        """Vectors of those texts that the cache has none of, as far as there are any; and a failure.
+        """The vectors of uncached texts that could be made, and a failure if there was one.
 
         Returns:
-            Of several failures one that passes by itself, if there is one.
+            Of several failures, a temporary one if there is any.
         """
         uncached = found.uncached
         made, failed = await self.embed_texts(generation, uncached.values())
@@ -419,11 +419,11 @@ class EmbeddingService:
             return made, None
         failure = next((error for error in failed.values() if _passes(error)), None)
         if failure is None:
-            # An index in a call says nothing to who reads it later. The chunk does, and shows no word of it.
+            # An index within a call means nothing later; the chunk's id does, and it reveals none of the text.
             row = next(row for row in found.rows if row.number in uncached and uncached[row.number] in failed)
             subject = f"heading of memory {row.memory_id}" if row.chunk_id is None else f"chunk {row.chunk_id}"
             failure = EmbeddingError(f"{subject} has no vector: {failed[uncached[row.number]]}")
-        # Without a traceback: what a client raises may quote the texts.
+        # Without a traceback: a client's error may quote the texts.
         _logger.warning(
             "vectors are missing until they are filled in: %s",
             failure,
@@ -434,7 +434,7 @@ class EmbeddingService:
     async def embed_texts(
         self, generation: Generation, asked: Iterable[str]
     ) -> tuple[Vectors, dict[str, EmbeddingError]]:
-        """Vectors of texts by the hash of each, and why some have none."""
+        """Vectors of texts by the hash of each, and why any are missing."""
         made: Vectors = {}
         failed: dict[str, EmbeddingError] = {}
         texts = list(dict.fromkeys(asked))
@@ -455,11 +455,11 @@ class EmbeddingService:
     async def embed_and_weigh(
         self, generation: Generation, texts: Sequence[str]
     ) -> tuple[Vectors, dict[str, EmbeddingError], list[int]]:
-        """The same of different texts, and how much each of them weighs, as `count_masses` says."""
+        """The same for distinct texts, with the mass of each, as in `count_masses`."""
         try:
             counted = await self._embed_counted(await self._generations.embedder(generation), texts)
         except EmbeddingError:
-            # Which of them has no vector is found out text by text.
+            # Go text by text to find out which has no vector.
             counted = None
         if counted is not None:
             made, masses = counted
@@ -468,8 +468,8 @@ class EmbeddingService:
         return made, failed, await count_masses(texts)
 
     async def _embed_counted(self, embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, list[int]] | None:
-        """Vectors and masses of texts by the bundled embedder, which counts our tokens anyway; None by any other."""
-        # Not by a class made of it, which may embed in another way.
+        """Vectors and masses of texts from the bundled embedder, which counts tokens anyway; None for any other."""
+        # Not for a subclass, which may embed differently.
         if type(embedder) is not WordLlamaEmbedder:
             return None
         made: Vectors = {}
@@ -483,11 +483,11 @@ class EmbeddingService:
 
 
 async def read_batch(rows: list[MissingVector]) -> MissingBatch:
-    """What is to be embedded of chunks and headings without vectors."""
+    """The texts to embed for chunks and headings without vectors."""
     batch = MissingBatch(rows)
     for row in rows:
         text = text_of(row)
-        # A row that somebody has changed by hand is found by verify(); it gets no vector of another text.
+        # A row changed by hand is for verify() to find; it must not get the vector of a different text.
         if sha256(text.encode()) == row.text_hash:
             batch.texts[row.number] = text
     batch.masses.update(zip(batch.texts, await count_masses(list(batch.texts.values())), strict=True))
@@ -495,14 +495,14 @@ async def read_batch(rows: list[MissingVector]) -> MissingBatch:
 
 
 def text_of(row: MissingVector | StoredMass) -> str:
-    """What of a chunk, a fact or a heading is embedded."""
+    """The text of a chunk, fact or heading as it is embedded."""
     if row.day is not None:
         return heading_text(row.content, row.day)
     return embedded_text(row.content) if row.stated_at is None else fact_text(row.content, row.stated_at)
 
 
 async def count_masses(texts: Sequence[str]) -> list[int]:
-    """How much each text weighs in the vector of a window: its tokens, at least 1."""
+    """The weight of each text in a window's vector: its tokens, at least 1."""
     if sum(map(len, texts)) > _INLINE_CHARACTERS:
         counts = await asyncio.to_thread(count_tokens_batch, texts)
     else:
@@ -519,10 +519,10 @@ async def _as_list[T](request: Awaitable[Iterable[T]]) -> list[T]:
 
 
 async def _answer[T](embedder: Embedder, request: Awaitable[T]) -> T:
-    """Await what was asked of `embedder`; what it fails with is told in words that quote no text.
+    """Await a request to `embedder`; its failure is described without quoting any text.
 
     Raises:
-        EmbedderAwayError: The same call may succeed later, by itself or once somebody has mended the set-up.
+        EmbedderAwayError: The same call may succeed later, by itself or once the setup is fixed.
         EmbeddingError: It failed in another way.
     """
     try:
@@ -532,7 +532,7 @@ async def _answer[T](embedder: Embedder, request: Awaitable[T]) -> T:
     except _OUTAGES as error:
         raise EmbedderAwayError(describe_failure(embedder, error)) from error
     except Exception as error:
-        # An embedder of the user's own may raise anything, and say anything in it.
+        # A user's own embedder may raise anything, with any message.
         raise EmbeddingError(describe_failure(embedder, error)) from error
 
 
@@ -543,9 +543,9 @@ def _checked(embedder: Embedder, made: Sequence[Sequence[float]], *, count: int)
     except EmbeddingError:
         raise
     except Exception as error:
-        # What it returns may be anything, too.
+        # It may also return anything.
         raise EmbeddingError(f"embedder {embedder.model_name!r} returned no vectors: {type(error).__name__}") from error
-    # A client's array is a list here, and its numbers are floats.
+    # Converts a client's array to a list of floats.
     return [list(map(float, vector)) for vector in made]
 
 
@@ -560,5 +560,5 @@ def _checked_one(embedder: Embedder, outcome: Sequence[float] | EmbeddingError) 
 
 
 def _passes(error: EmbeddingError) -> bool:
-    """Whether it is no text's fault, so that the same call may succeed later, here or in another process."""
+    """Whether the failure is temporary, not a text's fault: the same call may succeed later, here or elsewhere."""
     return isinstance(error, EmbedderAwayError | NoEmbedderError)

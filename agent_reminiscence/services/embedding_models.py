@@ -1,7 +1,7 @@
-"""What is known of well-known embedding models: how long their vectors are, and what they want to read before a text.
+"""Known embedding models: the dimensions of their vectors, and the prefixes they expect before a text.
 
-A model that was trained with prefixes finds markedly less without them, and says nothing about it. A model that is not
-here works as well: it is asked for its dimension, and gets its texts as they are.
+A model trained with prefixes silently finds markedly less without them. Models that are not listed here work too: they
+are asked for their dimension and get texts without a prefix.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ class KnownModel:
     """One model, as its card describes it.
 
     Attributes:
-        dimension: The length of its vectors; None where that depends on the tag, or is not known.
-        tag_dimensions: The same by tag, `""` for none, where models of several sizes share a name.
-        other_dimensions: What else it gives where it is asked for it.
-        any_shorter: Whether it gives every length below its own (Matryoshka).
-        query_prefix: What stands before a question.
-        document_prefix: What stands before a text to be found.
+        dimension: The length of its vectors; None if it depends on the tag or is unknown.
+        tag_dimensions: The same by tag, `""` for no tag, if models of several sizes share a name.
+        other_dimensions: Other dimensions available on request.
+        any_shorter: Whether any smaller dimension is available (Matryoshka).
+        query_prefix: Put before a question.
+        document_prefix: Put before a text to be found.
         texts_per_request: How many texts its server takes at once; None is any number.
     """
 
@@ -33,20 +33,20 @@ class KnownModel:
     texts_per_request: int | None = None
 
     def gives(self, dimension: int, native: int) -> bool:
-        """Whether its vectors, of `native` numbers unless it is asked for others, may have `dimension`."""
+        """Whether its vectors, by default `native` numbers long, may have `dimension`."""
         return (
             dimension == native or dimension in self.other_dimensions or (self.any_shorter and 0 < dimension < native)
         )
 
     def is_other(self, dimension: int | None) -> bool:
-        """Whether vectors of `dimension` are others than the model's own: they are asked for, and named otherwise."""
+        """Whether `dimension` is not the model's own: such vectors must be requested, and have a different name."""
         if dimension is None or dimension == self.dimension:
             return False
         return self.any_shorter or dimension in self.other_dimensions
 
 
 _PASSAGES: Final = "Represent this sentence for searching relevant passages: "
-# Without a space at its end, as the model was trained.
+# Without a trailing space, as in the model's training.
 _QWEN_TASK: Final = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
 
 OLLAMA_MODELS: Final[dict[str, KnownModel]] = {
@@ -61,7 +61,7 @@ OLLAMA_MODELS: Final[dict[str, KnownModel]] = {
     ),
     "granite-embedding": KnownModel(tag_dimensions={"": 384, "30m": 384, "278m": 768}),
     "mxbai-embed-large": KnownModel(1024, query_prefix=_PASSAGES, any_shorter=True),
-    # Its vectors may be shortened only after a further step that no server makes.
+    # Shortening its vectors would take a further step that no server performs.
     "nomic-embed-text": KnownModel(768, query_prefix="search_query: ", document_prefix="search_document: "),
     "paraphrase-multilingual": KnownModel(768),
     "qwen3-embedding": KnownModel(
@@ -73,13 +73,13 @@ OLLAMA_MODELS: Final[dict[str, KnownModel]] = {
     ),
     "snowflake-arctic-embed2": KnownModel(1024, query_prefix="query: ", any_shorter=True),
 }
-"""By name in Ollama's library, without a tag. Source: the card of each model at huggingface.co, to which its page at
-ollama.com/library leads.
+"""By name in Ollama's library, without a tag. Source: each model's card at huggingface.co, linked from its page at
+ollama.com/library.
 """
 
 _VOYAGE: Final = KnownModel(1024, other_dimensions=(2048, 512, 256))
 
-# Of hosted models the provider adds what a question needs; here it is only their dimensions.
+# For hosted models the provider adds what a question needs, so only their dimensions are listed here.
 HOSTED_MODELS: Final[dict[str, KnownModel]] = {
     "openai:text-embedding-3-small": KnownModel(1536, any_shorter=True),
     "openai:text-embedding-3-large": KnownModel(3072, any_shorter=True),
@@ -106,18 +106,18 @@ HOSTED_MODELS: Final[dict[str, KnownModel]] = {
     "bedrock:cohere.embed-english-v3": KnownModel(1024),
     "bedrock:cohere.embed-multilingual-v3": KnownModel(1024),
 }
-"""By `provider:model`, as Pydantic AI names them. Source: the providers' pages on embeddings at platform.openai.com,
+"""By `provider:model`, in Pydantic AI's form. Source: the providers' pages on embeddings at platform.openai.com,
 ai.google.dev, cloud.google.com (which names the one text a request), docs.cohere.com, docs.voyageai.com and
 docs.aws.amazon.com.
 """
 
-# Whatever they are told, these cut texts that are too long for the model: Google's interface does so by default and
-# Pydantic AI has no setting for it, a sentence transformer always does.
+# These always truncate texts that are too long for the model: Google's interface does so by default and Pydantic AI has
+# no setting for it; a sentence transformer always does.
 CUTTING_PROVIDERS: Final = frozenset({"google", "google-cloud", "sentence-transformers"})
 
 
 def find_ollama_model(name: str) -> KnownModel:
-    """What is known of a model of Ollama's, by its name with or without a tag; nothing is known of most."""
+    """What is known of an Ollama model, by its name with or without a tag; nothing for most."""
     base, _, tag = name.partition(":")
     known = OLLAMA_MODELS.get(base, KnownModel())
     if known.dimension is not None:
@@ -127,5 +127,5 @@ def find_ollama_model(name: str) -> KnownModel:
 
 
 def find_hosted_model(name: str) -> KnownModel:
-    """What is known of a hosted model, by `provider:model`; one that is not well known may be asked for any length."""
+    """What is known of a hosted model, by `provider:model`; an unlisted one may be asked for any dimension."""
     return HOSTED_MODELS.get(name, KnownModel(any_shorter=True))

@@ -1,7 +1,7 @@
 """Erasure: the one exception to append-only.
 
-Events keep their row, place, digest and chain and lose what they say; everything that was projected from them is what
-a replay without them gives. All of it is one transaction, which ends with a scan for what should be gone.
+Events keep their row, position, digest and chain but lose their content; everything projected from them becomes what a
+replay without them gives. It is all one transaction, which ends with a scan for anything that should be gone.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from agent_reminiscence.services.vectors.upkeep import VectorUpkeep
 
 _logger = logging.getLogger("agent_reminiscence.erasure")
 
-# How long erase() waits for Neo4j before it leaves that to a worker.
+# How long erase() waits for Neo4j before it leaves the rest to a worker.
 _GRAPH_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseRequest(WriteRequest):
-    """What to erase: one of memory, conversation and text, or without any the whole tenant."""
+    """What to erase: a memory, a conversation or a text; with none of them, the whole tenant."""
 
     memory_id: UUID | None = None
     conversation: str | None = None
@@ -57,7 +57,7 @@ class EraseRequest(WriteRequest):
 
     @property
     def scope(self) -> Scope:
-        """Which of them it is."""
+        """What kind of erasure it is."""
         if self.memory_id is not None:
             return "memory"
         if self.conversation is not None:
@@ -66,10 +66,10 @@ class EraseRequest(WriteRequest):
 
 
 class ErasureService:
-    """Erases, and checks that it is so.
+    """Erases, and verifies the result.
 
     Args:
-        follower: Takes an erasure to Neo4j; None where none is configured.
+        follower: Applies an erasure to Neo4j; None if Neo4j is not configured.
     """
 
     def __init__(
@@ -116,22 +116,22 @@ class ErasureService:
         return ErasurePreview(external_id=request.external_id, scope=request.scope, items=tuple(items))
 
     async def erase(self, request: EraseRequest) -> ErasureReceipt:
-        """Erase what was asked for, and record a receipt as an event.
+        """Erase what was requested, and record a receipt as an event.
 
-        Writers of the stream wait only while what came in meanwhile is replayed and put in place.
+        Writers of the stream wait only while the latest events are replayed and the rebuilt rows put in place.
 
         Raises:
             InvalidInputError: The actor looks like a secret.
             MemoryNotFoundError: `external_id` has no such memory.
-            CommitUnknownError: The connection was lost during COMMIT. Erase again: what is gone is not found then.
-            StoreError: The store is away, or something of what should be gone was found; nothing is erased then.
+            CommitUnknownError: The connection was lost during COMMIT. Erase again: what is gone will not be found.
+            StoreError: The store is unavailable, or the final scan still found something; nothing was erased.
         """
         self._scrubber.check_identifiers(actor=request.actor)
-        # After a lost COMMIT it is not made again by itself: a second receipt would name nothing.
+        # Not retried automatically after a lost COMMIT: a second receipt would name nothing.
         receipt = await repeated(lambda: self._erase(request), operation="erase", external_id=request.external_id)
         if self._follower is None:
             return receipt
-        # In PostgreSQL it is done, whatever becomes of this; where it takes longer, a worker does it.
+        # PostgreSQL is done whatever happens here; if Neo4j takes longer, a worker finishes it.
         await self._follower.follow_soon(request.external_id, timeout_seconds=_GRAPH_SECONDS)
         try:
             erased_at = await self._find_graph_erasure(receipt)
@@ -148,7 +148,7 @@ class ErasureService:
         async with self._store.scratch_transaction(tenant, role=ERASER_ROLE) as db:
             await self._scratch.create(db)
             if request.scope == "tenant":
-                # Nothing is left, so there is nothing to replay, and no event that could not be.
+                # Nothing is left, so nothing has to be replayed and no event can fail to replay.
                 faults = await self._find_faults(db, tenant)
                 await self._ledger.lock(db, tenant)
                 replay, selection = Replay(tenant), await self._select(db, request)
@@ -161,7 +161,7 @@ class ErasureService:
             await self._prove(db, request, selection)
         if receipt.faults:
             _logger.error(
-                "erased from a ledger that was not as it was written: %d faults, the first at position %d",
+                "erased from a ledger that had been altered: %d faults, the first at position %d",
                 len(receipt.faults),
                 receipt.faults[0].position,
                 extra={"external_id": tenant, "receipt_id": str(receipt.receipt_id)},
@@ -175,7 +175,7 @@ class ErasureService:
         return receipt
 
     async def verify_erased(self, receipt: ErasureReceipt, *, text: str | None) -> ErasureCheck:
-        """Look again, everywhere, for what the receipt says is gone, and for `text` where it is given."""
+        """Search everywhere again for what the receipt says is gone, and for `text` if given."""
         return await repeated(
             lambda: self._verify_erased(receipt, text), operation="verify_erased", external_id=receipt.external_id
         )
@@ -186,7 +186,7 @@ class ErasureService:
         async with self._store.transaction(tenant, read_only=True) as db:
             findings = await self._check_receipt(db, receipt)
             findings += await self._erasure.find_not_empty(db, receipt)
-            # An update leaves cached vectors of former texts behind: after one, a vector without a chunk is no proof.
+            # Updates leave cached vectors of old texts behind, so afterwards a vector without a chunk proves nothing.
             with_cache = not await self._erasure.was_updated_since(db, receipt)
             findings += await self._erasure.find_left_over(db, tenant, memory_ids, with_cache=with_cache)
             if text is not None:
@@ -207,7 +207,7 @@ class ErasureService:
         )
 
     async def _replay_rest(self, db: SqlExecutor, request: EraseRequest) -> tuple[Replay, Selection]:
-        """Lock the stream, with all that is to stay replayed; most of it before the lock."""
+        """Replay all that stays, most of it before locking the stream; returns with the lock held."""
         tenant = request.external_id
         selection = await self._select(db, request)
         replay = Replay(tenant)
@@ -217,19 +217,19 @@ class ErasureService:
         final = await self._select(db, request)
         await self._replayer.run(db, replay, skip=final.covers)
         if final != selection or replay.missed_an_erasure:
-            # What was replayed before the lock is to be erased too, or somebody else has erased some of it meanwhile.
+            # Something replayed before the lock must be erased too, or another erasure removed some of it meanwhile.
             await self._scratch.empty(db)
             replay = Replay(tenant)
             await self._replayer.run(db, replay, skip=final.covers)
         if not replay.is_complete:
             raise StoreError(
                 f"the stream of {tenant!r} has an event that cannot be replayed, so nothing was erased;"
-                " verify() says which, and erase() of the whole external_id is still possible"
+                " verify() says which, and you can still erase() the whole external_id"
             )
         return replay, final
 
     async def _find_faults(self, db: SqlExecutor, external_id: str) -> list[LedgerFault]:
-        """What is not as it was written, where nothing is replayed."""
+        """Altered events, for an erasure that replays nothing."""
         replay = Replay(external_id)
         await self._replayer.run(db, replay, skip=lambda event: True)
         check_end(replay, await self._ledger.describe(db, external_id))
@@ -238,16 +238,16 @@ class ErasureService:
     async def _refuse_other_faults(
         self, db: SqlExecutor, external_id: str, selection: Selection, faults: Sequence[LedgerFault]
     ) -> None:
-        """Refuse to put in place what a ledger gives that is not as it was written; what is erased may be faulty."""
+        """Refuse to rebuild from altered events; the events being erased may be faulty."""
         if not faults:
             return
         erased = await self._erasure.list_positions(db, external_id, selection)
         others = [fault for fault in faults if fault.position not in erased]
         if others:
             raise StoreError(
-                f"event {others[0].position} of external_id {external_id!r} is not as it was written"
-                f" ({others[0].problem}), so nothing was erased: what stays would be made of it. verify() lists all"
-                " such events; erase() of the whole external_id is still possible"
+                f"event {others[0].position} of external_id {external_id!r} has been altered"
+                f" ({others[0].problem}), so nothing was erased: what stays would be rebuilt from it. verify() lists"
+                " all such events; you can still erase() the whole external_id"
             )
 
     async def _select(self, db: SqlExecutor, request: EraseRequest) -> Selection:
@@ -300,27 +300,27 @@ class ErasureService:
         )
         record = WriteRequest(external_id=tenant, actor=request.actor, redactions={})
         await self._ledger.append(db, record.event(EventKind.ERASED, receipt.payload(), receipt.requested_at))
-        # With the receipt in the ledger, because a store of graphs is to follow up to it.
+        # After the receipt is in the ledger, because a graph store has to follow up to it.
         await self._replayer.settle(db, replay)
         return receipt
 
     async def _prove(self, db: SqlExecutor, request: EraseRequest, selection: Selection) -> None:
-        """Scan before the commit; what is found takes all of it back."""
+        """Scan before the commit; any finding rolls everything back."""
         tenant = request.external_id
         findings = await self._erasure.find_left_over(db, tenant, sorted(selection.memory_ids))
         if request.text is not None:
             findings += await self._erasure.find_text(db, tenant, request.text)
         if findings:
             places = ", ".join(sorted({finding.place for finding in findings}))
-            raise StoreError(f"after the erasure something was still found in {places}; nothing was erased")
+            raise StoreError(f"the final scan still found something in {places}; nothing was erased")
 
     async def _check_receipt(self, db: SqlExecutor, receipt: ErasureReceipt) -> list[ErasureFinding]:
         def finding(problem: str) -> list[ErasureFinding]:
             return [ErasureFinding(place="receipt", key=str(receipt.receipt_id), problem=problem)]
 
         if receipt.sha256 != receipt.compute_sha256():
-            return finding("it was changed since it was made")
+            return finding("it was changed after it was made")
         recorded = await self._erasure.find_receipt(db, receipt.external_id, receipt.receipt_id)
         if recorded is None:
             return finding("the ledger has no such receipt")
-        return [] if recorded == receipt.as_recorded() else finding("the ledger holds another receipt under this id")
+        return [] if recorded == receipt.as_recorded() else finding("the ledger has a different receipt under this id")

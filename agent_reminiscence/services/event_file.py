@@ -1,6 +1,6 @@
 """The file that an export writes and an import reads: every event of one stream, in a form that outlives the database.
 
-A file is one zstd frame with a content checksum, and behind it a seal. The frame holds JSON Lines in UTF-8:
+A file is one zstd frame with a content checksum, followed by a seal. The frame holds JSON Lines in UTF-8:
 
     {"format": "agent_reminiscence.events", "version": 1, "external_id": …, "head": N, "exported_at": …,
      "package_version": …}                                                                   the header, line 1
@@ -10,16 +10,16 @@ A file is one zstd frame with a content checksum, and behind it a seal. The fram
 - An event has exactly the fields of `agent_reminiscence.domain.event.Event`. Bytes are lower-case hex, ids are UUIDs in
   their usual spelling, times are ISO 8601 in UTC with microseconds and `+00:00`. Numbers in a payload have the value
   that PostgreSQL's jsonb gives back: integers of any size, floats in the shortest spelling that reads back the same.
-- `chain` is that of the last event, "" for an empty stream. `sha256` is taken over the bytes of all lines before the
-  footer, with their line ends.
+- `chain` is that of the last event, "" for an empty stream. `sha256` covers the bytes of all lines before the footer,
+  with their line ends.
 - The seal is a zstd skippable frame: magic 0x184D2A50, the length 32 (both little-endian, 4 bytes), and the SHA-256 of
-  all bytes before this frame. zstd's own checksum covers what is compressed, not each bit of the frame's header; with
-  the seal, a flipped bit anywhere in the file is found. Tools skip it, so `zstd -dc file` prints the lines.
+  all bytes before this frame. zstd's own checksum covers the contents, but not every bit of the frame's header; the
+  seal detects a flipped bit anywhere in the file. Tools skip it, so `zstd -dc file` prints the lines.
 
-Neither checksum is a signature: whoever can write the file can compute them anew. They tell damage, not forgery.
+Neither checksum is a signature: anyone who can write the file can recompute them. They reveal damage, not forgery.
 
-A later version keeps the seal, the frame, and `format` and `version` in line 1, so that an older release can tell a
-newer file from a damaged one.
+Later versions keep the seal, the frame, and `format` and `version` in line 1, so that an older release can tell a newer
+file from a damaged one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 
 if sys.version_info >= (3, 14):
-    # By name: what looks through the imports with an older Python does not know this part of the standard library.
+    # By name: tools that check imports with an older Python do not know this standard library module.
     zstd = importlib.import_module("compression.zstd")
 else:
     from backports import zstd
@@ -57,18 +57,17 @@ else:
 FORMAT: Final = "agent_reminiscence.events"
 VERSION: Final = 1
 
-# Of UTF-8, with the line end. The largest event is the receipt of an erasure: some hundred bytes for each event that it
+# In UTF-8, including the line end. The largest event is an erasure's receipt: some hundred bytes for each event it
 # emptied.
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-# A list of empty objects takes 24 times its text in memory. Within both limits the worst line that was tried took
-# 650 MiB.
+# A list of empty objects takes 24 times its text in memory. Within both limits the worst line tested took 650 MiB.
 MAX_LINE_VALUES: Final = 4_000_000
-# A batch ends with the event that reaches this, in bytes of its lines: so much is in memory, and in a statement.
+# A batch ends with the event that reaches this many bytes of lines, which bounds memory and the size of a statement.
 BATCH_BYTES: Final = 8 * 1024 * 1024
-# What the ledger accepts is nested less than half as deep.
+# The ledger accepts less than half this nesting depth.
 MAX_DEPTH: Final = 64
 
-# zstd uses up to 8 MiB at all levels but its "ultra" ones; a header may ask for gigabytes.
+# zstd uses up to 8 MiB at all but its "ultra" levels; a header may ask for gigabytes.
 _WINDOW_LOG_MAX = 23
 _BLOCK_BYTES = 256 * 1024
 _ZSTD_MAGIC = bytes.fromhex("28b52ffd")
@@ -77,7 +76,7 @@ _SEAL_BYTES = len(_SEAL_START) + hashlib.sha256().digest_size
 
 _HEADER_FIELDS = frozenset({"format", "version", "external_id", "head", "exported_at", "package_version"})
 _FOOTER_FIELDS = frozenset({"events", "chain", "sha256"})
-# What JSON has no type for. All other fields of an event stand in the file as they are.
+# Fields without a JSON type. All other fields of an event are written as they are.
 _PARSERS: Mapping[str, Callable[[str], object]] = {
     "event_id": UUID,
     "occurred_at": datetime.fromisoformat,
@@ -89,19 +88,19 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
 }
 
 _COPY_AGAIN = "copy or export it again"
-_EXPORT_AGAIN = "it was not written by an export, or was changed since; export again"
+_EXPORT_AGAIN = "it was not written by an export or was changed since; export again"
 
 
 @dataclass(frozen=True, slots=True)
 class EventFileHeader:
-    """What a file says of itself.
+    """A file's header.
 
     Attributes:
         version: Version of the format.
         external_id: Whose stream was exported.
-        head: How many events the file holds, which is the position of the last one.
+        head: The number of events in the file, which is the position of the last one.
         exported_at: When, in UTC.
-        package_version: Which release of this package wrote it.
+        package_version: The release of this package that wrote it.
     """
 
     version: int
@@ -112,10 +111,10 @@ class EventFileHeader:
 
 
 class EventFileWriter:
-    """Writes one file, beside its target, and puts it in place when it is complete: the target is whole or absent.
+    """Writes one file next to its target and moves it into place once complete: the target is whole or absent.
 
     Use it as a context manager, or call `open`, `write` and then `finish` or `discard`. All of them block; each may be
-    called from another thread than the one before.
+    called from a different thread.
     """
 
     def __init__(
@@ -131,9 +130,9 @@ class EventFileWriter:
 
         Args:
             path: The target; its folder must exist. Only its owner may read it, since it holds memories.
-            external_id: Whose stream it is; every event must carry it.
+            external_id: Whose stream it is; every event must have it.
             head: How many events will be written, in order of position from 1; 0 for an empty stream.
-            overwrite: Whether an existing file is replaced.
+            overwrite: Whether to replace an existing file.
             exported_at: An aware datetime; None is now.
 
         Raises:
@@ -152,7 +151,7 @@ class EventFileWriter:
         self._events = 0
         self._chain = b""
         self._used = False
-        # A cancelled task leaves its thread running: what it still writes must not meet a file that is being closed.
+        # A cancelled task leaves its thread running, which must not write to a file that is being closed.
         self._lock = Lock()
 
     def __enter__(self) -> Self:
@@ -168,14 +167,14 @@ class EventFileWriter:
             self.discard()
 
     def open(self) -> None:
-        """Make the temporary file and write the header.
+        """Create the temporary file and write the header.
 
         Raises:
-            InvalidInputError: The target exists or is no place for a file; nothing is left behind.
+            InvalidInputError: The target exists or cannot be a file; nothing is left behind.
         """
         with self._lock:
             if self._used:
-                raise InvalidInputError(f"{self._path}: a writer writes one file; make another one")
+                raise InvalidInputError(f"{self._path}: this writer was already used; create a new one")
             self._used = True
             self._refuse_target()
             try:
@@ -198,11 +197,11 @@ class EventFileWriter:
                 raise
 
     def write(self, events: Sequence[Event]) -> None:
-        """Append `events`, which follow those written before.
+        """Append `events`, which continue those written before.
 
         Raises:
-            InvalidInputError: An event belongs to another stream, does not follow the one before, or is too large for
-                the format; or the disk refused. The temporary file is gone, and the writer takes no more.
+            InvalidInputError: An event belongs to another stream, is out of sequence or is too large for the format; or
+                the disk refused. The temporary file is deleted and the writer accepts no more events.
         """
         with self._lock:
             try:
@@ -217,17 +216,17 @@ class EventFileWriter:
                 raise
 
     def finish(self) -> None:
-        """Complete the file and put it in place of its target, durably.
+        """Complete the file and move it to its target, durably.
 
         Raises:
-            InvalidInputError: The count of events is not `head`, the target has come into being meanwhile, or the disk
-                refused. The temporary file is gone, and the target is as it was before.
+            InvalidInputError: The count of events is not `head`, the target was created meanwhile, or the disk refused.
+                The temporary file is deleted and the target unchanged.
         """
         with self._lock:
             try:
                 if self._events != self._head:
                     raise InvalidInputError(
-                        f"{self._path}: {self._events:,} events came, and the stream has {self._head:,}; export again"
+                        f"{self._path}: got {self._events:,} events, but the stream has {self._head:,}; export again"
                     )
                 with _writing(self._path):
                     self._write_footer()
@@ -238,9 +237,9 @@ class EventFileWriter:
                 self._remove()
 
     def discard(self) -> None:
-        """Remove the temporary file; the target is not touched. Nothing happens after `finish`, or a second time."""
+        """Delete the temporary file without touching the target. Does nothing after `finish` or a second time."""
         with self._lock:
-            # A cancelled `open` may come to its turn only now, and must make no file.
+            # A cancelled `open` may run only after this, and must not create a file.
             self._used = True
             self._remove()
 
@@ -253,18 +252,18 @@ class EventFileWriter:
         if not stat.S_ISREG(found.st_mode):
             raise InvalidInputError(f"{self._path} exists and is not a regular file; choose another path")
         if not self._overwrite:
-            raise InvalidInputError(f"{self._path} exists; choose another path, or ask for it to be overwritten")
+            raise InvalidInputError(f"{self._path} exists; choose another path, or allow overwriting it")
 
     def _refuse_event(self, event: Event) -> None:
         if event.external_id != self._external_id:
             raise InvalidInputError(
-                f"{self._path}: event {event.position:,} is of external_id {event.external_id!r},"
-                f" and the file is for {self._external_id!r}"
+                f"{self._path}: event {event.position:,} belongs to external_id {event.external_id!r},"
+                f" but the file is for {self._external_id!r}"
             )
         if event.position != self._events + 1:
             raise InvalidInputError(
-                f"{self._path}: event {event.position:,} came where {self._events + 1:,} must follow;"
-                " events are written in order of position, without gaps"
+                f"{self._path}: got event {event.position:,}, expected {self._events + 1:,};"
+                " write events in order of position, without gaps"
             )
 
     def _write_line(self, document: Mapping[str, Any]) -> None:
@@ -294,7 +293,7 @@ class EventFileWriter:
         self._temporary.replace(self._path)
         self._temporary = None
         if sys.platform == "win32":
-            return  # a folder cannot be opened there
+            return  # a folder cannot be opened on Windows
         # Without this a crash may forget the new name.
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -303,7 +302,7 @@ class EventFileWriter:
             os.close(folder)
 
     def _remove(self) -> None:
-        # Closing may have to write, and a full disk must not hide the error that brought us here.
+        # Closing may write, and a full disk must not hide the error that led here.
         with suppress(OSError):
             if self._file is not None:
                 self._file.close()
@@ -315,10 +314,10 @@ class EventFileWriter:
 
 
 class EventFileReader:
-    """Reads a file: first `check`, then `batches`. A context manager that closes the file; `close` does the same.
+    """Reads a file: first `check`, then `batches`. A context manager that closes the file, as `close` does.
 
-    `batches` repeats every check while it reads. Comparing size and times of the file with those of the check would
-    cost less, but a write within one tick of the clock, or through a memory map, can leave both as they were.
+    `batches` repeats every check while it reads. Comparing the file's size and times with those at the check would be
+    cheaper, but a write within one clock tick, or through a memory map, can leave both unchanged.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -341,14 +340,14 @@ class EventFileReader:
         self._file = None
 
     def check(self) -> EventFileHeader:
-        """Read the whole file and hold it against all that the format promises.
+        """Read the whole file and check everything the format promises.
 
-        The seal comes first, so that damaged bytes reach neither the decompressor nor the JSON parser. Memory is
-        bounded, whatever the file holds: a line at a time, of at most `MAX_LINE_BYTES`.
+        The seal is checked first, so that damaged bytes reach neither the decompressor nor the JSON parser. Memory is
+        bounded, whatever the file holds: one line at a time, of at most `MAX_LINE_BYTES`.
 
         Raises:
-            InvalidInputError: The file is absent, damaged, incomplete, contradicts itself or is of a newer version. The
-                message says what is wrong and the way out, and quotes none of the file's text.
+            InvalidInputError: The file is missing, damaged, incomplete, inconsistent or of a newer version. The message
+                says what is wrong and what to do, and quotes none of the file's text.
         """
         self.close()
         try:
@@ -361,7 +360,7 @@ class EventFileReader:
         with _reading(self._path):
             if self._path.exists() and not self._path.is_file():
                 raise InvalidInputError(f"{self._path} is not a regular file; name the file that an export wrote")
-            # Without a buffer of Python's, which could give back bytes that the file no longer holds.
+            # Without Python's buffer, which could return bytes that the file no longer holds.
             self._file = self._path.open("rb", buffering=0)
             self._size = os.fstat(self._file.fileno()).st_size
             self._seal = self._checked_seal(self._file)
@@ -372,12 +371,12 @@ class EventFileReader:
         return header
 
     def batches(self, size: int = 500) -> Iterator[list[Event]]:
-        """Every event, in order of position, in lists of at most `size` and of few bytes; one iteration at a time.
+        """Every event, in order of position, in lists of at most `size` and bounded bytes; one iteration at a time.
 
-        That the iteration ends says that these were the very bytes that `check` saw. Whatever was done with the events
-        must be undone when it raises instead, so an import belongs into one transaction.
+        If the iteration ends normally, the bytes were those that `check` saw. If it raises, whatever was done with the
+        events must be undone, so an import belongs in one transaction.
 
-        In a thread: `await asyncio.to_thread(next, batches, None)`, which gives None at the end.
+        In a thread: `await asyncio.to_thread(next, batches, None)`, which returns None at the end.
 
         Raises:
             InvalidInputError: As `check` does, or the file has changed since.
@@ -399,7 +398,7 @@ class EventFileReader:
                 yield batch
 
     def _checked_seal(self, file: BinaryIO) -> bytes:
-        """The seal's digest, after it was compared with that of the bytes before it."""
+        """The seal's digest, after checking it against the bytes before it."""
         if self._size == 0:
             raise InvalidInputError(f"{self._path} is empty; {_COPY_AGAIN}")
         if file.read(len(_ZSTD_MAGIC)) != _ZSTD_MAGIC:
@@ -408,8 +407,8 @@ class EventFileReader:
         seal = file.read(_SEAL_BYTES)
         if len(seal) < _SEAL_BYTES or not seal.startswith(_SEAL_START):
             raise InvalidInputError(
-                f"{self._path} does not end with the seal of an export: it is cut off, something was appended, or it"
-                f" was compressed anew; {_COPY_AGAIN}"
+                f"{self._path} does not end with the seal of an export: it was cut off, appended to or recompressed;"
+                f" {_COPY_AGAIN}"
             )
         file.seek(0)
         digest = hashlib.sha256()
@@ -423,7 +422,7 @@ class EventFileReader:
 
 
 class _Contents:
-    """One pass over an open file: `header`, then all of `events`, which reads the footer and the file's end as well."""
+    """One pass over an open file: `header`, then all of `events`, which also reads the footer and the file's end."""
 
     def __init__(self, path: Path, file: BinaryIO, size: int, seal: bytes) -> None:
         self._path = path
@@ -433,7 +432,7 @@ class _Contents:
         self._read = hashlib.sha256()
         self._lines = hashlib.sha256()
         self._number = 0
-        # Of the line that was read last, with its line end.
+        # Of the last line read, with its line end.
         self.line_bytes = 0
         self._source = self._split()
 
@@ -446,7 +445,7 @@ class _Contents:
             self._refuse("has no format version")
         if version > VERSION:
             raise InvalidInputError(
-                f"{self._path} was written by a newer release, in version {version} of the format, and this one reads"
+                f"{self._path} was written by a newer release in format version {version}, but this release reads"
                 f" up to version {VERSION}; update agent-reminiscence"
             )
         if found.keys() != _HEADER_FIELDS or type(found["head"]) is not int or found["head"] < 0:
@@ -467,9 +466,9 @@ class _Contents:
         for position in range(1, header.head + 1):
             event = self._event(self._next())
             if event.position != position:
-                self._refuse(f"is event {event.position:,} where {position:,} must follow")
+                self._refuse(f"is event {event.position:,}, expected {position:,}")
             if event.external_id != header.external_id:
-                self._refuse("belongs to another external_id than the file")
+                self._refuse("belongs to a different external_id than the file")
             chain = event.chain
             yield event
         lines = self._lines.hexdigest()
@@ -477,13 +476,13 @@ class _Contents:
         if footer.keys() != _FOOTER_FIELDS:
             self._refuse(f"is not the footer, which must follow {header.head:,} events")
         if type(footer["events"]) is not int or footer["events"] != header.head:
-            self._refuse("counts other events than the header")
+            self._refuse("has a different event count than the header")
         if footer["chain"] != chain.hex():
-            self._refuse("has another chain than the last event")
+            self._refuse("has a different chain than the last event")
         if footer["sha256"] != lines:
-            self._refuse("has another sha256 than the lines before it")
+            self._refuse("has a different sha256 than the lines before it")
         if next(self._source, None) is not None:
-            self._refuse("is not the last one, as the footer must be")
+            self._refuse("is not the last line, as the footer must be")
 
     def _event(self, document: dict[str, Any]) -> Event:
         if document.keys() != Event.model_fields.keys():
@@ -517,13 +516,13 @@ class _Contents:
             document = json.loads(line.decode(), parse_float=_finite, parse_constant=_no_constant)
             _check_storable(document)
         except (ValueError, RecursionError):
-            self._refuse("is not JSON that a ledger can hold")
+            self._refuse("is not JSON that a ledger can store")
         if not isinstance(document, dict):
             self._refuse("is not a JSON object")
         return document
 
     def _split(self) -> Iterator[bytes]:
-        """Lines with their line ends, which the last one may lack."""
+        """Lines with their line ends; the last may lack one."""
         pending = bytearray()
         for block in self._blocks():
             start = 0
@@ -533,7 +532,7 @@ class _Contents:
                 pending.clear()
                 start = end
             pending += block[start:]
-            # Before more of it is unpacked: a few kilobytes here may be gigabytes there.
+            # Checked before unpacking more: a few compressed kilobytes may become gigabytes.
             if len(pending) > MAX_LINE_BYTES:
                 self._refuse(_too_large(pending))
         if pending:
@@ -549,11 +548,11 @@ class _Contents:
             try:
                 block = decompressor.decompress(data, _BLOCK_BYTES)
             except zstd.ZstdError as error:
-                raise InvalidInputError(f"{self._path} holds no valid zstd data: {error}; {_EXPORT_AGAIN}") from None
+                raise InvalidInputError(f"{self._path} has invalid zstd data: {error}; {_EXPORT_AGAIN}") from None
             if block:
                 yield block
         if self._remaining or decompressor.unused_data:
-            raise InvalidInputError(f"{self._path} has something between its contents and its seal; {_EXPORT_AGAIN}")
+            raise InvalidInputError(f"{self._path} has extra data between its contents and its seal; {_EXPORT_AGAIN}")
         if self._read.digest() != self._seal:
             _changed(self._path)
 
@@ -566,12 +565,12 @@ class _Contents:
         return data
 
     def _refuse(self, problem: str) -> NoReturn:
-        # From None: errors of parsers and models carry the text that they refused.
+        # From None: errors of parsers and models contain the text they refused.
         raise InvalidInputError(f"{self._path}: line {self._number:,} {problem}; {_EXPORT_AGAIN}") from None
 
 
 def _spelled(value: object) -> object:
-    """How a field of an event stands in the file."""
+    """A field of an event as it is written in the file."""
     match value:
         case bytes():
             return value.hex()
@@ -583,21 +582,21 @@ def _spelled(value: object) -> object:
 
 
 def _parsed(parse: Callable[[str], object], text: object) -> object:
-    """What `_spelled` gave as `text`; ValueError for any other spelling."""
+    """The value that `_spelled` writes as `text`; ValueError for any other spelling."""
     if not isinstance(text, str):
-        raise ValueError("not a text")
+        raise ValueError("not text")
     try:
         value = parse(text)
         spelled = _spelled(value)
     except OverflowError:
         raise ValueError("outside the years 1 to 9999") from None
     if spelled != text:
-        raise ValueError("another spelling")
+        raise ValueError("a different spelling")
     return value
 
 
 def _too_large(line: bytes | bytearray) -> str:
-    """What is too large about a line, without the work of parsing it; "" where nothing is."""
+    """What is too large about a line, found without parsing it; "" if nothing is."""
     if len(line) > MAX_LINE_BYTES:
         return f"takes more than {MAX_LINE_BYTES:,} bytes"
     if sum(map(line.count, (b",", b"[", b"{"))) > MAX_LINE_VALUES:
@@ -608,7 +607,7 @@ def _too_large(line: bytes | bytearray) -> str:
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValueError("larger than a float can be")
+        raise ValueError("too large for a float")
     return number
 
 
@@ -617,7 +616,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _check_storable(document: object) -> None:
-    """ValueError for what JSON can say and jsonb cannot hold: NUL, half a surrogate pair, bottomless nesting."""
+    """Raise ValueError for JSON that jsonb cannot hold: NUL, a lone surrogate, excessive nesting."""
     level = [document]
     for _ in range(MAX_DEPTH):
         inside: list[object] = []
@@ -626,7 +625,7 @@ def _check_storable(document: object) -> None:
                 case str():
                     if "\x00" in value:
                         raise ValueError("NUL")
-                    # Half a surrogate pair has no encoding, and UnicodeEncodeError is a ValueError.
+                    # A lone surrogate cannot be encoded, and UnicodeEncodeError is a ValueError.
                     value.encode()
                 case dict():
                     inside += value.keys()
@@ -636,7 +635,7 @@ def _check_storable(document: object) -> None:
         if not inside:
             return
         level = inside
-    raise ValueError("nested too deep")
+    raise ValueError("nested too deeply")
 
 
 def _changed(path: Path) -> NoReturn:
@@ -649,7 +648,7 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InvalidInputError(
-            f"{path} cannot be written: {error.strerror or error}; choose another path, or make room"
+            f"{path} cannot be written: {error.strerror or error}; choose another path, or free some space"
         ) from error
 
 

@@ -1,30 +1,28 @@
-"""Names in a text, without a model: from capital letters, from speakers, and from names that are known already.
+"""Finds names in a text without a model: from capital letters, speakers, and names that are already known.
 
-Two passes over one memory. The first collects names from places where a capital letter says something:
+Two passes over one memory. The first collects names from places where a capital letter means something:
 
 - **a speaker** is a person for certain;
 - **inside a sentence**, a word or a run of words with capitals is a name (`I met Ada Lovelace at the Red Boat`),
-  unless the same memory writes the word in lower case, too;
-- **in quotation marks**, what is capitalised like a title is one;
-- **at the beginning of a sentence** every word has a capital, so that it counts only in a run (`Ada Lovelace wrote`),
-  when it has more of them (`GitHub`, `NASA`), or as an uncommon word that does something (`Maria works`).
+  unless the same memory also writes the word in lower case;
+- **in quotation marks**, a text capitalised like a title is a name;
+- **at the beginning of a sentence** every word has a capital, so it counts only in a run (`Ada Lovelace wrote`), with
+  more capitals (`GitHub`, `NASA`), or as an uncommon word followed by a verb (`Maria works`).
 
-Headings, lines in capitals, code, addresses and quoted words of others prove nothing. The second pass looks for all
-these names and for the known ones, wherever they stand, and says which passage names what. There the rule for words in
-lower case is:
+Headings, lines in capitals, code, addresses and quoted words of others prove nothing. The second pass looks everywhere
+for these names and the known ones, and records which passage names what. Its rule for words in lower case:
 
-- several words are linked however they are cased;
-- one word is linked when it is uncommon (`melanie`, `postgres`), or when its line has no capitals and no article stands
+- several words are linked in any case;
+- a single word is linked if it is uncommon (`melanie`, `postgres`), or if its line has no capitals and no article comes
   before it;
-- a word that is also an ordinary English word (`will`, `may`, `rose`, `apple`) never is.
+- a word that is also an ordinary English word (`will`, `may`, `rose`, `apple`) is never linked.
 
-What it does not see:
+Limitations:
 
-- Text in lower case names only what is known already, and speakers.
-- German capitalises every noun; nouns are taken for names there.
-- Scripts without case (Chinese, Japanese, Arabic, …) give speakers and, where words are spaced, known names.
-- A name that stands only at the beginning of sentences, alone and with no verb in the present or the past after it, is
-  missed.
+- Text in lower case yields only known names and speakers.
+- German capitalises every noun, so nouns are taken for names there.
+- Scripts without case (Chinese, Japanese, Arabic, …) yield speakers and, if words are spaced, known names.
+- A name that occurs only at the beginning of sentences, alone and with no present or past verb after it, is missed.
 - The word lists are English, and types are guessed from single words (`University`, `River`, `Dr.`); most are `other`.
 """
 
@@ -69,7 +67,7 @@ from agent_reminiscence.services.name_words import (
 from agent_reminiscence.services.tokens import bundled_tokenizer
 
 MAX_CANDIDATE_KEYS = 20_000
-"""How many keys `candidate_keys` gives for one text at most."""
+"""The most keys that `candidate_keys` returns for one text."""
 
 SPEAKER_CONFIDENCE = 1.0
 KNOWN_CONFIDENCE = 0.95
@@ -79,18 +77,18 @@ INSIDE_CONFIDENCE = 0.9
 QUOTED_CONFIDENCE = 0.7
 BEGINNING_CONFIDENCE = 0.6
 SUBJECT_CONFIDENCE = 0.5
-"""A single word at the beginning of a sentence that does something: `Maria works`."""
+"""A single word at the beginning of a sentence, followed by a verb: `Maria works`."""
 
 _CANDIDATE_WORDS = 5
 _MAX_NAME_WORDS = 8
-# A run of capitalised words that is longer is a heading or a slogan.
+# A longer run of capitalised words is a heading or a slogan.
 _MAX_RUN_WORDS = 6
 _MAX_WORD_CHARACTERS = 60
 _SHOUTED_SHARE = 0.6
 _HEADING_MIN_WORDS = 3
 
 _NOISE = FUNCTION_WORDS | CONVERSATION_WORDS | DATES | GENERIC_ACRONYMS | TITLES
-# What falls off the end of a run, and off its beginning inside a sentence; `New York` and `Apple TV` stay whole.
+# Words trimmed from the end of a run, and from its start inside a sentence; `New York` and `Apple TV` stay whole.
 _LOOSE_WORDS = FUNCTION_WORDS | DATES
 _TYPE_WORDS = (
     ("organization", ORGANIZATION_BEGINNINGS, ORGANIZATION_ENDINGS),
@@ -122,7 +120,7 @@ _INLINE_CODE = re.compile(r"`[^`\n]*`")
 _LIST_MARK = re.compile(r"(?:[-*+•>]|\d{1,3}[.)])\s+")
 _ADDRESS_MARKS = ("@", "://", "www.", "\\", "#", "_")
 _LETTER_BETWEEN_DIGITS = re.compile(r"\d[^\W\d_]+\d|[^\W\d_]\d+[^\W\d_]")
-# Between words these do not end a sentence.
+# Between words, these do not end a sentence.
 _WITHIN_SENTENCE = frozenset(" ,'’/)%$€£+=*_")
 
 
@@ -131,7 +129,7 @@ class Passage:
     """A chunk of one memory's text.
 
     Attributes:
-        speaker: Who says it; None when nobody is known to.
+        speaker: Who says it; None if unknown.
     """
 
     content: str
@@ -140,13 +138,13 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedEntity:
-    """Something that a text names, in the text's own words only.
+    """Something that a text names, described only from that text.
 
     Attributes:
-        key: What its name is compared by.
-        name: As this text spells it most often, the first of equals.
-        type: One of `constants.ENTITY_TYPES`, as far as this text tells.
-        confidence: How sure it is that this is a name, 0 to 1.
+        key: The key for comparing its name.
+        name: This text's most frequent spelling; in a tie, the first.
+        type: One of `constants.ENTITY_TYPES`, as far as this text shows it.
+        confidence: How certain it is that this is a name, 0 to 1.
         passages: Indices of the passages that name it, ascending, each once.
     """
 
@@ -160,15 +158,15 @@ class ExtractedEntity:
 def extract_entities(passages: Sequence[Passage], *, known: Mapping[str, str]) -> list[ExtractedEntity]:
     """What the passages of one memory name; the module's docstring says how.
 
-    Takes time linear in the text's length, some 0.8 s for a million characters: for a thread.
+    Takes time linear in the text's length, some 0.8 s for a million characters: run it in a thread.
 
     Args:
-        passages: In the order of the text.
-        known: Types of names and aliases that the tenant has, by `name_key`; those of `candidate_keys` are enough.
+        passages: In text order.
+        known: Types of the tenant's names and aliases, by `name_key`; those for `candidate_keys` are enough.
 
     Returns:
-        In the order in which they first occur, those of one passage in the order of their names. Names that have the
-        same `name_key` are one entity. No name is longer than `MAX_ENTITY_NAME_CHARACTERS`.
+        Entities by first occurrence, those of one passage by name. Names with the same `name_key` are one entity. No
+        name is longer than `MAX_ENTITY_NAME_CHARACTERS`.
     """
     pages = [_read_passage(passage) for passage in passages]
     names = _Names(known)
@@ -181,13 +179,13 @@ def extract_entities(passages: Sequence[Passage], *, known: Mapping[str, str]) -
 
 
 def candidate_keys(text: str) -> list[str]:
-    """The `name_key` of each run of one to five words of `text`, to look known names up by.
+    """The `name_key` of each run of one to five words of `text`, for looking up known names.
 
     Takes time linear in the text's length.
 
     Returns:
-        Distinct keys, at most `MAX_CANDIDATE_KEYS`: single words first, then runs of two words, and so on, each in the
-        order of the text. A run of several words that begins or ends in a function word in lower case is none.
+        Distinct keys, at most `MAX_CANDIDATE_KEYS`: single words first, then runs of two words, and so on, each in text
+        order. A run of several words that begins or ends in a lower-case function word is skipped.
     """
     runs = [run for line in _read_lines(text) for run in _joined_words(line.words)]
     keys: dict[str, None] = {}
@@ -206,9 +204,9 @@ def candidate_keys(text: str) -> list[str]:
 
 
 def mentioned_keys(text: str, *, known: Mapping[str, str]) -> list[str]:
-    """The keys of the known names that `text` has, by the rules of `extract_entities`, each once, in order.
+    """The keys of the known names in `text`, by the rules of `extract_entities`, each once, in order.
 
-    A name within a longer one that is known, too, is not among them.
+    A name inside a longer known name is left out.
     """
     names = _Names(known)
     return list(dict.fromkeys(key for line in _read_lines(text) for key, _ in _mentioned(names, line)))
@@ -218,9 +216,9 @@ class _Word(NamedTuple):
     """A word, a number, or `&`.
 
     Attributes:
-        begins: Whether a sentence begins here, or may.
-        joined: Whether a single space, and nothing else, stands before it.
-        quoted: Whether it stands in quotation marks that hold what looks like a title.
+        begins: Whether a sentence begins or may begin here.
+        joined: Whether it is preceded by exactly one space.
+        quoted: Whether it is in quotation marks around what looks like a title.
     """
 
     text: str
@@ -231,7 +229,7 @@ class _Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of a passage; `proves`: whether its capital letters say anything."""
+    """A line of a passage; `proves`: whether its capital letters are evidence."""
 
     words: list[_Word]
     proves: bool
@@ -240,7 +238,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A passage as it is read."""
+    """A passage, read into lines and words."""
 
     speaker: str | None
     lines: list[_Line]
@@ -248,7 +246,7 @@ class _Page:
 
 @dataclass(slots=True)
 class _Mentions:
-    """Where a name stands, and how it is spelled there."""
+    """Where a name occurs, and how it is spelled there."""
 
     places: list[int] = field(default_factory=list)
     spellings: Counter[str] = field(default_factory=Counter)
@@ -271,14 +269,14 @@ class _Names:
         self._known = known
         self._folds: dict[str, str] = {}
         self._lengths_from: dict[str, tuple[int, ...]] = {}
-        # By the words that a text is compared with: the words of the key, not of the name, which may be an alias's.
+        # By the words compared with a text: the words of the key, not of the name, which may belong to an alias.
         self._phrases: dict[str, str] = {}
         self._lengths: dict[str, set[int]] = {}
         for key in known:
             self._index(key, [word.text for line in _read_lines(key) for word in line.words])
 
     def add(self, name: str, confidence: float, *, type: str = "other") -> None:
-        """Note a name, or better evidence for one that was noted before."""
+        """Add a name, or better evidence for an earlier one."""
         key = name_key(name)
         if not key or len(name) > MAX_ENTITY_NAME_CHARACTERS:
             return
@@ -292,7 +290,7 @@ class _Names:
         found.spellings[name] += 1
 
     def entity(self, key: str, mentions: _Mentions) -> ExtractedEntity:
-        """What the text says about one name, as a whole; of what is known from elsewhere, nothing."""
+        """What the whole text says about one name, without knowledge from elsewhere."""
         found = self.found.get(key)
         spellings = mentions.spellings if found is None else found.spellings
         return ExtractedEntity(
@@ -304,7 +302,7 @@ class _Names:
         )
 
     def lengths_from(self, word: str) -> tuple[int, ...]:
-        """How many words the names have that begin with `word`, most first; to be asked when all names are in."""
+        """The lengths in words of names that begin with `word`, longest first; call once all names are added."""
         lengths = self._lengths_from.get(word)
         if lengths is None:
             folded = self._fold(word)
@@ -317,7 +315,7 @@ class _Names:
         return self._phrases.get(self._phrase(words))
 
     def _phrase(self, words: Sequence[str]) -> str:
-        """Words as a text is compared with names."""
+        """Words in the form in which texts are compared with names."""
         *before, last = map(self._fold, words)
         return " ".join([*before, without_possessive(last).rstrip(".")])
 
@@ -345,7 +343,7 @@ class _Collector:
         self._speaker_words = {word.casefold() for speaker in set(speakers) for word in speaker.split()}
 
     def collect(self) -> None:
-        """Add what is proved inside sentences, then what stands at their beginnings, judged by the former."""
+        """Add names proved inside sentences, then those at their beginnings, judged by the former."""
         beginnings: list[tuple[list[_Word], Sequence[_Word]]] = []
         for line in self._lines:
             if not line.proves:
@@ -365,12 +363,12 @@ class _Collector:
         """Longest runs of capitalised words, without noise at their ends, and whole titles in quotation marks.
 
         Yields:
-            The run, and the two words after it as far as nothing but spaces stands between.
+            The run, and up to two words after it if only spaces come between.
         """
         place = 0
         while place < len(words):
             if words[place].text.islower():
-                place += 1  # most words: neither a name's nor a title's first
+                place += 1  # most words start neither a name nor a title
                 continue
             if words[place].quoted:
                 end = place + 1
@@ -416,12 +414,12 @@ class _Collector:
         return end
 
     def _is_owner(self, word: str) -> bool:
-        """Whether `Tim's` is of somebody, so that what comes next is another name."""
+        """Whether a word such as `Tim's` is a possessive, so that another name follows."""
         bare = without_possessive(word.casefold())
         return bare in self._speaker_words or bare in _NOISE
 
     def _add_inside(self, run: Sequence[_Word]) -> None:
-        """Inside a sentence a capital letter is a name's, but not one word's that the memory writes without, too."""
+        """Inside a sentence a capital letter marks a name, except a single word that also occurs in lower case."""
         if len(run) == 1 and self._is_written_small(run[0].text):
             return
         self._add(run, INSIDE_CONFIDENCE)
@@ -432,7 +430,7 @@ class _Collector:
         self._names.add(_spell(words), QUOTED_CONFIDENCE)
 
     def _add_beginning(self, run: list[_Word], following: Sequence[_Word], proved: set[str]) -> None:
-        """At the beginning of a sentence the first word has a capital letter in any case."""
+        """At the beginning of a sentence the first word always has a capital letter."""
         first = run[0].text
         if len(run) == 1:
             if self._is_written_small(first):
@@ -453,7 +451,7 @@ class _Collector:
 
     def _add(self, run: Sequence[_Word], confidence: float) -> None:
         capitals = [word.text for word in run if _is_capital(word.text)]
-        # None is the rest of a date: of `June 28` the number is left.
+        # What is left of a date is not a name: `June 28` leaves the number.
         if not 0 < len(capitals) <= _MAX_RUN_WORDS:
             return
         type_ = _guess_type(run)
@@ -462,7 +460,7 @@ class _Collector:
         self._names.add(_spell(run), confidence, type=type_)
 
     def _is_written_small(self, word: str) -> bool:
-        """Whether the memory writes the word without a capital, too; names that are also words may be."""
+        """Whether the memory also writes the word without a capital, as with names that are also words."""
         lower = without_possessive(word.casefold())
         if lower in ALSO_WORDS or lower in self._speaker_words:
             return False
@@ -470,7 +468,7 @@ class _Collector:
 
 
 def _find_mentions(names: _Names, pages: Sequence[_Page]) -> dict[str, _Mentions]:
-    """The second pass: where each name is; names in the order of their first mention."""
+    """The second pass: where each name occurs; names in order of first mention."""
     mentions: dict[str, _Mentions] = {}
     for index, page in enumerate(pages):
         if page.speaker and (key := name_key(page.speaker)) in names.found:
@@ -485,9 +483,9 @@ def _find_mentions(names: _Names, pages: Sequence[_Page]) -> dict[str, _Mentions
 
 
 def _mentioned(names: _Names, line: _Line) -> Iterator[tuple[str, Sequence[_Word]]]:
-    """Keys of the names in a line and their words there, the longest at each place."""
+    """Keys of the names in a line with their words, the longest at each position."""
     words = line.words
-    free = 0  # the first place that no name has taken
+    free = 0  # the first position that no name has taken
     for place, word in enumerate(words):
         if place < free:
             continue
@@ -503,7 +501,7 @@ def _mentioned(names: _Names, line: _Line) -> Iterator[tuple[str, Sequence[_Word
 
 
 def _is_meant(line: _Line, place: int, length: int) -> bool:
-    """Whether the words at a place are the name, not the ordinary words of the same spelling."""
+    """Whether the words at `place` are the name, not ordinary words with the same spelling."""
     word = line.words[place]
     if length > 1:
         return True
@@ -554,8 +552,8 @@ def _read_words(line: str) -> list[_Word]:
     titles = [quote.span() for quote in quotes if _is_title_like(quote[quote.lastindex or 0])]
     words: list[_Word] = []
     begins = True
-    end = 0  # of the word before
-    # What stands between the words and the words, by turns: cutting a line at once is faster than finding each word.
+    end = 0  # of the previous word
+    # Separators and words, alternating: splitting a line once is faster than finding each word.
     pieces = _WORD.split(line)
     for before, text in zip(pieces[:-1:2], pieces[1::2], strict=True):
         between, quoted = before, False
@@ -579,7 +577,7 @@ def _read_words(line: str) -> list[_Word]:
 
 
 def _without_address(piece: str) -> str:
-    """`piece`, or a `_` in place of an e-mail address, a link, a path, a tag or an identifier."""
+    """`piece`, or `_` for an e-mail address, a link, a path, a tag or an identifier."""
     inner = piece.strip("*_~.,;:!?()[]\"'“”")
     if piece.strip("#") and any(mark in inner for mark in _ADDRESS_MARKS):
         return "_" + piece[-1] if piece[-1] in ".!?" else "_"
@@ -587,7 +585,7 @@ def _without_address(piece: str) -> str:
 
 
 def _is_title_like(text: str) -> bool:
-    """Whether each word of a quotation has a capital letter, small ones inside apart."""
+    """Whether each word of a quotation has a capital letter, except small words inside it."""
     words = text.rstrip(".,").split()
     if not 1 <= len(words) <= _MAX_NAME_WORDS or not _is_capital(words[0]) or text[-1] in "!?" or "…" in text:
         return False
@@ -603,7 +601,7 @@ def _is_shouted(words: Sequence[_Word]) -> bool:
 
 
 def _is_title_case(line: str, words: Sequence[_Word]) -> bool:
-    """Whether a line is a heading in which every word but the small ones has a capital letter."""
+    """Whether a line is a heading in which every word except small ones has a capital letter."""
     if line.endswith((".", "!", "?")) or "," in line:
         return False
     main = [word.text for word in words if word.text.casefold() not in TITLE_SMALL_WORDS]
@@ -611,7 +609,7 @@ def _is_title_case(line: str, words: Sequence[_Word]) -> bool:
 
 
 def _trim(run: Sequence[_Word]) -> list[_Word]:
-    """A run without what is no part of a name at its ends; empty when nothing is left."""
+    """A run without the words at its ends that are not part of a name; may be empty."""
     run = list(run)
     while run and _is_loose(run[0]) and not (len(run) > 1 and _is_title(run[0].text)):
         if len(run) == 2 and run[0].text == "The" and not run[0].begins and not _is_noise(run[1].text):
@@ -631,23 +629,23 @@ def _is_loose(word: _Word) -> bool:
 
 
 def _is_noise(word: str) -> bool:
-    """Whether a word alone is no name: a function word, an interjection, a date, a common acronym, a letter."""
+    """Whether a word is not a name by itself: a function word, interjection, date, common acronym or letter."""
     lower = without_possessive(word.casefold().rstrip(".")).rstrip(".,!?:;")
     return len(lower) < 2 or lower in _NOISE or lower.endswith("n't") or lower.split("'")[0] in _NOISE
 
 
 def _is_title(word: str) -> bool:
-    # In capitals it is something else: MS Office is nobody.
+    # In capitals it is something else: MS Office is not a person.
     return word.casefold().rstrip(".") in TITLES and not (len(word) > 1 and word.isupper())
 
 
 def _has_title(run: Sequence[_Word]) -> bool:
-    """Whether a run is a person's with a title: `Dr. Smith`, not `Lord of the Isles`."""
+    """Whether a run is a person's name with a title: `Dr. Smith`, not `Lord of the Isles`."""
     return len(run) > 1 and _is_title(run[0].text) and run[1].text not in CONNECTORS
 
 
 def _is_capital(word: str) -> bool:
-    """Whether a word is capitalised as a name may be: `Ada`, `NASA`, `iPhone`; not an identifier."""
+    """Whether a word is capitalised like a name: `Ada`, `NASA`, `iPhone`; not an identifier."""
     if word.islower() or not (word[0].isupper() or (len(word) > 2 and word[0].islower() and word[1].isupper())):
         return False
     return len(word) <= _MAX_WORD_CHARACTERS and not (len(word) > 7 and _LETTER_BETWEEN_DIGITS.search(word))
@@ -663,12 +661,12 @@ def _is_acronym(word: str) -> bool:
 
 
 def _is_paired(following: Sequence[_Word]) -> bool:
-    """Whether another name is joined by "and": `Luna and Oliver`."""
+    """Whether "and" joins another name: `Luna and Oliver`."""
     return len(following) == 2 and following[0].text in ("and", "&") and _is_capital(following[1].text)
 
 
 def _is_subject(word: str, following: Sequence[_Word]) -> bool:
-    """Whether the first word of a sentence is a name because it does something: `Maria works`, not `Dancing helps`."""
+    """Whether a sentence's first word is a name because a verb follows: `Maria works`, not `Dancing helps`."""
     lower = without_possessive(word.casefold())
     if lower.endswith("ing") or lower in ALSO_WORDS or not following:
         return False
@@ -680,8 +678,8 @@ def _is_subject(word: str, following: Sequence[_Word]) -> bool:
 def _is_common(word: str) -> bool:
     """Whether a word in lower case is an ordinary one.
 
-    The bundled tokenizer's 32,000 tokens are the commonest words of web pages, and few given names are among them.
-    Without the tokenizer every word is ordinary, and less is found.
+    The bundled tokenizer's 32,000 tokens are the commonest words of web pages, with few given names among them.
+    Without the tokenizer every word counts as ordinary, and fewer names are found.
     """
     if word in SHORT_NAMES:
         return False
@@ -694,7 +692,7 @@ def _is_short_name(run: Sequence[_Word]) -> bool:
 
 
 def _guess_type(run: Sequence[_Word]) -> str:
-    """A type by the first and the last word, `other` for most."""
+    """A type guessed from the first and last word; `other` for most."""
     words = [without_possessive(word.text.casefold()) for word in run]
     first, last = words[0].rstrip("."), words[-1].rstrip(".")
     if _has_title(run):
@@ -708,7 +706,7 @@ def _guess_type(run: Sequence[_Word]) -> str:
 
 
 def _spell(run: Sequence[_Word]) -> str:
-    """The run as a name: neither a possessive's end nor an abbreviation's full stop at its end is part of it."""
+    """The run as a name, without a possessive ending or an abbreviation's final full stop."""
     *before, last = (word.text for word in run)
     if last[:-1].casefold() in ABBREVIATIONS:
         last = last.removesuffix(".")
@@ -716,12 +714,12 @@ def _spell(run: Sequence[_Word]) -> str:
 
 
 def _fold(word: str) -> str:
-    """A word as `name_key` folds it inside a name: neither a title in front nor a possessive's end."""
+    """A word as `name_key` folds it inside a name, where titles and possessive endings are kept."""
     return name_key(f"_ {word} _")[2:-2]
 
 
 def _joined_words(words: Sequence[_Word]) -> list[list[str]]:
-    """The words of a line, parted where more than a single space stands between two."""
+    """The words of a line, split wherever two are separated by more than a single space."""
     runs: list[list[str]] = []
     for word in words:
         if not word.joined or not runs:
@@ -731,7 +729,7 @@ def _joined_words(words: Sequence[_Word]) -> list[list[str]]:
 
 
 def _names_in(run: Sequence[str], length: int) -> Iterator[str]:
-    """All of so many words of a run; of several not those that begin or end in a function word in lower case."""
+    """All sub-runs of `length` words, without longer ones that begin or end in a lower-case function word."""
     if length == 1:
         yield from run
         return

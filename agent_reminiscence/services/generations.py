@@ -1,4 +1,4 @@
-"""Which vectors are current, and who makes vectors of which model: a process follows when another one has switched."""
+"""The current vector generation, and the embedder of each; a process follows when another one has switched."""
 
 from __future__ import annotations
 
@@ -17,56 +17,56 @@ from agent_reminiscence.services.embedders import Embedder, adopt_dimension, clo
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
 
-# How soon an embedder that could not be made is tried again: until then searches go by words, and wait for nothing.
+# How soon to try again after an embedder could not be made; until then searches use words and do not wait.
 _RETRY_SECONDS: Final = 30.0
 
 MakeEmbedder = Callable[[str, str | None, int | None], Embedder]
-"""Makes a built-in embedder from provider, model and dimension; raises ConfigurationError where it cannot."""
+"""Makes a built-in embedder from provider, model and dimension; raises ConfigurationError if it cannot."""
 
 
 class NoEmbedderError(EmbeddingError):
-    """This process has no embedder of the model; it was logged once."""
+    """This process has no embedder for the model; logged once."""
 
 
 class Generations:
-    """The current generation as far as this process knows, and the embedders that it has.
+    """The current generation as far as this process knows, and its embedders.
 
     Args:
-        embedders: Those it was given; a model's name says all that its vectors depend on.
-        make: Makes those of providers that a generation names.
+        embedders: Those it was given; a model's name identifies everything its vectors depend on.
+        make: Makes the embedders of providers that a generation names.
     """
 
     def __init__(self, store: PostgresManager, embedders: Sequence[Embedder], make: MakeEmbedder) -> None:
         self._store = store
         self.make = make
         self._embedders: dict[str, Embedder] = {}
-        # With those that others have taken the place of, which may still be in use.
+        # Including replaced ones, which may still be in use.
         self._to_close: list[Embedder] = []
         for embedder in embedders:
             self.add(embedder)
-        # By model: who looks for one that does not answer keeps nobody from another.
+        # By model: waiting for one that does not answer must not block another.
         self._making: dict[str, asyncio.Lock] = {}
         self._failures: dict[int, float] = {}
         self._current: Generation | None = None
 
     @property
     def current(self) -> Generation:
-        """The generation that searches used when this process looked last."""
-        assert self._current is not None, "nobody has looked yet"
+        """The current generation when this process last read it."""
+        assert self._current is not None, "refresh() has not been called yet"
         return self._current
 
     async def refresh(self) -> Generation:
-        """Look which generation is current."""
+        """Read which generation is current."""
         async with self._store.transaction("", read_only=True) as db:
             generation = await current_generation(db)
         self.follow(generation)
         return generation
 
     def follow(self, generation: Generation) -> None:
-        """Use `generation`, which was read as the current one, from here on."""
+        """From now on use `generation`, which was read as the current one."""
         if self._current is not None and generation.number > self._current.number:
             _logger.info(
-                "the vectors of %s are current now, in place of those of %s",
+                "the vectors of %s are now current, replacing those of %s",
                 generation.made_by,
                 self._current.made_by,
                 extra={"model_name": generation.model_name},
@@ -75,10 +75,10 @@ class Generations:
             self._current = generation
 
     async def embedder(self, generation: Generation) -> Embedder:
-        """Who makes vectors of the generation's model.
+        """The embedder for the generation's model.
 
         Raises:
-            NoEmbedderError: This process was given none, and can make none.
+            NoEmbedderError: This process was given none and cannot make one.
         """
         name = generation.model_name
         if name not in self._embedders:
@@ -90,7 +90,7 @@ class Generations:
         return embedder
 
     def add(self, embedder: Embedder) -> None:
-        """Have one more embedder, or another one for the same model."""
+        """Add an embedder, or replace the one for its model."""
         self._embedders[embedder.model_name] = embedder
         if not any(known is embedder for known in self._to_close):
             self._to_close.append(embedder)
@@ -102,21 +102,21 @@ class Generations:
     async def _made(self, generation: Generation) -> Embedder:
         failed_at = self._failures.get(generation.number)
         if failed_at is not None and time.monotonic() < failed_at + _RETRY_SECONDS:
-            raise NoEmbedderError(f"there is no embedder for the vectors of {generation.made_by}")
+            raise NoEmbedderError(f"no embedder for the vectors of {generation.made_by}")
         try:
             if generation.provider is None:
-                raise EmbeddingError("it is an embedder of your own; pass it to AgentMem(embedders=[…])")
+                raise EmbeddingError("they were made by your own embedder; pass it to AgentMem(embedders=[…])")
             embedder = await self._opened(generation, generation.provider)
         except ReminiscenceError as error:
             if failed_at is None:
                 _logger.error(
-                    "this process cannot make vectors of %s, the current ones, and goes by words alone: %s",
+                    "this process cannot make vectors of %s, the current generation, and searches by words only: %s",
                     generation.made_by,
                     error,
                     extra={"model_name": generation.model_name},
                 )
             self._failures[generation.number] = time.monotonic()
-            raise NoEmbedderError(f"there is no embedder for the vectors of {generation.made_by}: {error}") from error
+            raise NoEmbedderError(f"no embedder for the vectors of {generation.made_by}: {error}") from error
         self._failures.pop(generation.number, None)
         return embedder
 
@@ -125,31 +125,31 @@ class Generations:
         try:
             return await prepared(embedder)
         except BaseException:
-            # The next attempt makes one of its own.
+            # The next attempt makes a new one.
             await close_embedder(embedder)
             raise
 
     def _made_by_provider(self, generation: Generation, provider: str) -> Embedder:
-        """What the provider makes of the generation's model, which is told by its name."""
+        """The provider's embedder for the generation's model, matched by name."""
         names = []
-        # Whether the dimension was asked for or is the model's own is not known; where it matters the name shows it.
+        # It is not known whether the dimension was requested or is the model's own; if it matters, the name shows it.
         for dimension in (generation.dimension, None):
             embedder = self.make(provider, generation.model, dimension)
             adopt_dimension(embedder, generation.model_name, generation.dimension)
             if embedder.model_name == generation.model_name:
                 return embedder
             names.append(repr(embedder.model_name))
-        raise EmbeddingError(f"what {provider!r} makes here is {' or '.join(names)}")
+        raise EmbeddingError(f"with these settings, provider {provider!r} makes {' or '.join(names)}")
 
 
 def check_dimension(embedder: Embedder, generation: Generation) -> None:
-    """See that an embedder of the generation's model makes vectors of its length.
+    """Check that an embedder makes vectors of the generation's dimension.
 
     Raises:
         NoEmbedderError: It does not.
     """
     name = embedder.model_name
-    # One that was passed may have been made before this generation, and its server away ever since.
+    # An embedder the caller passed may predate this generation, and its server may have been away ever since.
     adopt_dimension(embedder, generation.model_name, generation.dimension)
     try:
         dimension = embedder.dimension
@@ -157,12 +157,12 @@ def check_dimension(embedder: Embedder, generation: Generation) -> None:
         raise NoEmbedderError(f"the embedder {name!r} does not know its dimension") from error
     if dimension != generation.dimension:
         raise NoEmbedderError(
-            f"the embedder {name!r} has {dimension} dimensions, and the vectors of this database {generation.dimension}"
+            f"the embedder {name!r} has {dimension} dimensions, but this database's vectors have {generation.dimension}"
         )
 
 
 async def prepared(embedder: Embedder) -> Embedder:
-    """`embedder`, after it has looked whether its model is there; not every embedder has to."""
+    """`embedder`, after it has checked that its model is there, if it supports that."""
     prepare = getattr(embedder, "prepare", None)
     if prepare is not None:
         await prepare()
@@ -170,7 +170,7 @@ async def prepared(embedder: Embedder) -> Embedder:
 
 
 async def close_all(embedders: Sequence[Embedder]) -> None:
-    """Close what `embedders` have open; what one of them fails with keeps none of the others open."""
+    """Close what `embedders` have open; a failure of one does not keep the others open."""
     async with AsyncExitStack() as closing:
         for embedder in embedders:
             closing.push_async_callback(close_embedder, embedder)

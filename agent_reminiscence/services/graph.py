@@ -1,4 +1,4 @@
-"""The graph as users see it: entities and relationships, what lies around them, and putting right what is wrong."""
+"""The graph as users see it: entities, relationships, their neighbourhoods, and corrections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from agent_reminiscence.services.redaction import Scrubber
 from agent_reminiscence.services.requests import WriteRequest
 from agent_reminiscence.services.retries import repeated
 
-# How many entities of one name a message lists.
+# How many entities with one name a message lists.
 _LISTED = 5
 
 Property = str | int | float | bool
@@ -42,7 +42,7 @@ Property = str | int | float | bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest(WriteRequest):
-    """Two entities, by ids or names, are one."""
+    """Two entities, by ids or names, are the same."""
 
     survivor: UUID | str
     merged: UUID | str
@@ -50,25 +50,25 @@ class MergeRequest(WriteRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnmergeRequest(WriteRequest):
-    """An entity that was merged into another one stands for itself."""
+    """An entity that was merged into another one is separate after all."""
 
     entity_id: UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRelationshipRequest(WriteRequest):
-    """A relationship is not true any more."""
+    """A relationship is no longer true."""
 
     relationship_id: UUID
     end_date: datetime | None
 
 
 class MemoryGraph:
-    """`memory.admin.graph`: the entities that memories name, and what they have to do with each other.
+    """`memory.admin.graph`: the entities that memories name, and how they are related.
 
-    Consolidations fill it. Wherever an entity is asked for, its id or one of its names will do; a name that several
-    have is refused with their ids. What is read comes from Neo4j where one is configured, which may be a moment behind.
-    What has not ended is decided by the clock of the application, whichever store is read.
+    Consolidations fill it. Entity arguments take an id or one of the entity's names; a name shared by several entities
+    is refused, and the error lists their ids. Reads go to Neo4j if it is configured, which may be a moment behind. The
+    application's clock decides what has ended, whichever store is read.
     """
 
     def __init__(
@@ -99,29 +99,29 @@ class MemoryGraph:
         types: Iterable[str] | None = None,
         limit: int = 100,
     ) -> list[Entity]:
-        """Entities, those that most live chunks name first.
+        """Entities, those named by the most live chunks first.
 
-        By name it is a look-up. By type, or without either, the mentions of all entities of `external_id` are read, and
-        with `alike` 10,000 names on top: some tenths of a second where there are 100,000 entities.
+        By name it is a lookup. By type, or without a filter, it reads the mentions of all entities of `external_id`,
+        and with `alike` 10,000 names as well: some tenths of a second with 100,000 entities.
 
         Args:
-            name: Only those called so, or called so by something that was merged into them; case, accents, titles and
-                spaces do not count.
-            alike: Only those with a name spelled like this one, the most alike first.
-            types: Only these, such as `person`; an entity that is `other` by itself has the type of the first that was
-                merged into it and has one.
-            limit: At most so many, from 1 to 500.
+            name: Only entities with this name, their own or that of an entity merged into them; case, accents, titles
+                and spaces are ignored.
+            alike: Only entities with a name spelled like this one, the most similar first.
+            types: Only these types, such as `person`; an entity of type `other` takes the type of the first entity
+                merged into it that has another one.
+            limit: Return at most this many, from 1 to 500.
 
         Raises:
             InvalidInputError: An argument is refused.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
         wanted = validation.graph_types(types)
         most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES)
         if alike is not None:
             if name is not None:
-                raise InvalidInputError("entities() takes one of name and alike")
+                raise InvalidInputError("entities() takes name or alike, not both")
             spelling = validation.entity_name("alike", alike)
             found = await repeated(
                 lambda: self._graph.find_alike(tenant, spelling, types=wanted, limit=most),
@@ -147,23 +147,23 @@ class MemoryGraph:
         min_confidence: float = 0.0,
         limit: int = MAX_GRAPH_ENTITIES,
     ) -> Subgraph:
-        """What lies around an entity, whichever way relationships point.
+        """The neighbourhood of an entity; relationships are followed in both directions.
 
-        Of each entity at most 50 relationships are followed, the strongest first, and at most 2,000 are returned;
-        `is_truncated` says whether that, or `limit`, has left something out.
+        At most 50 relationships of each entity are followed, the strongest first, and at most 2,000 are returned;
+        `is_truncated` says whether that or `limit` left something out.
 
         Args:
             entity: Its id, or one of its names.
             hops: How far, from 1 to 6.
             types: Only relationships of these types, such as `works_for`.
-            at: Those that were true in the world at that moment; None is those that have not ended.
-            min_confidence: Only relationships at least so sure, 0 to 1.
-            limit: At most so many entities, from 1 to 500.
+            at: Relationships that were true in the world at that moment; None means those that have not ended.
+            min_confidence: Only relationships with at least this confidence, 0 to 1.
+            limit: At most this many entities, from 1 to 500.
 
         Raises:
             InvalidInputError: An argument is refused, or several entities have the name.
             EntityNotFoundError: `external_id` has no such entity.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
         start = validation.entity("entity", entity)
@@ -193,19 +193,19 @@ class MemoryGraph:
         at: datetime | None = None,
         min_confidence: float = 0.0,
     ) -> GraphPath | None:
-        """A shortest way from one entity to another, whichever way relationships point; None where there is none.
+        """A shortest path between two entities, following relationships in both directions; None if there is none.
 
-        Of several the one whose entity ids, in order, come first.
+        Of several, the one whose entity ids, in order, sort first.
 
         Args:
-            max_hops: How long it may be, from 1 to 6 relationships.
-            types: As in `neighbourhood`, and so the arguments not described here.
+            max_hops: The longest path, from 1 to 6 relationships.
+            types: As in `neighbourhood`, like the arguments not described here.
 
         Raises:
-            InvalidInputError: An argument is refused, several entities have a name, or so much lies between the two
+            InvalidInputError: An argument is refused, several entities share a name, or so much lies between the two
                 that the search was given up: ask for fewer hops, or name types.
             EntityNotFoundError: `external_id` has no such entity.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
         start, end = validation.entity("from_entity", from_entity), validation.entity("to_entity", to_entity)
@@ -237,20 +237,20 @@ class MemoryGraph:
         min_confidence: float = 0.0,
         limit: int = 100,
     ) -> list[GraphTriple]:
-        """Relationships that fit a pattern, with their ends in their direction, strongest first.
+        """Relationships that match a pattern, with both ends, strongest first.
 
-        The type of the relationship is looked up; all relationships of it are read, and without one all there are.
+        Reads all relationships of the given type, or every relationship if none is given.
 
         Args:
-            from_type: Type of the entity that the relationship leads away from; None is any, and so for the other two.
-            from_properties: Values that its metadata has to hold, by name, at the top; 1 and 1.0 are the same, True is
-                neither. The others likewise.
-            at: As in `neighbourhood`, and so `min_confidence`.
-            limit: At most so many, from 1 to 200.
+            from_type: Type of the entity the relationship starts from; None is any. The other two types likewise.
+            from_properties: Top-level values that its metadata must have, by name; 1 and 1.0 are equal, True is
+                neither. The other properties likewise.
+            at: As in `neighbourhood`, like `min_confidence`.
+            limit: At most this many, from 1 to 200.
 
         Raises:
             InvalidInputError: An argument is refused.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
         pattern = GraphPattern(
@@ -272,12 +272,12 @@ class MemoryGraph:
         )
 
     async def subgraph(self, external_id: str | int | UUID, memory_id: UUID | str) -> Subgraph:
-        """The entities that a memory's live chunks name, and what they have to do with each other today.
+        """The entities that a memory's live chunks name, and how they are related today.
 
         Raises:
             InvalidInputError: An argument is refused.
             MemoryNotFoundError: `external_id` has no such memory.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         tenant, memory = validation.external_id(external_id), validation.memory_id(memory_id)
         now = self._clock()
@@ -310,26 +310,26 @@ class MemoryGraph:
         actor: str | None = None,
         source: Source = "user",
     ) -> Entity:
-        """Say that two entities are one. From now on the survivor speaks for both, and `unmerge` can undo it.
+        """Merge two entities that are the same. From now on the survivor represents both; `unmerge` can undo it.
 
-        The call rewrites every relationship of the one that is merged, while others who write for this `external_id`
-        wait: some seconds where it has 40,000. `unmerge` does it again. Where only one of the two is a hub, let it be
-        the survivor.
+        The call rewrites every relationship of the merged entity while other writers of this `external_id` wait: some
+        seconds for 40,000 relationships. `unmerge` costs as much. If only one of the two is a hub, make it the
+        survivor.
 
         Args:
-            survivor: The one that stays; its id, or one of its names.
-            merged: The one that becomes part of it, with all that was merged into it before.
+            survivor: The entity that stays; its id, or one of its names.
+            merged: The entity that becomes part of it, with everything merged into it before.
             actor: Who says so.
             source: How far that is trusted.
 
         Returns:
-            The survivor. Where the two have been merged already, nothing is written.
+            The survivor. If the two are already merged, nothing is written.
 
         Raises:
-            InvalidInputError: An argument is refused, several entities have a name, or both mean the same entity, as an
-                id and a name of it do.
+            InvalidInputError: An argument is refused, several entities share a name, or both arguments mean the same
+                entity, such as its id and its name.
             EntityNotFoundError: `external_id` has no such entity.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         asked = MergeRequest(
             external_id=validation.external_id(external_id),
@@ -339,9 +339,9 @@ class MemoryGraph:
             source=validation.source(source),
         )
         if asked.survivor == asked.merged:
-            raise InvalidInputError(f"an entity cannot be merged into itself, as {str(asked.merged)!r} would be")
+            raise InvalidInputError(f"an entity cannot be merged into itself; both are {str(asked.merged)!r}")
         request = await self._scrubber.scrub(asked)
-        # Repeatable without a key: what was merged stays so.
+        # Can be retried without a key: merging twice changes nothing.
         return await repeated(
             lambda: self._merge(request), operation="merge", external_id=request.external_id, repeatable=True
         )
@@ -361,7 +361,7 @@ class MemoryGraph:
             return await self._find(db, request.external_id, survivor.id)
 
     async def _require_two(self, db: SqlExecutor, request: MergeRequest) -> None:
-        """Of two that are one: whether they can be two that were merged, and are not the same one from the beginning.
+        """Check that two names of one entity mean two merged entities, not the same entity from the start.
 
         Raises:
             InvalidInputError: They are the same.
@@ -372,11 +372,11 @@ class MemoryGraph:
         if len(first | second) == 1:
             raise InvalidInputError(
                 f"an entity cannot be merged into itself: {str(request.survivor)!r} and {str(request.merged)!r} mean"
-                " the same one"
+                " the same entity"
             )
 
     async def _stated_ids(self, db: SqlExecutor, external_id: str, entity: UUID | str) -> set[UUID]:
-        """The entities that an id or a name means, whatever they were merged into."""
+        """The entities that an id or a name means, regardless of merges."""
         if isinstance(entity, UUID):
             return {entity}
         return {known.entity_id for known in await self._repository.known_names(db, external_id, [name_key(entity)])}
@@ -389,20 +389,20 @@ class MemoryGraph:
         actor: str | None = None,
         source: Source = "user",
     ) -> Entity:
-        """Undo a merge: an entity stands for itself again, with all that was merged into it before.
+        """Undo a merge: the entity is separate again, with everything that had been merged into it before.
 
         Args:
-            entity_id: Of the one that was merged; `merged_ids` of the other one has it.
+            entity_id: The merged entity's id, as listed in the survivor's `merged_ids`.
             actor: Who says so.
             source: How far that is trusted.
 
         Returns:
-            The entity. Where it was not merged, nothing is written.
+            The entity. If it was not merged, nothing is written.
 
         Raises:
             InvalidInputError: An argument is refused.
             EntityNotFoundError: `external_id` has no such entity.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         asked = UnmergeRequest(
             external_id=validation.external_id(external_id),
@@ -435,22 +435,22 @@ class MemoryGraph:
         actor: str | None = None,
         source: Source = "user",
     ) -> Relationship:
-        """Say until when a relationship was true. Readings `at` an earlier time still find it.
+        """Set until when a relationship was true. Reads `at` an earlier time still find it.
 
-        It lives again when another memory says it of a later time.
+        It becomes true again when another memory states it for a later time.
 
         Args:
-            end_date: In the world's time, in place of any end it had; None is now, and leaves alone what has ended.
+            end_date: World time, replacing any previous end; None means now, and does not change one that has ended.
             actor: Who says so.
             source: How far that is trusted.
 
         Returns:
-            The relationship. Where it had this end already, nothing is written.
+            The relationship. If it already has this end, nothing is written.
 
         Raises:
             InvalidInputError: An argument is refused, or the end lies before the start.
             RelationshipNotFoundError: `external_id` has no such relationship.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         asked = EndRelationshipRequest(
             external_id=validation.external_id(external_id),
@@ -482,12 +482,12 @@ class MemoryGraph:
 
     def _end_date(self, relationship: Relationship, asked: datetime | None) -> datetime:
         if asked is None:
-            # One that only begins later ends as it begins.
+            # One that starts in the future ends when it starts.
             now = max(self._clock(), relationship.start_date)
             return now if relationship.end_date is None else min(now, relationship.end_date)
         if asked < relationship.start_date:
             raise InvalidInputError(
-                f"end_date {asked.isoformat()} lies before the relationship began, at"
+                f"end_date {asked.isoformat()} is before the relationship began, at"
                 f" {relationship.start_date.isoformat()}"
             )
         return asked
@@ -499,7 +499,7 @@ class MemoryGraph:
         return found[0]
 
     async def _find(self, db: SqlExecutor, external_id: str, entity: UUID | str) -> Entity:
-        """The entity of an id or a name as PostgreSQL has it, which is never behind."""
+        """The entity with an id or name, from PostgreSQL, which is never behind."""
         if isinstance(entity, UUID):
             found = await self._repository.find_entities(db, external_id, ids=[entity])
         else:
@@ -507,7 +507,7 @@ class MemoryGraph:
         return _only(found, external_id, entity)
 
     async def _resolve(self, external_id: str, entity: UUID | str) -> Entity:
-        """The entity of an id or a name as the store that is read has it."""
+        """The entity with an id or name, from the store that serves reads."""
         if isinstance(entity, UUID):
             found = await self._graph.find_entities(external_id, ids=[entity])
         else:

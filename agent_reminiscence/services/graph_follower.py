@@ -1,13 +1,13 @@
-"""Neo4j follows the graph that PostgreSQL holds: it is sent the states of what has changed since its own position.
+"""Neo4j follows the graph in PostgreSQL: it is sent the states of everything that changed since its own position.
 
-The changes and the new position go in one transaction of Neo4j's, which takes place only where the position is still
-the one that was read. So a crash between the two stores costs a repetition and never an edge, and of two who follow the
-same stream at once one finds the other's work done.
+The changes and the new position go in one Neo4j transaction, which succeeds only if the position is still the one that
+was read. So a crash between the two stores costs a repetition but never an edge, and of two processes that follow the
+same stream at once, one finds the work done.
 
-What does not fit one transaction, and a comparison of everything, is done in turns: the stream's node says whose turn
-it is, and until when. Each part renews it, and takes place only in its own turn, so nobody else's comes in between. One
-that was broken off is over in the end. Whoever comes next begins again where it began: what changes were sent is sent
-once more, and what was compared is compared anew.
+Work that does not fit one transaction, and a comparison of everything, runs under a lease (`Turn`): the stream's node
+says who holds it and until when. Each part renews the lease and applies only while it is held, so nobody else's part
+comes in between. An abandoned lease expires, and the next process starts the work over: changes are sent again, and a
+comparison is repeated.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from agent_reminiscence.services.requests import WriteRequest
 
 _logger = logging.getLogger("agent_reminiscence.graph")
 
-# Rows that are read at a time, and sent in one transaction.
+# Rows read at a time and sent in one transaction.
 _PAGE_ROWS = 500
-# Half a second's work of a server that is awake: one that has just started takes its time, and has a timeout.
+# Half a second of work for a warm server; one that has just started is slower, and there is a timeout.
 _PART_ROWS = 500
-# How often it is begun anew when somebody else was faster.
+# How often to start over when another process was faster.
 _ATTEMPTS = 5
 _COMPARISONS = 3
 
-# What begins the id of a turn for changes; behind it stand the position and the chain that they lead to.
+# Prefix of the id of a lease for changes; the position and chain they lead to come after it.
 _CHANGES = "changes"
 
-# Which store it is, and how far it has followed a stream.
+# The store's id, and how far it has followed a stream.
 _Where = tuple[str, StreamMark]
 
 ENTITY_TABLE = "neo4j.entity"
@@ -65,22 +65,22 @@ RELATIONSHIP_TABLE = "neo4j.relationship"
 
 
 class GraphAwayError(StoreError):
-    """Neo4j did not take part: it is away, it refused, or another one follows the same stream just now.
+    """Neo4j could not be updated: it is unavailable, it refused, or another process is syncing the same stream.
 
-    PostgreSQL holds the graph all the same; Neo4j catches up later.
+    The graph is safe in PostgreSQL; Neo4j catches up later.
     """
 
 
 class _RefusedError(GraphAwayError):
-    """Neo4j is there, and did not do as it was told."""
+    """Neo4j is available but did not do what it was asked."""
 
 
 class _OvertakenError(Exception):
-    """Neo4j is not what it was taken for: somebody else has followed meanwhile, or something is missing there."""
+    """Neo4j is not in the expected state: another process has followed meanwhile, or something is missing there."""
 
 
 class _NotedMeanwhileError(_OvertakenError):
-    """Somebody else has noted how far Neo4j is, which says nothing against what Neo4j holds."""
+    """Another process has recorded Neo4j's progress; this does not mean that Neo4j's contents are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ class FollowReport:
     """What one catch-up did.
 
     Attributes:
-        position: The event up to which Neo4j holds the graph now.
-        sent: How many states of entities and relationships it was sent.
-        removed: How many it had to forget.
-        compared: Whether everything was compared, and not only what has changed.
+        position: The event up to which Neo4j now holds the graph.
+        sent: How many states of entities and relationships were sent.
+        removed: How many were deleted from it.
+        compared: Whether everything was compared, not only what changed.
         drift: What a comparison found.
     """
 
@@ -104,7 +104,7 @@ class FollowReport:
 
 @dataclass(frozen=True, slots=True)
 class GraphComparison:
-    """Neo4j beside PostgreSQL at one moment."""
+    """Neo4j compared with PostgreSQL at one moment."""
 
     state: GraphState
     drift: tuple[Drift, ...] = ()
@@ -112,7 +112,7 @@ class GraphComparison:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """One entity or relationship that the two stores do not hold alike; None where one of them lacks it."""
+    """An entity or relationship that differs between the stores; None in the one that lacks it."""
 
     table: str
     key: str
@@ -133,7 +133,7 @@ class _Difference:
 
 @dataclass(slots=True)
 class _Batch:
-    """What is to be sent next."""
+    """What to send next."""
 
     entities: list[Entity] = field(default_factory=list)
     relationships: list[Relationship] = field(default_factory=list)
@@ -144,7 +144,7 @@ class _Batch:
         return len(self.entities) + len(self.relationships) + len(self.removed_relationships)
 
     def take(self) -> GraphDelta:
-        """All of it, of which nothing is left here."""
+        """Everything in the batch, which is then empty."""
         delta = GraphDelta(
             entities=tuple(self.entities),
             relationships=tuple(self.relationships),
@@ -155,11 +155,11 @@ class _Batch:
 
 
 class GraphFollower:
-    """Brings Neo4j up to the graph of one stream at a time, and says how far it is.
+    """Brings Neo4j up to date with the graph, one stream at a time, and reports how far it is.
 
     Args:
-        clock: Says what time it is, for the event of an erasure that has reached Neo4j.
-        turn_seconds: How long a turn of this process holds after each of its parts; longer than one may take.
+        clock: The time, for the event that records an erasure in Neo4j.
+        turn_seconds: How long this process's lease lasts after each part; longer than a part may take.
     """
 
     def __init__(
@@ -181,11 +181,11 @@ class GraphFollower:
         self._progress = progress
         self._breaker = breaker
         self._clock = clock
-        # One task of this process at a time follows a stream.
+        # In this process, one task at a time follows a stream.
         self._streams: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        # Streams that Neo4j does not follow though it is there, each with a pause of its own that grows.
+        # Streams that fail although Neo4j is available, each with its own growing pause.
         self._failing: dict[str, Breaker] = {}
-        # By which turns of this process are told from those of others.
+        # Tells this process's leases from those of others.
         self._name = uuid4().hex
         self._turn_seconds = turn_seconds
         self._schema_is_there = False
@@ -193,40 +193,40 @@ class GraphFollower:
 
     @property
     def store_id(self) -> str | None:
-        """Which store Neo4j was when this process asked last; None where it has not asked yet."""
+        """Neo4j's store id when this process last read it; None if it has not yet."""
         return self._store_id
 
     @property
     def is_away(self) -> bool:
-        """Whether Neo4j is known to be away; asking changes nothing."""
+        """Whether Neo4j is known to be unavailable; reading this changes nothing."""
         return self._breaker.is_open
 
     @property
     def pause_seconds(self) -> float:
-        """How long Neo4j is left alone, because it is away; 0 where it may be asked."""
+        """How many seconds not to call Neo4j because it is unavailable; 0 if it may be called."""
         return self._breaker.pause_left_seconds
 
     def pause_of(self, external_id: str) -> float:
-        """How long this stream is not followed, because Neo4j is away or the last attempts have failed; in seconds."""
+        """How many seconds this stream pauses because Neo4j is unavailable or its last attempts failed."""
         failing = self._failing.get(external_id)
         return max(self.pause_seconds, 0.0 if failing is None else failing.pause_left_seconds)
 
     async def follow(self, external_id: str) -> FollowReport:
-        """Bring Neo4j up to the end of the stream; nothing is written where it is there already.
+        """Bring Neo4j up to the end of the stream; writes nothing if it is already there.
 
-        A stream of which that fails is left alone for a pause that grows, whatever it fails of.
+        After any failure the stream pauses, longer each time.
 
         Raises:
-            GraphAwayError: Neo4j did not take part; once it does, this is to be called again.
-            StoreError: PostgreSQL is away.
+            GraphAwayError: Neo4j could not be updated; call again once it can be.
+            StoreError: PostgreSQL is unavailable.
         """
         failing = self._failing.get(external_id)
         if failing is not None and not failing.allows():
-            raise GraphAwayError(f"following failed, and is tried again in {failing.pause_left_seconds:.0f} s")
+            raise GraphAwayError(f"syncing to Neo4j failed; next attempt in {failing.pause_left_seconds:.0f} s")
         try:
             report = await self._follow(external_id, compare=False)
         except Exception as error:
-            # Neo4j's absence is nothing of this stream's.
+            # An outage of Neo4j is not this stream's fault.
             if isinstance(error, _RefusedError) or not isinstance(error, GraphAwayError):
                 self._failing.setdefault(external_id, Breaker("Neo4j, for one external_id,")).failed(error)
             raise
@@ -234,38 +234,38 @@ class GraphFollower:
         return report
 
     async def resync(self, external_id: str) -> FollowReport:
-        """Compare everything, and make Neo4j what PostgreSQL holds.
+        """Compare everything, and make Neo4j match PostgreSQL.
 
         Raises:
             GraphAwayError: As for `follow`.
-            StoreError: PostgreSQL is away.
+            StoreError: PostgreSQL is unavailable.
         """
         return await self._follow(external_id, compare=True)
 
     async def follow_soon(self, external_id: str, *, timeout_seconds: float) -> bool:
-        """Follow now if that is a matter of seconds; False where it is left to a worker, whatever the reason."""
+        """Follow now if it takes only seconds; False if it is left to a worker, for whatever reason."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self.follow(external_id)
-        except Exception as error:  # noqa: BLE001 - what the caller has done is done, and this is to be made up for
-            # Without a traceback, and in our own words only: the driver's error in it may quote a row.
+        except Exception as error:  # noqa: BLE001 - the caller's work is done, and a worker can make up for this
+            # Without a traceback, and in our own words: a driver's error may quote a row.
             why = str(error) if isinstance(error, StoreError) else type(error).__name__
-            _logger.info("Neo4j follows later: %s", why, extra={"external_id": external_id})
+            _logger.info("Neo4j will follow later: %s", why, extra={"external_id": external_id})
             return False
         return True
 
     async def compare(self, external_id: str) -> GraphComparison:
-        """Both stores' states beside each other, changing nothing; no difference counts where Neo4j is behind.
+        """Compare the two stores without changing anything; differences do not count while Neo4j is behind.
 
         Raises:
-            StoreError: PostgreSQL is away.
+            StoreError: PostgreSQL is unavailable.
         """
         try:
             for _ in range(_COMPARISONS):
                 if (found := await self._try_to_compare(external_id)) is not None:
                     return found
         except GraphAwayError as error:
-            _logger.warning("the graph in Neo4j is not compared: %s", error, extra={"external_id": external_id})
+            _logger.warning("could not compare the graph in Neo4j: %s", error, extra={"external_id": external_id})
             return GraphComparison("unavailable")
         return GraphComparison("behind")
 
@@ -276,23 +276,23 @@ class GraphFollower:
         return seen is not None and seen.lag(self._store_id) > 0
 
     async def list_behind(self, *, after: str, limit: int) -> list[str]:
-        """Streams of which Neo4j, as it is now, does not hold everything, at most `limit` behind `after`, in order.
+        """Streams that Neo4j does not hold completely, in order, at most `limit` after `after`.
 
-        A Neo4j that was emptied or exchanged holds nothing of any.
+        An emptied or replaced Neo4j is behind in every stream.
 
         Raises:
-            GraphAwayError: Neo4j did not say which one it is.
-            StoreError: PostgreSQL is away.
+            GraphAwayError: Neo4j's store id could not be read.
+            StoreError: PostgreSQL is unavailable.
         """
         store_id = await self._find_store_id()
         async with self._store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
             return await self._progress.list_behind(db, graph_store=store_id, after=after, limit=limit)
 
     async def find_left_over(self, receipt: ErasureReceipt, *, text: str | None) -> list[ErasureFinding] | None:
-        """What Neo4j still holds of what was erased; None where it cannot be asked.
+        """What Neo4j still holds of what was erased; None if it cannot be reached.
 
         Raises:
-            StoreError: PostgreSQL is away.
+            StoreError: PostgreSQL is unavailable.
         """
         erased = set(receipt.memory_ids)
         findings: list[ErasureFinding] = []
@@ -313,7 +313,7 @@ class GraphFollower:
         known = {finding.key for finding in findings}
         if compared is not None:
             findings += [
-                ErasureFinding(place=drift.table, key=drift.key, problem="PostgreSQL holds it no more")
+                ErasureFinding(place=drift.table, key=drift.key, problem="it is no longer in PostgreSQL")
                 for drift in compared.drift
                 if drift.problem == "unexpected" and drift.key not in known
             ]
@@ -328,12 +328,12 @@ class GraphFollower:
                 await self._prepare()
                 where = await self._where(external_id)
                 if not where[0]:
-                    # It was emptied under us; with its data, its constraints may be gone.
+                    # It was emptied meanwhile; its constraints may be gone along with its data.
                     self._schema_is_there = False
                     continue
-                # A turn, our own of the last attempt for one, is no progress.
+                # A lease, such as our own of the last attempt, is not progress.
                 reached = where[0], where[1].position, where[1].chain
-                # Refused though nobody has followed meanwhile: what the changes hang on is not there.
+                # Refused although nobody has followed meanwhile: something the changes depend on is missing.
                 compare = compare or reached == refused
                 try:
                     return await self._try_to_follow(external_id, where, compare=compare)
@@ -342,13 +342,13 @@ class GraphFollower:
                 except _OvertakenError:
                     refused = reached
                 await asyncio.sleep(random.uniform(0, 0.02) * 2**attempt)  # noqa: S311 - no secret
-        raise _RefusedError("others follow the same stream; it is tried again")
+        raise _RefusedError("other processes are syncing the same stream; it will be retried")
 
     async def _try_to_follow(self, external_id: str, where: _Where, *, compare: bool) -> FollowReport:
-        """One attempt, from where Neo4j was before PostgreSQL is read, which is never older then.
+        """One attempt. `where` is read before PostgreSQL, so that PostgreSQL is never older.
 
         Raises:
-            _OvertakenError: Neo4j is not what it was taken for.
+            _OvertakenError: Neo4j is not in the expected state.
         """
         store_id, mark = where
         position = mark.position
@@ -357,7 +357,7 @@ class GraphFollower:
             if seen is None or seen.head == 0:
                 return FollowReport(0)
             delta = GraphDelta()
-            # Whoever asks for a comparison wants to be told what differs.
+            # A requested comparison must report what differs.
             may_empty = not compare and not await self._repository.read_entities(db, external_id, after=None, limit=1)
             compare = compare or await self._needs_comparison(db, external_id, seen, where)
             if not compare and position is not None and position < seen.graph_head:
@@ -374,11 +374,11 @@ class GraphFollower:
             await self._note(external_id, seen, store_id)
         sent = len(delta.entities) + len(delta.relationships)
         removed = len(delta.removed_entities) + len(delta.removed_relationships)
-        _logger.debug("Neo4j took %d states over", sent, extra={"external_id": external_id, "position": seen.head})
+        _logger.debug("sent %d states to Neo4j", sent, extra={"external_id": external_id, "position": seen.head})
         return FollowReport(seen.head, sent=sent, removed=removed)
 
     async def _prepare(self) -> None:
-        """Make what of Neo4j's constraints and indexes is missing, once for each process."""
+        """Create Neo4j's missing constraints and indexes, once per process."""
         if self._schema_is_there:
             return
 
@@ -388,7 +388,7 @@ class GraphFollower:
             except (StoreUnavailableError, StoreTimeoutError, CommitUnknownError):
                 raise
             except StoreError:
-                # Who may not make them may write all the same, where an administrator has made them.
+                # A login that may not create them may still write if an administrator has created them.
                 if await self._graph.find_store_id() is None:
                     raise
 
@@ -396,33 +396,33 @@ class GraphFollower:
         self._schema_is_there = True
 
     async def _find_store_id(self) -> str:
-        """Which store Neo4j is; '' where it is none yet."""
+        """Neo4j's store id; '' if it has none yet."""
         self._store_id = await self._ask(self._graph.find_store_id) or ""
         return self._store_id
 
     async def _where(self, external_id: str) -> _Where:
-        """Which store Neo4j is, and how far it has followed the stream."""
+        """Neo4j's store id, and how far it has followed the stream."""
         store_id = await self._find_store_id()
         return store_id, await self._ask(partial(self._graph.mark, external_id))
 
     async def _needs_comparison(self, db: SqlExecutor, external_id: str, seen: GraphProgress, where: _Where) -> bool:
-        """Whether what has changed since Neo4j's position may not be all that it lacks."""
+        """Whether Neo4j may lack more than the changes since its position."""
         store_id, mark = where
         if seen.graph_position < 0:
-            # It was asked for.
+            # It was requested.
             return True
         if mark.turn is not None:
-            # One for changes is finished by sending them again, where what was sent before is of this history, too.
+            # Work under a lease for changes is finished by sending them again, if they belong to this history.
             aim = _aim_of(mark.turn)
             if aim is None or aim[1] != await self._progress.find_chain(db, external_id, aim[0]):
                 return True
         if mark.position is None:
             return seen.graph_head > 0
         if seen.graph_store != store_id or seen.graph_position > mark.position:
-            # Another store than last time, or an older state of it, as from a backup. Where it is further than was
-            # noted, whoever has sent that could not note it any more.
+            # A different store than last time, or an older state of it, as from a backup. If it is ahead of what was
+            # recorded, the sender could not record it.
             return True
-        # Of another history: PostgreSQL came from a backup, or there are two of them.
+        # A different history: PostgreSQL was restored from a backup, or there are two of them.
         return mark.chain is None or mark.chain != await self._progress.find_chain(db, external_id, mark.position)
 
     async def _is_behind(self, db: SqlExecutor, external_id: str, seen: GraphProgress | None, where: _Where) -> bool:
@@ -434,7 +434,7 @@ class GraphFollower:
         return mark.position is not None and mark.position < seen.graph_head
 
     async def _send(self, external_id: str, delta: GraphDelta, mark: StreamMark, seen: GraphProgress) -> None:
-        """Changes and the position they lead to: in one transaction, or in a turn where they are many."""
+        """Send changes and the position they lead to: in one transaction, or under a lease if there are many."""
         *others, last = _parts(delta)
         if not others and mark.turn is None:
             await self._apply(external_id, last, expected=mark.position, position=seen.head, chain=seen.chain)
@@ -452,7 +452,7 @@ class GraphFollower:
         return _OpenTurn(turn, apply)
 
     async def _empty(self, external_id: str, store_id: str, mark: StreamMark, seen: GraphProgress) -> FollowReport:
-        """Delete all of a stream that has no graph, as after the erasure of a whole tenant."""
+        """Delete everything of a stream that has no graph, as after the erasure of a whole tenant."""
         turn = await self._begin_turn(external_id, mark, "comparison")
         if not await self._ask(partial(self._graph.erase, external_id, turn=turn.turn)):
             raise _OvertakenError
@@ -475,11 +475,11 @@ class GraphFollower:
                     if batch.rows >= _PART_ROWS:
                         await turn.send(batch.take())
         await turn.send(batch.take())
-        # With all entities sent; a page at a time, while each is still to come.
+        # Read after all entities are sent, page by page.
         async for stray in _paged(partial(self._read_strays, external_id), before_page=turn.renew):
             drift.append(_stray(stray.id))
             gone.append(stray.id)
-        # Entities go last: a relationship that hung on one has found its other end by then.
+        # Entities are deleted last: by then their relationships have been moved to another end.
         for ids in _slices(list(dict.fromkeys(gone))):
             await turn.send(GraphDelta(removed_entities=ids))
         await turn.end(GraphDelta(), seen)
@@ -493,12 +493,12 @@ class GraphFollower:
         return FollowReport(seen.head, sent=sent, removed=len(drift) - sent, compared=True, drift=tuple(drift))
 
     def _respect(self, mark: StreamMark) -> None:
-        """Leave a turn of another process alone while it goes on; one of this process has been broken off."""
+        """Respect another process's lease while it lasts; one of this process was abandoned."""
         if mark.turn is None or f"/{self._name}/" in mark.turn:
             return
         left = mark.turn_left_seconds
         if left is not None and left > 0:
-            raise GraphAwayError(f"another one is at it, and has {left:.0f} s left to go on")
+            raise GraphAwayError(f"another process is syncing this external_id; its lease ends in {left:.0f} s")
 
     async def _apply(
         self,
@@ -524,7 +524,7 @@ class GraphFollower:
         *,
         confirm_erasures: bool = False,
     ) -> None:
-        """Note that Neo4j is where `seen` ends, and with it, after a comparison, which erasures it has followed."""
+        """Record that Neo4j is where `seen` ends and, after a comparison, which erasures it has followed."""
         async with self._store.transaction(external_id) as db:
             await self._ledger.lock(db, external_id)
             if not await self._progress.note(db, external_id, seen, position=seen.head, graph_store=store_id):
@@ -541,7 +541,7 @@ class GraphFollower:
     # Comparing
 
     async def _try_to_compare(self, external_id: str) -> GraphComparison | None:
-        """The differences at one moment; None where Neo4j has moved meanwhile."""
+        """The differences at one moment; None if Neo4j has moved meanwhile."""
         before = await self._where(external_id)
         async with self._store.transaction(external_id, read_only=True) as db:
             seen = await self._progress.read(db, external_id)
@@ -551,17 +551,17 @@ class GraphFollower:
                 drift = [difference.describe() async for difference in differences]
         known = {found.key for found in drift}
         strays = [stray.id async for stray in _paged(partial(self._read_strays, external_id))]
-        # Of an entity that is missing, its names say nothing new.
+        # Stray names of an entity that already differs add nothing.
         drift += [_stray(entity_id) for entity_id in strays if entity_id not in known]
         return GraphComparison("current", tuple(drift)) if await self._where(external_id) == before else None
 
     async def _differences(
         self, db: SqlExecutor, external_id: str, *, renew: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncGenerator[_Difference]:
-        """What the two stores do not hold alike, entities first, each in order of ids.
+        """The differences between the two stores, entities first, each kind by ascending id.
 
         Args:
-            renew: Awaited before each page of Neo4j's.
+            renew: Awaited before each page is read from Neo4j.
         """
         kinds: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
             (ENTITY_TABLE, self._repository.read_entities, self._read_entities),
@@ -585,13 +585,13 @@ class GraphFollower:
         return await self._ask(partial(self._graph.read_relationships, external_id, after=after, limit=_PAGE_ROWS))
 
     async def _ask[T](self, question: Callable[[], Awaitable[T]]) -> T:
-        """What Neo4j answers; while it is known to be away, it is not asked.
+        """Neo4j's answer; while it is known to be unavailable, it is not called.
 
         Raises:
             GraphAwayError: It did not answer, or refused.
         """
         if not self._breaker.allows():
-            raise GraphAwayError(f"Neo4j is away and is left alone for {self._breaker.pause_left_seconds:.0f} s")
+            raise GraphAwayError(f"Neo4j is unavailable; next attempt in {self._breaker.pause_left_seconds:.0f} s")
         try:
             answer = await question()
         except (StoreUnavailableError, StoreTimeoutError, CommitUnknownError) as error:
@@ -605,7 +605,7 @@ class GraphFollower:
 
 
 class _OpenTurn:
-    """A turn in which parts follow each other."""
+    """A held lease under which parts are sent one after another."""
 
     def __init__(self, turn: Turn, apply: Callable[..., Awaitable[None]]) -> None:
         self.turn = turn
@@ -617,7 +617,7 @@ class _OpenTurn:
         self._renewed = time.monotonic()
 
     async def renew(self) -> None:
-        """Say that it goes on, where that was said long ago."""
+        """Renew the lease if the last renewal was long ago."""
         if time.monotonic() - self._renewed > self.turn.seconds / 3:
             await self.send(GraphDelta())
 
@@ -626,7 +626,7 @@ class _OpenTurn:
 
 
 def _aim_of(turn: str) -> tuple[int, str] | None:
-    """Which position and chain the changes of a turn lead to; None where it is another one's."""
+    """The position and chain that a lease's changes lead to; None if it is a different kind of lease."""
     purpose, *rest = turn.split("/")
     if purpose != _CHANGES or len(rest) != 4 or not rest[0].isdecimal():
         return None
@@ -638,7 +638,7 @@ def _stray(entity_id: str) -> Drift:
 
 
 def _differing(ours: Entity | Relationship, theirs: Stored[Entity] | Stored[Relationship]) -> tuple[str, ...] | None:
-    """The fields in which Neo4j differs, `names` where it finds an entity by others; None where it cannot be read."""
+    """The fields in which Neo4j differs, `names` if it finds an entity by other names; None if it is unreadable."""
     state = theirs.state
     if state is None:
         return None
@@ -663,7 +663,7 @@ def _sort_in(batch: _Batch, gone: list[str], difference: _Difference) -> None:
 
 
 def _parts(delta: GraphDelta) -> list[GraphDelta]:
-    """A delta in parts of one transaction each; entities come before relationships, and go after them."""
+    """A delta in parts of one transaction each; entities are added before relationships and deleted after them."""
     rows = sum(map(len, (delta.entities, delta.relationships, delta.removed_entities, delta.removed_relationships)))
     if rows <= _PART_ROWS:
         return [delta]
@@ -680,10 +680,10 @@ def _slices[T](items: Sequence[T]) -> list[Sequence[T]]:
 
 
 def _left_over(item: Stored[Entity] | Stored[Relationship], erased: set[UUID], text: str | None) -> str | None:
-    """What is wrong with something that is in Neo4j after an erasure; None where nothing is."""
+    """What is wrong with an item in Neo4j after an erasure; None if nothing is."""
     state = item.state
     if state is None:
-        return "it cannot be read, or only its names are left"
+        return "it is unreadable, or only its names are left"
     if isinstance(state, Entity):
         if state.shortterm_memory_id in erased:
             return "it was named by an erased memory"
@@ -694,7 +694,7 @@ def _left_over(item: Stored[Entity] | Stored[Relationship], erased: set[UUID], t
     said: list[Any] = [state.description, state.metadata]
     if isinstance(state, Entity):
         said += [state.name, list(state.aliases)]
-    return "it holds the text" if json_says(said, text) else None
+    return "it contains the text" if json_says(said, text) else None
 
 
 async def _read_stored[T](
@@ -708,7 +708,7 @@ async def _paged[T: (Entity, Relationship, Stored[Entity], Stored[Relationship])
     *,
     before_page: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[T]:
-    """All that `read` gives page by page, each behind the last id of the one before."""
+    """Everything that `read` returns, page by page, each after the last id of the previous one."""
     after: Any = None
     while True:
         if before_page is not None:
@@ -724,9 +724,9 @@ async def _paged[T: (Entity, Relationship, Stored[Entity], Stored[Relationship])
 async def _side_by_side(
     ours: AsyncIterator[Entity | Relationship], theirs: AsyncIterator[Stored[Entity] | Stored[Relationship]]
 ) -> AsyncGenerator[tuple[str, Entity | Relationship | None, Stored[Entity] | Stored[Relationship] | None]]:
-    """Two iterations in order of ids as one, with the id; what only one of them has stands beside None.
+    """Merge two iterations ordered by id, with the id; an item that only one of them has is paired with None.
 
-    In Neo4j somebody may have put any text in place of an id. Those of ours have the order of their texts.
+    In Neo4j an id may have been replaced by any text. Our ids sort like their text.
     """
     our, their = await anext(ours, None), await anext(theirs, None)
     while our is not None or their is not None:

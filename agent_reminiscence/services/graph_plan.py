@@ -1,7 +1,7 @@
-"""What a memory adds to the graph: the names in it, which of them stand together, and what a model has read of both.
+"""What a memory adds to the graph: its names, which of them occur together, and what a model read about them.
 
-Decided in two steps. What takes long, to find the names and whom they are like, is drafted while nobody waits. Which
-entities the names belong to is looked up under the stream's lock, where no other memory can add one at the same time.
+Decided in two steps. The slow part, finding names and which known ones they resemble, is drafted without a lock. Which
+entities the names belong to is looked up under the stream's lock, so that no other memory can add one at the same time.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Likely:
 
 @dataclass(frozen=True, slots=True)
 class DraftedEntity:
-    """A name that a memory's new chunks have, and the id of its entity if nobody knows the name.
+    """A name in a memory's new chunks, and the id for its entity if the name is unknown.
 
     Attributes:
-        description: What a model says that it is.
-        aliases: Other names by which the chunks call it.
-        known_key: By which known name it is to be looked up, where that is not its own.
-        known_type: As what it is to be looked up, where that is not its own type.
-        is_other: Whether it is another one than any known of its name.
+        description: What a model says it is.
+        aliases: Other names that the chunks use for it.
+        known_key: The known name to look it up by, if not its own.
+        known_type: The type to look it up as, if not its own.
+        is_other: Whether it differs from every known entity of its name.
     """
 
     new_id: UUID
@@ -67,18 +67,18 @@ class DraftedEntity:
 
     @property
     def key(self) -> str:
-        """What it is looked up by."""
+        """The name key it is looked up by."""
         return self.known_key or self.extracted.key
 
     @property
     def type(self) -> str:
-        """As what it is looked up."""
+        """The type it is looked up as."""
         return self.known_type or self.extracted.type
 
 
 @dataclass(frozen=True, slots=True)
 class DraftedRelationship:
-    """What two drafted entities, by the ids that they have as drafts, have to do with each other."""
+    """A relationship of two drafted entities, by their draft ids."""
 
     from_id: UUID
     to_id: UUID
@@ -92,10 +92,10 @@ class DraftedRelationship:
 
 @dataclass(frozen=True, slots=True)
 class PlannedEntity:
-    """An entity that a memory's new chunks name, with the ids that it has: as stated, and with all merges.
+    """An entity that a memory's new chunks name, with its ids: as stated, and after all merges.
 
     Attributes:
-        drafts: The ids of what it was drafted as.
+        drafts: The ids it was drafted under.
     """
 
     entity_id: UUID
@@ -111,7 +111,7 @@ class PlannedEntity:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRelationship:
-    """What two planned entities have to do with each other."""
+    """A relationship of two planned entities."""
 
     from_id: UUID
     to_id: UUID
@@ -124,30 +124,30 @@ class PlannedRelationship:
 
     @property
     def ends(self) -> tuple[UUID, UUID]:
-        """The ids of the two."""
+        """The ids of both entities."""
         return self.from_id, self.to_id
 
 
 def keys_to_look_up(chunks: Sequence[StoredChunk]) -> list[str]:
-    """What might be a name that is known already, in the chunks that are new."""
+    """The keys of possible known names in the new chunks."""
     return candidate_keys("\n".join(chunk.content for chunk in chunks if _is_new(chunk)))
 
 
 def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityName]) -> list[DraftedEntity]:
     """The entities that a memory's new chunks name.
 
-    Chunks that were consolidated before help to tell what is a name, and are not read again.
+    Chunks consolidated earlier help to recognise names but are not read again.
 
     Args:
-        chunks: All of the memory that have not ended for good, in the order of the text.
-        known: Names of `keys_to_look_up` that entities have, those of the most mentioned first.
+        chunks: All chunks of the memory that have not ended for good, in text order.
+        known: Entities' names for `keys_to_look_up`, most mentioned entities first.
     """
     passages = [Passage(chunk.content, chunk.speaker) for chunk in chunks]
     drafted = []
     for found in extract_entities(passages, known={row.key: row.type for row in reversed(known)}):
         new = tuple(place for place in found.passages if _is_new(chunks[place]))
         if new:
-            # That something is named is as sure as who names it is to be trusted.
+            # A mention is only as certain as its source is trusted.
             trust = max(constants.SOURCE_TRUST[chunks[place].source] for place in new)
             bounded = replace(found, passages=new, confidence=min(found.confidence, trust))
             drafted.append(DraftedEntity(uuid7(), bounded))
@@ -157,13 +157,13 @@ def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityNam
 
 
 def find_unknown(drafted: Sequence[DraftedEntity], known: Sequence[KnownEntityName]) -> list[DraftedEntity]:
-    """Those whose names nobody knows."""
+    """The drafts whose names are unknown."""
     keys = {row.key for row in known}
     return [entity for entity in drafted if entity.key not in keys and not entity.is_other]
 
 
 def beginnings_of(unknown: Sequence[DraftedEntity]) -> set[str]:
-    """The first characters of names; what is like one of them begins as it does."""
+    """The first characters of names; similar names begin alike."""
     return {entity.extracted.key.removeprefix("the ")[:1] for entity in unknown}
 
 
@@ -189,7 +189,7 @@ def find_likely(
 
 
 def _known_entities(rows: Iterable[KnownEntityName], passages: Mapping[str, frozenset[int]]) -> list[NamedEntity]:
-    """Each known entity once, with all its names and where the text at hand has them."""
+    """Each known entity once, with all its names and where this text has them."""
     by_entity: dict[UUID, dict[str, KnownEntityName]] = {}
     for row in rows:
         by_entity.setdefault(row.canonical_id, {})[row.key] = row
@@ -206,10 +206,10 @@ def _known_entities(rows: Iterable[KnownEntityName], passages: Mapping[str, froz
 
 
 def resolve_entities(drafted: Sequence[DraftedEntity], known: Sequence[KnownEntityName]) -> list[PlannedEntity]:
-    """The entity of each drafted name, once: the known one of that name whose type fits, else a new one.
+    """The entity of each drafted name, once: the known one with that name and a fitting type, else a new one.
 
     Args:
-        known: Names of the drafted keys that entities have now, those of the most mentioned first.
+        known: Entities' current names for the drafted keys, most mentioned entities first.
     """
     by_key: dict[str, list[KnownEntityName]] = {}
     for row in known:
@@ -234,7 +234,7 @@ def resolve_entities(drafted: Sequence[DraftedEntity], known: Sequence[KnownEnti
                 entity.aliases,
             )
         else:
-            # Two of its names in one text.
+            # The text has two of its names.
             planned[entity_id] = replace(
                 same,
                 confidence=max(same.confidence, found.confidence),
@@ -247,12 +247,12 @@ def resolve_entities(drafted: Sequence[DraftedEntity], known: Sequence[KnownEnti
 
 
 def combine(drafted: Iterable[DraftedEntity]) -> tuple[list[DraftedEntity], dict[UUID, UUID]]:
-    """Each entity once that several readers of one text have drafted, by its name or by what another calls it.
+    """Combine drafts of the same entity from several readers of one text, by name or by one's alias for another.
 
-    That two have the same alias joins them as little as that an alias fits several: there may be two Marias.
+    Two drafts that share an alias stay separate, and so does an alias that fits several: there may be two Marias.
 
     Returns:
-        The drafts, and for the id of each that was given the id of the one that it is part of.
+        The combined drafts, and for each given draft's id, the id of the one it became part of.
     """
     combined: dict[UUID, DraftedEntity] = {}
     by_name: defaultdict[str, list[UUID]] = defaultdict(list)
@@ -312,7 +312,7 @@ def _join(first: DraftedEntity, second: DraftedEntity) -> DraftedEntity:
 
 
 def _fitting(type_: str, rows: Sequence[KnownEntityName]) -> KnownEntityName | None:
-    """The first of the same type, else the first of an open one; where the type asked for is open, the first of all."""
+    """The first of the same type, else the first of an open type; if the requested type is open, the first of all."""
     if type_ == ANY_TYPE:
         return next(iter(rows), None)
     fitting = [row for row in rows if row.type in (type_, ANY_TYPE)]
@@ -324,12 +324,12 @@ def left_to_rules(
 ) -> list[DraftedEntity]:
     """The names found by rules that count although a model has read some of the chunks.
 
-    There only those do of which the rules are sure, unless the model says that somebody else is meant.
+    In those chunks only names that the rules are sure of count, unless the model says that another entity is meant.
 
     Args:
-        reading: What the model has found.
-        places: Of the chunks that it has read.
-        sure: Names that are known, or a speaker's.
+        reading: What the model found.
+        places: Indexes of the chunks that it read.
+        sure: Known names, and speakers' names.
     """
     others = {entity.key for entity in reading if entity.is_other}
     left = []
@@ -347,20 +347,20 @@ def plan_relationships(
     planned: Sequence[PlannedEntity],
     sources: Sequence[Source],
 ) -> list[PlannedRelationship]:
-    """What a model has read of how entities have to do with each other, each period of it once.
+    """The relationships a model read, each period of one once.
 
-    What is trusted differently is not put together: a web page does not end what a user says.
+    Statements with different trust are not combined: a web page does not end what a user says.
 
     Args:
-        became: For the id of each drafted entity, that of the one it is part of, as `combine` says.
-        sources: The labels of the memory's chunks.
+        became: For each drafted entity's id, the id of the one it became part of, from `combine`.
+        sources: The trust labels of the memory's chunks.
     """
     by_draft = {draft: entity for entity in planned for draft in entity.drafts}
     entities = {draft: by_draft[whole] for draft, whole in became.items() if whole in by_draft}
     found: dict[tuple[UUID, UUID, str, Source], list[PlannedRelationship]] = {}
     for one in drafted:
         source, target = entities.get(one.from_id), entities.get(one.to_id)
-        # One may not have been taken up, and two names may be one entity's.
+        # An end may have been dropped, and two names may belong to one entity.
         if source is None or target is None or source.canonical_id == target.canonical_id:
             continue
         key = (source.entity_id, target.entity_id, one.type)
@@ -372,7 +372,7 @@ def plan_relationships(
             if period not in apart:
                 stated = _unite(period, stated)
         periods[:] = [*apart, stated]
-    # Of what is trusted most, the one that holds for longest last: it is the one that is known, where one is.
+    # Most trusted and longest-lasting last: that one is matched with the known relationship, if there is one.
     ordered = [
         period
         for _, periods in sorted(found.items(), key=lambda item: -SOURCES.index(item[0][-1]))
@@ -382,12 +382,12 @@ def plan_relationships(
 
 
 def _overlap(first: PlannedRelationship, second: PlannedRelationship) -> bool:
-    """Whether two periods are one, or follow on each other."""
+    """Whether two periods overlap or adjoin."""
     return first.start_date <= (second.end_date or _FOR_EVER) and second.start_date <= (first.end_date or _FOR_EVER)
 
 
 def _unite(first: PlannedRelationship, second: PlannedRelationship) -> PlannedRelationship:
-    # Who says an end knows more than who says none.
+    # A stated end is better information than none.
     ends = [end for end in (first.end_date, second.end_date) if end is not None]
     return replace(
         first,
@@ -402,12 +402,12 @@ def _unite(first: PlannedRelationship, second: PlannedRelationship) -> PlannedRe
 def find_pairs(
     planned: Sequence[PlannedEntity], stated: Sequence[PlannedRelationship] = ()
 ) -> dict[tuple[UUID, UUID], tuple[int, ...]]:
-    """Which entities stand together in which passages, those that do so most often first.
+    """Which entities occur together in which passages, most frequent pairs first.
 
-    Of a passage that names very many, a list most likely, only the first count.
+    Of a passage that names very many, probably a list, only the first count.
 
     Args:
-        stated: What is known better: pairs of which more is said than that they stand together are left out.
+        stated: Stated relationships; their pairs are left out because more is known about them than co-occurrence.
     """
     known = {frozenset(relationship.ends) for relationship in stated}
     named: dict[int, list[PlannedEntity]] = {}
@@ -433,17 +433,17 @@ def plan_graph(
     stated: Sequence[PlannedRelationship] = (),
     known_ids: Mapping[tuple[UUID, UUID, str], UUID] | None = None,
 ) -> GraphChanges:
-    """What to record of entities, of those that stand together, and of what was read about them.
+    """What to record: the entities, the pairs that occur together, and the relationships read about them.
 
     Args:
-        existing: Relationships between entities of `pairs` that there are already, whichever way they point.
-        stated: What was read about pairs of them.
-        known_ids: Of those of `stated` that there are already, by both ends and type.
-        ratings: Of the memory's chunks, in order; a passage is a place among them.
+        existing: Existing relationships between entities of `pairs`, in either direction.
+        stated: The relationships a model read.
+        known_ids: Ids of those in `stated` that exist already, by both ends and type.
+        ratings: The ratings of the memory's chunks, in order; a passage is an index into them.
     """
     importances = [rating.importance for rating in ratings]
     known = {frozenset((row.stated_from_id, row.stated_to_id)): row for row in existing}
-    # Of several periods the last one is the one that is known.
+    # Of several periods, the last one is matched with the known relationship.
     last = {(*one.ends, one.type): one for one in stated}
     known_ids = {key: found for key, found in (known_ids or {}).items() if key in last}
     relationships = [
@@ -504,9 +504,9 @@ def plan_merges(drafted: Sequence[DraftedEntity], planned: Sequence[PlannedEntit
 
 
 def together_confidence(observations: int) -> float:
-    """How sure it is that two names have to do with each other that stand together in so many chunks.
+    """How certain it is that two names that occur together in so many chunks are related.
 
-    0.3 at first, 0.45 at the second time, and never above 0.6: standing together says that, and not what it is.
+    0.3 the first time, 0.45 the second, and never above 0.6: co-occurrence shows that they are related, not how.
     """
     grown = 1 - 0.5 ** (observations - 1)
     return round(constants.TOGETHER_CONFIDENCE + constants.TOGETHER_CONFIDENCE_GROWTH * grown, 6)

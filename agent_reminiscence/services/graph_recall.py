@@ -1,4 +1,4 @@
-"""What a query's names reach in the graph: from the entities that it names, up to two hops on."""
+"""What a query's names reach in the graph: from the entities it names, up to two hops away."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ UNAVAILABLE = Omission(reason="graph_unavailable", count=1)
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What was found around the entities that a query names, and what it weighs."""
+    """What was found around the entities that a query names, and its weights."""
 
     outline: GraphOutline
     weights: GraphWeights
@@ -52,15 +52,15 @@ class Reached:
 class GraphRecall:
     """Finds what the graph adds to a search.
 
-    The names are looked up in Postgres, and what lies around them in `graph`, which only chooses: the entities and
-    relationships that are shown are read in Postgres, in the snapshot of the hits. So a store that is behind may
-    reach less or other things than there are, but nothing that it alone still holds is shown.
+    Names are looked up in Postgres and their surroundings in `graph`, which only selects: the entities and
+    relationships shown are read from Postgres, in the snapshot of the hits. So a store that is behind may reach less or
+    different things, but nothing that only it still holds is shown.
 
     Args:
         graph: Where the graph is read.
-        deadline_seconds: How long a reading of a server of its own may take; Postgres ends its statements itself.
-        breaker: Where `graph` is a server of its own, knows whether to leave it alone. It is recall's alone, and one
-            that lets a single deadline pass: how patient recall is says little about the server. None is a graph in
+        deadline_seconds: How long a read from a separate server may take; Postgres ends its statements itself.
+        breaker: If `graph` is a separate server, says whether to call it. It belongs to recall alone and tolerates a
+            single missed deadline, because recall's patience says little about the server. None: the graph is in
             Postgres.
     """
 
@@ -81,7 +81,7 @@ class GraphRecall:
         self._silent_until = 0.0
 
     async def find_seeds(self, db: SqlExecutor, external_id: str, query: str) -> list[UUID]:
-        """The canonical entities that `query` names, in its order; of one name, those of most mentions first."""
+        """The canonical entities that `query` names, in its order; for one name, the most mentioned first."""
         keys = candidate_keys(query)[: constants.NAME_LOOKUP_KEYS]
         rows = await self._repository.known_names(db, external_id, keys) if keys else []
         if not rows:
@@ -96,7 +96,7 @@ class GraphRecall:
     async def explore(
         self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream
     ) -> GraphOutline | Omission:
-        """What lies around `seeds`, or why that is left out. No transaction is open meanwhile: it may wait."""
+        """What lies around `seeds`, or why that is left out. It may wait, so no transaction is open meanwhile."""
         if self._breaker is not None:
             return await self._explore_server(request, seeds, stream, self._breaker)
         try:
@@ -108,7 +108,7 @@ class GraphRecall:
     async def _explore_server(
         self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream, breaker: Breaker
     ) -> GraphOutline | Omission:
-        """`explore` in a server that follows: whatever is wrong with it, recall answers without it."""
+        """`explore` on a separate server: whatever is wrong with it, recall answers without it."""
         if stream.graph_lag > constants.GRAPH_MAX_LAG_EVENTS or not breaker.allows():
             return UNAVAILABLE
         try:
@@ -121,12 +121,12 @@ class GraphRecall:
         except StoreError as error:
             breaker.failed(error)
             return UNAVAILABLE
-        except Exception as error:  # noqa: BLE001 - whatever it makes of what somebody has changed there
-            self._note(f"it makes no sense ({type(error).__name__})")
+        except Exception as error:  # noqa: BLE001 - data changed there by hand may cause anything
+            self._note(f"its data cannot be read ({type(error).__name__})")
             return UNAVAILABLE
         breaker.succeeded()
         if not set(seeds) <= {entity.id for entity in found.entities}:
-            # Emptied, restored from a backup, or behind: what Postgres has just found is not there.
+            # Emptied, restored from a backup, or behind: the entities Postgres has just found are missing.
             return UNAVAILABLE
         return found
 
@@ -140,7 +140,7 @@ class GraphRecall:
         return await self._graph.outline(request.external_id, seeds, hops=constants.RECALL_HOPS, where=where)
 
     def _note(self, reason: str) -> None:
-        """Say in the log why the graph was left out; once in a while, not at each call."""
+        """Log why the graph was left out; now and then, not on every call."""
         now = time.monotonic()
         if now >= self._silent_until:
             self._silent_until = now + constants.GRAPH_LOG_SECONDS
@@ -154,11 +154,11 @@ class GraphRecall:
         seeds: Sequence[UUID],
         stream: SearchedStream,
     ) -> Reached:
-        """Give each entity and each relationship its weight; of another moment, only those that were known then."""
+        """Weigh each entity and relationship; for another moment, only those that were known then."""
         if request.as_of is not None:
             outline = await self._as_then(db, request, outline)
         activation = activate(outline, seeds, live_chunks=stream.live_chunks)
-        # What weighs less changes no place; each item costs the search a look at its mentions.
+        # A smaller weight changes no rank, and each item costs the search a lookup of its mentions.
         least = max(activation.entities.values(), default=0.0) * constants.GRAPH_LEAST_SHARE / 2
         weights = GraphWeights(
             {item_id: weight for item_id, weight in activation.entities.items() if weight >= least},
@@ -168,7 +168,7 @@ class GraphRecall:
         return Reached(outline, weights)
 
     async def _as_then(self, db: SqlExecutor, request: SearchRequest, outline: GraphOutline) -> GraphOutline:
-        """What of `outline` chunks say that were known then, and as often as they do."""
+        """The part of `outline` stated by chunks that were known then, counted as often as they state it."""
         said = await self._find_evidence(
             db,
             request,
@@ -176,7 +176,7 @@ class GraphRecall:
             [relationship.id for relationship in outline.relationships],
             mentions=constants.RECALL_PAST_MENTIONS,
         )
-        # How often it is said now is no measure of how strong it was.
+        # How often it is stated now does not show how strong it was then.
         counts = {item_id: len(_newest(evidence)) for item_id, evidence in said.items()}
         entities = [replace(entity, mentions=counts[entity.id]) for entity in outline.entities if entity.id in counts]
         there = {entity.id for entity in entities}
@@ -192,13 +192,13 @@ class GraphRecall:
     ) -> tuple[tuple[EntityHit, ...], tuple[RelationshipHit, ...]]:
         """The entities and relationships that count most, with the chunks behind them that the search may see."""
         weights, distances = reached.weights, reached.outline.distances
-        # A few more than are shown: of some, no chunk may be seen.
+        # A few more than are shown: some may have no visible chunk.
         entity_ids = _best(reached.outline.entities, weights.entities, distances)[: 2 * constants.RESULT_ENTITIES]
         relationship_ids = _between(reached.outline.relationships, weights.relationships, entity_ids)
         is_past = request.as_of is not None
         mentions = constants.RECALL_PAST_MENTIONS if is_past else constants.GRAPH_EVIDENCE_CHUNKS
         evidence = await self._find_evidence(db, request, entity_ids, relationship_ids, mentions=mentions)
-        # Read again, in this snapshot: the outline is of an earlier one, or of a store that may be behind.
+        # Read again in this snapshot: the outline is from an earlier one, or from a store that may be behind.
         states = await self._repository.find_entities(db, request.external_id, ids=entity_ids)
         by_id = {entity.id: entity for entity in states}
         between = await self._repository.find_relationships(db, request.external_id, ids=relationship_ids)
@@ -243,10 +243,10 @@ class GraphRecall:
 
 
 def _certainty(outline: GraphOutline, activation: Activation, seeds: Collection[UUID], live_chunks: int) -> float:
-    """How much the graph's list counts, 0 to 1: as much as the query's rarest name says, and the graph knows of it.
+    """How much the graph's list counts, 0 to 1, given how telling the query's rarest name is and what the graph adds.
 
-    Words find what is named as well, so that the list has little to add where it reaches nothing else that weighs much,
-    and nothing up to `GRAPH_CERTAIN_FROM`.
+    Word search also finds what is named, so the list adds little if it reaches nothing else with much weight, and
+    nothing up to `GRAPH_CERTAIN_FROM`.
     """
     rarest = max((rarity(entity, live_chunks) for entity in outline.entities if entity.id in seeds), default=0.0)
     beyond = max((weight for entity_id, weight in activation.entities.items() if entity_id not in seeds), default=0.0)
@@ -258,7 +258,7 @@ def _certainty(outline: GraphOutline, activation: Activation, seeds: Collection[
 def _best(
     entities: Sequence[EntityOutline], weights: Mapping[UUID, float], distances: Mapping[UUID, int]
 ) -> list[UUID]:
-    """What counts for the query, and what it names though that counts nothing; best first."""
+    """What has weight for the query, and what it names even without weight; best first."""
     chosen = [entity for entity in entities if entity.id in weights or distances[entity.id] == 0]
     chosen.sort(key=lambda entity: (-weights.get(entity.id, 0.0), distances[entity.id], -entity.mentions, entity.id))
     return [entity.id for entity in chosen]
@@ -267,7 +267,7 @@ def _best(
 def _between(
     relationships: Sequence[RelationshipOutline], weights: Mapping[UUID, float], entity_ids: Collection[UUID]
 ) -> list[UUID]:
-    """Relationships between some entities, best first, and a few more than are shown."""
+    """Relationships between some entities, best first; a few more than are shown."""
     chosen = [one for one in relationships if one.from_id in entity_ids and one.to_id in entity_ids]
     chosen.sort(key=lambda one: (-weights.get(one.id, 0.0), -one.strength, one.id))
     return [one.id for one in chosen[: 2 * constants.RESULT_RELATIONSHIPS]]
@@ -278,16 +278,16 @@ def _newest(evidence: Sequence[Evidence]) -> tuple[UUID, ...]:
 
 
 def _seen_entity(entity: Entity, evidence: Sequence[Evidence], *, is_past: bool) -> Entity:
-    """`entity` with the chunks that a search may see; of another moment, as these chunks alone tell of it.
+    """`entity` with the chunks that a search may see; for another moment, only as these chunks describe it.
 
-    Of now remain even then: which names mean one entity (`id`), `confidence`, `importance`, `tier` and
+    Even then these are today's: which names mean one entity (`id`), `confidence`, `importance`, `tier` and
     `shortterm_memory_id`.
     """
     chunk_ids = _newest(evidence)
     newest = chunk_ids[: constants.GRAPH_EVIDENCE_CHUNKS]
     if not is_past:
         return entity.model_copy(update={"chunk_ids": newest, "positions": _positions(entity, newest)})
-    # It may have been merged since: then it had the name of one of its members.
+    # It may have been merged since; at that time it had the name of one of its members.
     named = next((row for row in evidence if row.item_id == entity.id), evidence[0])
     return entity.model_copy(
         update={
@@ -309,8 +309,8 @@ def _seen_entity(entity: Entity, evidence: Sequence[Evidence], *, is_past: bool)
 def _seen_relationship(relationship: Relationship, evidence: Sequence[Evidence], *, is_past: bool) -> Relationship:
     """As `_seen_entity`.
 
-    Of now remain `id`, the ends, `type`, `importance`, `tier`, and a `confidence` that was stated; that of standing
-    together is what the visible chunks give.
+    Today's values are `id`, the ends, `type`, `importance`, `tier` and a stated `confidence`; the confidence of a
+    co-occurrence comes from the visible chunks.
     """
     chunk_ids = _newest(evidence)
     newest = chunk_ids[: constants.GRAPH_EVIDENCE_CHUNKS]
@@ -337,5 +337,5 @@ def _seen_relationship(relationship: Relationship, evidence: Sequence[Evidence],
 
 
 def _positions(item: Entity | Relationship, chunk_ids: tuple[UUID, ...]) -> tuple[int, ...]:
-    """The positions of `item`, which are of its own newest chunks; of others it knows none."""
+    """The positions of `item`; it only knows those of its own newest chunks."""
     return item.positions if item.chunk_ids == chunk_ids else ()

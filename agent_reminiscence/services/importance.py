@@ -1,6 +1,6 @@
-"""How much a chunk matters, from what can be seen without a model.
+"""How much a chunk matters, judged without a model.
 
-Decided at a consolidation, and stored with the chunk:
+Decided at consolidation and stored with the chunk:
 
     importance = 0.30 × trust + 0.25 × recurrence + 0.25 × specificity + 0.20 × stability
 
@@ -9,16 +9,16 @@ recurrence:   1 − 0.5ⁿ for n similar or repeated chunks in other memories
 specificity:  names, numbers and dates in the chunk, full at three
 stability:    updates of its memory that the chunk survived, full at five
 
-Where a model has read the chunk, its estimate counts for half, and all of the above for the other half. An estimate is
-never higher than the trust in the source: no text can talk a model into holding it for more.
+If a model has read the chunk, its estimate counts for half and the formula above for the other half. An estimate never
+exceeds the trust in the source, so no text can talk a model into overrating it.
 
-What has become of it since, by use and by age; nothing stores it but the event of a decision that rests on it:
+Its later value, by use and age, is only stored in the event of a decision that rests on it:
 
     effective = (importance + (1 − importance) × 0.6 × (1 − 0.5^(uses / 2))) × fade
     fade      = 1 − 0.2 × (1 − 0.5^(idle days / 90))
 
-uses:         how often recall has returned the chunk since a consolidation or a promotion decided about it
-idle days:    since it came in, or was returned last, whichever is later
+uses:         how often recall has returned the chunk since a consolidation or promotion last rated it
+idle days:    since it was added or last returned, whichever is later
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def importance(
     Args:
         recurrences: Similar or repeated chunks in other memories.
         details: Names, numbers and dates in the chunk, as `count_details` counts them.
-        updates_survived: Updates of its memory that left the chunk as it is.
-        estimate: What a model holds it for, 0 to 1; None without one.
+        updates_survived: Updates of its memory that left the chunk unchanged.
+        estimate: A model's estimate, 0 to 1; None without one.
     """
     trust = constants.SOURCE_TRUST[source]
     recurrence = 1 - 0.5**recurrences
@@ -60,19 +60,19 @@ def importance(
 
 
 def estimated(seen: float, estimate: float) -> float:
-    """An importance and a model's estimate of it, in one."""
+    """An importance combined with a model's estimate of it."""
     return (1 - constants.IMPORTANCE_ESTIMATE) * seen + constants.IMPORTANCE_ESTIMATE * estimate
 
 
 def effective_importance(importance: float, *, uses: int, touched_at: datetime, now: datetime) -> float:
-    """What an importance has become by use and by age, 0 to 1, rounded to six digits.
+    """An importance adjusted for use and age, 0 to 1, rounded to six digits.
 
     The statement `find_least_important` orders by the same formula.
 
     Args:
-        importance: As it is stored.
+        importance: The stored value.
         uses: How often recall has returned the chunk since its importance was decided.
-        touched_at: When it came in, or was returned last, whichever is later.
+        touched_at: When it was added or last returned, whichever is later.
     """
     used = 1 - exp2(-uses / constants.USE_HALF)
     idle_days = max(0.0, (now - touched_at).total_seconds() / _SECONDS_PER_DAY)
@@ -88,10 +88,10 @@ def count_details(text: str) -> int:
     A word that begins a sentence is capitalised anyway and does not count.
     """
     details: set[str] = set()
-    end = 0  # of the word before
+    end = 0  # of the previous word
     for match in WORD.finditer(text):
         word = match.group()
-        # Most words are neither: told at once.
+        # Fast path: most words are neither.
         if word.isalpha() and word.islower():
             end = match.end()
             continue

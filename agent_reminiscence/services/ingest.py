@@ -1,11 +1,11 @@
-"""Files and messages into memories: documents and chats as they are exported, read in bounded memory.
+"""Turns files and messages into memories: documents and exported chats, read in bounded memory.
 
-Nothing here writes. `read_memories` gives what a file holds as arguments of `create_active_memory`, the same each time
-it is read: a file is read once to see whether all of it is right, and again to write it, so that a file with a fault in
-its last line leaves nothing behind. `Conversations` does the same for messages that come one by one.
+Nothing here writes. `read_memories` yields a file's contents as arguments of `create_active_memory`, the same on every
+read: a file is read once to check all of it and again to write it, so a file with a fault in its last line leaves
+nothing behind. `Conversations` does the same for messages that arrive one by one.
 
-A document is one memory. A chat is one memory per conversation, with a turn per message in `metadata["turns"]`. What
-is longer than a memory may be becomes several, cut at paragraphs or between messages.
+A document is one memory. A chat is one memory per conversation, with a turn per message in `metadata["turns"]`. Text
+too long for one memory becomes several, cut at paragraphs or between messages.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ FORMATS: Final[tuple[Format, ...]] = ("txt", "md", "json", "jsonl")
 
 STANDARD_INPUT: Final = "standard input"
 
-# Keys that exports use, the first that is there wins.
+# Keys that exports use; the first one present wins.
 _SPEAKER_KEYS: Final = ("speaker", "name", "role", "author")
 _TEXT_KEYS: Final = ("content", "text")
 _TIME_KEYS: Final = ("timestamp", "time", "created_at", "date")
 _CONVERSATION_KEYS: Final = ("conversation_id", "session_id", "conversation", "session")
 _MESSAGE_ID_KEYS: Final = ("id", "message_id")
 
-# Fewer characters a chunk than any text has, but for its line ends: those of emoji take three tokens each.
+# Fewer characters per chunk than in any text, line ends aside: emoji take three tokens each.
 _LEAST_CHUNK_CHARACTERS: Final = 30
 
-# A .json file or one line of a .jsonl file is parsed as a whole, which takes some ten times its size.
+# A .json file, or a line of a .jsonl file, is parsed as a whole, which takes some ten times its size in memory.
 _MAX_JSON_BYTES: Final = 64 * 1024 * 1024
 _BLOCK_BYTES: Final = 65_536
-# Conversations that are open at once in a file where they alternate; beyond it the one that was silent longest is
-# written, and what it says later is a further part of it.
+# The total size of interleaved conversations that may be open at once; beyond that, the one silent longest is written,
+# and its later messages become a further part.
 _MAX_OPEN_CHARACTERS: Final = 16_000_000
-# What a message takes beside its text, roughly.
+# Rough size of a message beyond its text.
 _MESSAGE_OVERHEAD_CHARACTERS: Final = 500
-# Room for what else the metadata says.
+# Room for the rest of the metadata.
 _MAX_TURNS_BYTES: Final = MAX_METADATA_BYTES - 4_096
-# Seconds since 1970 that are this large are milliseconds: they would lie after the year 5100.
+# A number this large is milliseconds, not seconds since 1970: it would be after the year 5100.
 _MILLISECONDS_FROM: Final = 1e11
 
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.*?)[ \t]*#*[ \t]*$")
@@ -75,9 +75,9 @@ class SourceFile:
 
     Attributes:
         path: Where it is read from.
-        name: What messages call it.
-        title: The title of what has none in the file itself.
-        modified_at: Stands in for a time where the file says none; None is the moment of the import.
+        name: Its name in messages.
+        title: The title for contents without one.
+        modified_at: The time for contents without one; None is the moment of the import.
     """
 
     path: Path
@@ -88,25 +88,25 @@ class SourceFile:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What a memory keeps of its file: the name, not the folders, which say more about a machine than a text."""
+        """What a memory keeps of its file: the name only; folders say more about a machine than about a text."""
         return {"file": Path(self.name).name}
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A file or folder that is not imported, and why; the reason begins with the line where there is one."""
+    """A file or folder that is not imported, and why; the reason begins with the line, if there is one."""
 
     name: str
     reason: str
 
 
 def find_sources(paths: Iterable[Path], *, file_format: Format | None = None) -> Iterator[SourceFile | Refusal]:
-    """The files that `paths` name, those of folders in order of their names.
+    """The files that `paths` name, those of folders sorted by name.
 
-    Of a folder, only files whose ending is known are taken; hidden ones and links to folders are not.
+    In a folder, only files with a known extension are taken; hidden files and links to folders are skipped.
 
     Args:
-        file_format: Read every file as this; None goes by the ending.
+        file_format: Read every file as this; None goes by the extension.
     """
     for path in paths:
         if path.is_dir():
@@ -135,7 +135,7 @@ def _source(path: Path, file_format: Format | None) -> SourceFile | Refusal:
     file_format = file_format or _format_of(path)
     if file_format is None:
         endings = ", ".join(f".{known}" for known in FORMATS)
-        return Refusal(shown(path), f"its ending is none of {endings}; --format says how to read it")
+        return Refusal(shown(path), f"its extension is not one of {endings}; pass --format to say how to read it")
     try:
         status = path.stat()
     except OSError as error:
@@ -150,18 +150,18 @@ def _format_of(path: Path) -> Format | None:
 
 
 def shown(path: Path) -> str:
-    """A path as text that can be printed and stored, whatever bytes the file system gave it."""
+    """A path as text that can be printed and stored, whatever bytes the file system uses."""
     return os.fsencode(path).decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 
 def read_memories(source: SourceFile, *, note: Callable[[int], None] | None = None) -> Iterator[ImportedMemory]:
-    """What `source` holds, in order; nothing for a file without words.
+    """The memories in `source`, in order; none for a file without words.
 
     Args:
-        note: Called now and then with how many more bytes have been read.
+        note: Called now and then with the number of bytes read since the last call.
 
     Raises:
-        InvalidInputError: The file is not what its format says; the message names the line or the message.
+        InvalidInputError: The file does not match its format; the error names the line or message.
         OSError: It cannot be read.
     """
     with source.path.open("rb") as opened:
@@ -176,7 +176,7 @@ def read_memories(source: SourceFile, *, note: Callable[[int], None] | None = No
 
 
 class _NotedFile:
-    """A file that tells how much of it has been read, a block at a time."""
+    """A file that reports how much of it has been read, block by block."""
 
     def __init__(self, file: BinaryIO, note: Callable[[int], None]) -> None:
         self._file = file
@@ -200,7 +200,7 @@ class _NotedFile:
 
 
 def _no_note(size: int) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""
 
 
 # Documents ----------------------------------------------------------------------------------------
@@ -245,9 +245,9 @@ def _decoded(file: _NotedFile) -> Iterator[str]:
 
 
 def split_text(blocks: Iterable[str], limit: int) -> Iterator[str]:
-    """Pieces of at most `limit` characters that put together are the text again.
+    """Pieces of at most `limit` characters that joined give the text back.
 
-    Cut after the last blank line that fits; where there is none after the last line, then the last space.
+    Cut after the last blank line that fits; without one, after the last line end, else after the last space.
     """
     buffer = ""
     for block in blocks:
@@ -261,8 +261,8 @@ def split_text(blocks: Iterable[str], limit: int) -> Iterator[str]:
 
 
 def _with_few_chunks(text: str) -> Iterator[str]:
-    """`text`, or parts of it in order, none of more chunks than one memory may have."""
-    # Most texts are far below the limit, and their chunks need not be counted.
+    """`text`, or parts of it in order, none with more chunks than one memory may have."""
+    # Most texts are far below the limit, so their chunks need not be counted.
     most = text.count("\n") + len(text) // _LEAST_CHUNK_CHARACTERS
     if most <= MAX_TEXT_CHUNKS or len(chunk_text(text, max_tokens=MAX_CHUNK_TOKENS)) <= MAX_TEXT_CHUNKS:
         yield text
@@ -273,7 +273,7 @@ def _with_few_chunks(text: str) -> Iterator[str]:
 
 
 def _last_boundary(text: str, limit: int) -> int:
-    """The place after the last boundary in the second half of the first `limit` characters; else `limit`."""
+    """The position after the last boundary in the second half of the first `limit` characters; else `limit`."""
     for boundaries in (("\n\n", "\n\r\n"), ("\n",), (" ",)):
         ends = [at + len(mark) for mark in boundaries if (at := text.rfind(mark, limit // 2, limit)) >= 0]
         if ends:
@@ -294,7 +294,7 @@ def _first_heading(text: str) -> str | None:
 
 
 def _part_title(title: str, number: int) -> str:
-    """`title` within the limit, with the number of its part from the second on."""
+    """`title` cut to the limit, with the part number from the second part on."""
     suffix = "" if number == 1 else f" (part {number})"
     words = " ".join(title.split())
     room = MAX_TITLE_CHARACTERS - len(suffix)
@@ -309,8 +309,8 @@ class _Message:
     """One message of a chat.
 
     Attributes:
-        group: The conversation it belongs to, in this file; None for the file's only one.
-        conversation: The id of that conversation; None where it has none.
+        group: The conversation it belongs to within this file; None for the file's only one.
+        conversation: The id of that conversation; None if it has none.
     """
 
     group: str | None
@@ -324,7 +324,7 @@ class _Message:
 
 @dataclass(slots=True)
 class _OpenPart:
-    """The part of one conversation that is being put together."""
+    """The part of a conversation that is being assembled."""
 
     title: str
     conversation: str | None
@@ -358,22 +358,22 @@ class _OpenPart:
 
 
 def _turn_bytes(turn: Mapping[str, Any]) -> int:
-    # A start of seven digits with its name, and what separates turns.
+    # A seven-digit start with its key, and the separator between turns.
     return len(json.dumps(turn, ensure_ascii=False).encode()) + 24
 
 
 class Conversations:
-    """The conversations of a chat that are being put together, the one that was silent longest first.
+    """The conversations of a chat that are being assembled, the one silent longest first.
 
     Args:
-        title: Of messages without a conversation; with its id behind it, of a conversation that has no title.
-        metadata: What each memory keeps beside its turns.
-        occurred_at: Stands in for a time where no message of a memory has one; None is the moment of the import.
-        conversation_id: The conversation of messages that name none; None for none.
+        title: The title for messages without a conversation; followed by its id, for a conversation without a title.
+        metadata: What each memory keeps besides its turns.
+        occurred_at: The time of a memory whose messages have none; None is the moment of the import.
+        conversation_id: The conversation of messages that name none; None for no conversation.
 
     Attributes:
         messages: How many messages were taken.
-        silent_messages: How many of them had no text and were left out.
+        silent_messages: How many of them had no text and were skipped.
     """
 
     def __init__(
@@ -396,19 +396,19 @@ class Conversations:
         self._silent = 0
 
     def take(self, value: object, number: int) -> Iterator[ImportedMemory]:
-        """Take the `number`-th message, or a whole conversation, spelled as on a line of a .jsonl file.
+        """Take the `number`-th message or a whole conversation, in the form of a .jsonl line.
 
         Returns:
-            The memories that are thereby finished.
+            The memories that this completes.
 
         Raises:
-            InvalidInputError: It is none; the message names the number.
+            InvalidInputError: It is neither; the error names the number.
         """
         for message in _messages_of(value, f"message {number}", f"#{number}"):
             yield from self.add(message)
 
     def add(self, message: _Message) -> Iterator[ImportedMemory]:
-        """Take one message; gives the memories that are thereby finished."""
+        """Take one message; returns the memories that this completes."""
         self.messages += 1
         if not message.text.strip():
             self._silent += 1
@@ -434,12 +434,12 @@ class Conversations:
             yield self._finish(next(iter(self._open)))
 
     def finish(self) -> Iterator[ImportedMemory]:
-        """What is still open, in the order in which the conversations fell silent."""
+        """The memories still open, by when their conversations fell silent."""
         while self._open:
             yield self._finish(next(iter(self._open)))
 
     def _group(self, message: _Message) -> str | None:
-        """Under what the message's conversation is kept; None for that of messages that name none."""
+        """The key of the message's conversation; None for messages that name none."""
         return None if message.group == self._conversation_id else message.group
 
     def _part(self, message: _Message) -> _OpenPart:
@@ -498,7 +498,7 @@ def _json_messages(file: _NotedFile) -> Iterator[_Message]:
         yield from _conversation(value, "the file", None)
         return
     if not isinstance(value, list):
-        raise InvalidInputError("the file holds no list of messages, nor an object with 'messages' or 'conversations'")
+        raise InvalidInputError("the file is not a list of messages or an object with 'messages' or 'conversations'")
     for number, item in enumerate(value, start=1):
         if isinstance(item, dict) and "messages" in item:
             yield from _conversation(item, f"conversation {number}", f"#{number}")
@@ -509,8 +509,8 @@ def _json_messages(file: _NotedFile) -> Iterator[_Message]:
 def _parse_json(data: bytes, where: str, *, first_line: int = 1) -> Any:
     if len(data) > _MAX_JSON_BYTES:
         raise InvalidInputError(
-            f"{where} has more than {_MAX_JSON_BYTES // 1024**2} MiB, which are parsed as a whole;"
-            " write one message a line as .jsonl"
+            f"{where} has more than {_MAX_JSON_BYTES // 1024**2} MiB of JSON, which is parsed as a whole;"
+            " write one message per line as .jsonl"
         )
     try:
         return json.loads(data.decode("utf-8-sig"))
@@ -522,12 +522,12 @@ def _parse_json(data: bytes, where: str, *, first_line: int = 1) -> Any:
         line = first_line + data[: error.start].count(b"\n")
         raise InvalidInputError(f"line {line}: this is not UTF-8 text") from None
     except (ValueError, RecursionError) as error:
-        # Numbers of thousands of digits, and brackets nested thousands deep.
+        # Numbers with thousands of digits, and brackets nested thousands deep.
         raise InvalidInputError(f"{where} cannot be read as JSON: {error}") from None
 
 
 def _messages_of(value: object, where: str, number: str) -> Iterator[_Message]:
-    """The message that `value` is, or those of the conversation that it is."""
+    """The message in `value`, or the messages of the conversation in it."""
     if isinstance(value, Mapping) and "messages" in value:
         yield from _conversation(value, where, number)
     else:
@@ -535,7 +535,7 @@ def _messages_of(value: object, where: str, number: str) -> Iterator[_Message]:
 
 
 def _conversation(value: Mapping[str, Any], where: str, number: str | None) -> Iterator[_Message]:
-    """The messages of an object with `messages`; without an id of its own it is told apart by its `number`."""
+    """The messages of an object with `messages`; without an id it is identified by its `number`."""
     messages = value.get("messages")
     if not isinstance(messages, list):
         raise InvalidInputError(f"{where}: 'messages' is not a list")
@@ -583,7 +583,7 @@ def _message(value: object, where: str) -> _Message:
 
 
 def _words(value: Any, where: str) -> str:
-    """The text of a message: a string, or the text parts of a list as chat models return it; none for null."""
+    """The text of a message: a string, or the text parts of a list as chat models return it; empty for null."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -616,7 +616,7 @@ def _time(value: Mapping[str, Any], where: str) -> datetime | None:
         validation.moment("the time", moment)
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}: {error}") from None
-    # In its own zone, as it was said: that is part of the idempotency key, and of what a hit shows.
+    # In its own time zone: that is part of the idempotency key and of what a hit shows.
     return moment
 
 
@@ -625,7 +625,7 @@ def _first(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def _printable(text: str, where: str) -> str:
-    """`text`, which PostgreSQL can store."""
+    """`text`, if PostgreSQL can store it."""
     if "\x00" in text:
         raise InvalidInputError(f"{where}: a NUL character, which PostgreSQL cannot store")
     try:
@@ -636,7 +636,7 @@ def _printable(text: str, where: str) -> str:
 
 
 def parse_time(value: object) -> datetime:
-    """A time as exports spell it: ISO 8601, or seconds since 1970 as a number. Without a time zone it is UTC.
+    """A time as exports write it: ISO 8601, or seconds since 1970 as a number. Without a time zone it is UTC.
 
     Raises:
         InvalidInputError: It is neither.
@@ -646,14 +646,14 @@ def parse_time(value: object) -> datetime:
             moment = datetime.fromisoformat(value.strip())
         except ValueError:
             raise InvalidInputError(
-                f"{value[:60]!r} is no time; write ISO 8601 such as 2025-03-09T14:30:00+01:00, or seconds since 1970"
+                f"{value[:60]!r} is not a time; write ISO 8601 such as 2025-03-09T14:30:00+01:00, or seconds since 1970"
             ) from None
         return moment if moment.utcoffset() is not None else moment.replace(tzinfo=UTC)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidInputError(f"a {type(value).__name__} is no time; write ISO 8601, or seconds since 1970")
+        raise InvalidInputError(f"a {type(value).__name__} is not a time; write ISO 8601, or seconds since 1970")
     if abs(value) >= _MILLISECONDS_FROM:
-        raise InvalidInputError(f"{value!r} as a time looks like milliseconds; write seconds since 1970")
+        raise InvalidInputError(f"the time {value!r} looks like milliseconds; write seconds since 1970")
     try:
         return datetime.fromtimestamp(value, UTC)
     except (ValueError, OverflowError, OSError):
-        raise InvalidInputError(f"{value!r} seconds since 1970 lie outside the years 1 to 9999") from None
+        raise InvalidInputError(f"{value!r} seconds since 1970 is outside the years 1 to 9999") from None

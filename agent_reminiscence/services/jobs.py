@@ -1,9 +1,9 @@
 """Jobs in Procrastinate's queue: what they do, and how workers take over from those that died.
 
-A job names a stream and stands for whatever is due for it (`services/work.py`). Jobs have a `queueing_lock`, so that at
-most one of a stream waits, and neither `lock` nor `retry`: together these leave a failed job running for ever, and its
-successor never starts. A job that fails queues its own successor and ends well. What a killed worker has left behind is
-found by its missing heartbeat and queued anew by the sweep of any other.
+A job names a stream and covers whatever is due for it (`services/work.py`). Jobs have a `queueing_lock`, so that at
+most one per stream waits, but neither `lock` nor `retry`: together these leave a failed job running for ever, and its
+successor never starts. A job that fails queues its own successor and ends as successful. A killed worker is noticed by
+its missing heartbeat, and any other worker's sweep queues its jobs again.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("agent_reminiscence.jobs")
 
-# Streams that wait for each one that Neo4j is being sent; more are left to others.
+# How many streams may wait for each one being sent to Neo4j; more are left to others.
 _FOLLOWED_PER_SLOT = 20
-# How often it is looked whether a Neo4j that is away is back; how often it is asked is its breaker's business.
+# How often to check whether Neo4j is back; its breaker decides how often it is called.
 _AWAY_LOOK_SECONDS = 1.0
 
 
@@ -61,31 +61,31 @@ class JobQueue:
         self._telemetry = setup.telemetry
         self._concurrency = setup.concurrency
         self._heartbeat_seconds = setup.heartbeat_seconds
-        # What has to do with Neo4j goes on beside the jobs: one that says nothing is no reason to do no other work.
+        # Neo4j's work runs beside the jobs: a Neo4j that does not answer must not hold up other work.
         self._behind: asyncio.Task[None] | None = None
         self._following: dict[str, asyncio.Task[None]] = {}
         self._asked_again: set[str] = set()
         self._follow_slots = asyncio.Semaphore(setup.concurrency)
 
     async def serve(self, *, until_idle: bool) -> None:
-        """Take jobs until the connection is lost, or with `until_idle` until none waits.
+        """Take jobs until the connection is lost or, with `until_idle`, until none waits.
 
-        Cancelled, it takes no further job and waits for those under way, for as long as they are given.
+        When cancelled, it takes no further job and waits for running ones, within their grace period.
 
         Raises:
-            StoreError: The server is away.
+            StoreError: The server is unavailable.
         """
         try:
             await self._serve(until_idle=until_idle)
         except (ProcrastinateException, psycopg.Error) as error:
-            raise StoreError(f"the worker lost its server ({type(error).__name__})") from error
+            raise StoreError(f"the worker lost its connection to the server ({type(error).__name__})") from error
 
     async def _serve(self, *, until_idle: bool) -> None:
         app = self._app()
         try:
             await app.open_async()
             if until_idle:
-                # Before the first job is taken: what a killed worker has left is to be done in this run.
+                # Before the first job is taken, so that this run does what a killed worker left behind.
                 await self._sweep(app)
             else:
                 self._look_behind()
@@ -107,7 +107,7 @@ class JobQueue:
             try:
                 await asyncio.wait({serving})
             finally:
-                # Cancelled, it takes its leave: it waits for what is under way, and tells the server that it goes.
+                # When cancelled it waits for running jobs and tells the server that it leaves.
                 serving.cancel()
                 await asyncio.wait({serving})
             if not serving.cancelled():
@@ -118,7 +118,7 @@ class JobQueue:
             try:
                 await self._stop_following()
             finally:
-                # Also where it was not open yet: a pool is there from the first attempt on.
+                # Even if opening failed: the pool exists from the first attempt on.
                 await app.close_async()
 
     @property
@@ -133,7 +133,7 @@ class JobQueue:
             with _logged_without_cause():
                 await self._do(external_id, context.job.id)
 
-        # Every worker asks for it, and one job comes of it.
+        # Every worker requests it, which makes a single job.
         @app.periodic(cron=f"* * * * * */{SWEEP_SECONDS}")
         @app.task(name="sweep", queue=JOB_QUEUE, queueing_lock="sweep", pass_context=True)
         async def sweep(context: JobContext, timestamp: int) -> None:
@@ -151,20 +151,20 @@ class JobQueue:
     async def _enqueue_behind(self) -> None:
         try:
             queued = await self._work.enqueue_behind()
-            # An outage is over for all streams as soon as one question of anybody's is answered.
+            # As soon as one call succeeds, the outage is over for all streams.
             while self._work.graph_is_away:
                 await asyncio.sleep(_AWAY_LOOK_SECONDS)
                 queued = await self._work.enqueue_behind()
         except Exception as error:  # noqa: BLE001 - the next sweep looks again
-            _logger.warning("it is not known what Neo4j lacks: %s", describe_error(error))
+            _logger.warning("could not find out what Neo4j lacks: %s", describe_error(error))
             return
         if queued:
             _logger.info("queued the work of %d streams that Neo4j has not followed", queued)
 
     def _follow_soon(self, external_id: str) -> None:
-        """Bring Neo4j up to what a job has left; where that goes on already, once more behind it."""
+        """Bring Neo4j up to what a job has done; if that is already running, once more afterwards."""
         if not self._work.has_follower or (self._is_backed_up and external_id not in self._following):
-            # Where it cannot keep up, a later sweep finds what is left, and so may another process.
+            # If it cannot keep up, a later sweep or another process finds what is left.
             return
         self._asked_again.add(external_id)
         if external_id not in self._following:
@@ -185,7 +185,7 @@ class JobQueue:
                         await self._work.follow(external_id)
         except Exception as error:  # noqa: BLE001 - the next sweep finds the stream
             _logger.warning(
-                "it is left to a later sweep that Neo4j follows: %s",
+                "Neo4j could not follow; a later sweep will retry: %s",
                 describe_error(error),
                 extra={"external_id": external_id},
             )
@@ -194,7 +194,7 @@ class JobQueue:
             self._asked_again.discard(external_id)
 
     async def _stop_following(self) -> None:
-        """What Neo4j has not followed by now is found by the next worker, which looks for it first of all."""
+        """Stop; the next worker looks first for whatever Neo4j has not followed by now."""
         tasks = {*self._following.values(), *([] if self._behind is None else [self._behind])}
         for task in tasks:
             task.cancel()
@@ -207,14 +207,14 @@ class JobQueue:
             try:
                 report = await self._work.run(external_id, follows=False)
             except asyncio.CancelledError:
-                # Its time was over when this worker ended. The next one begins again at once.
+                # Its grace period ended with this worker. The next one starts over at once.
                 await asyncio.shield(self._work.enqueue(external_id))
                 raise
             if report.error_type is not None:
                 job.failed(report.error_type)
         self._follow_soon(external_id)
         _logger.debug(
-            "did a stream's work: %d memories consolidated, %d chunks promoted, %d ended, vectors of %d filled in",
+            "did a stream's work: %d memories consolidated, %d chunks promoted, %d ended, vectors filled in for %d",
             len(report.consolidated),
             report.promoted,
             report.expired + report.pruned,
@@ -223,19 +223,19 @@ class JobQueue:
         )
 
     async def _describe(self, external_id: str, job_id: int | None) -> tuple[int | None, float | None]:
-        """Which attempt a job is, and how long it has waited in seconds; for telemetry only, so None where unknown."""
+        """A job's attempt number, and how many seconds it waited; for telemetry only, so None if unknown."""
         try:
             found = next((job for job in await self._work.jobs(external_id) if job.job_id == job_id), None)
         except StoreError:
             found = None
         if found is None or found.started_at is None or found.queued_at is None:
             return None, None
-        # By the server's clock, all three.
+        # All three are by the server's clock.
         could_start = max(found.queued_at, found.scheduled_at or found.queued_at)
         return found.failed_attempts + 1, (found.started_at - could_start).total_seconds()
 
     async def _sweep(self, app: App) -> None:
-        """Take over what dead workers have left, and queue what is due and has no job."""
+        """Take over what dead workers left, and queue what is due and has no job."""
         await app.job_manager.prune_stalled_workers(self._silence_seconds)
         dead: set[str] = set()
         for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=self._silence_seconds):
@@ -247,32 +247,32 @@ class JobQueue:
                 continue
             if isinstance(external_id := job.task_kwargs.get("external_id"), str):
                 dead.add(external_id)
-        # Counted as a failure, because work that kills its workers must end as failed, too. But once, however many jobs
-        # of a stream have died: each would lengthen the pause.
+        # Counted as a failure, because work that kills its workers must eventually be given up. But only once, however
+        # many of a stream's jobs died: each failure lengthens the pause.
         for external_id in sorted(dead):
             try:
-                await self._work.fail(external_id, "the worker that did it has died", by_death=True)
+                await self._work.fail(external_id, "its worker died", by_death=True)
             except StoreError as error:
-                # Somebody holds the stream. It is due, and found again by a later sweep; others are not to wait for it.
+                # The stream is locked. It is still due, so a later sweep finds it; the others must not wait for it.
                 _logger.warning(
-                    "the work of a dead worker is not queued yet: %s",
+                    "could not requeue a dead worker's job yet; a later sweep will: %s",
                     describe_error(error),
                     extra={"external_id": external_id},
                 )
         queued = await self._work.enqueue_due(grace_seconds=SWEEP_GRACE_SECONDS)
         if queued:
-            _logger.info("queued the work of %d streams that was due and had no job", queued)
-        # What was stopped half-way: its stream is due again, and has been queued.
+            _logger.info("queued overdue work of %d streams that had no job", queued)
+        # Aborted and failed jobs can go: their streams are due again and have been queued.
         await app.job_manager.delete_old_jobs(
             nb_hours=1, queue=JOB_QUEUE, include_failed=True, include_cancelled=True, include_aborted=True
         )
 
 
 class _JobManager(JobManager):
-    """Ends its worker when the end of a job cannot be noted.
+    """Ends its worker if the end of a job cannot be recorded.
 
-    Procrastinate takes no notice of that, and the job would count as running for as long as its worker lives. Without
-    the worker it counts as left behind, and is taken over.
+    Procrastinate ignores that failure, and the job would count as running for as long as its worker lives. Once the
+    worker is gone, another takes the job over.
     """
 
     def __init__(self, connector: BaseConnector, serving: asyncio.Task[None]) -> None:
@@ -280,32 +280,32 @@ class _JobManager(JobManager):
         self._serving = serving
 
     async def finish_job(self, job: ProcrastinateJob, status: Status, delete_job: bool) -> None:
-        """Note the end of a job, with a second attempt on another connection."""
+        """Record the end of a job, with a second attempt on another connection."""
         try:
             await super().finish_job(job, status, delete_job)
         except ConnectorException:
             try:
                 await super().finish_job(job, status, delete_job)
             except ConnectorException:
-                _logger.warning("the end of job %s cannot be noted; the worker begins again", job.id)
+                _logger.warning("could not record the end of job %s; restarting the worker", job.id)
                 self._serving.cancel()
 
 
 class _JobError(Exception):
-    """A job ended early, because the store did not even take note of what became of it."""
+    """A job ended early because the store could not even record its outcome."""
 
 
 @contextmanager
 def _logged_without_cause() -> Iterator[None]:
-    """Keeps the driver's errors out of the traceback that Procrastinate logs: they may quote a row."""
+    """Keep the driver's errors out of the traceback that Procrastinate logs: they may quote a row."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - whatever it is, the work stays due and is found by a sweep
+    except Exception as error:  # noqa: BLE001 - whatever it is, the work stays due and a sweep finds it
         raise _JobError(describe_error(error)) from None
 
 
 def _connector(settings: ConnectionSettings, *, pool_size: int) -> PsycopgConnector:
-    """Connections as the worker's role, which sees the queue and no memory."""
+    """Connections with the worker's role, which sees the queue but no memory."""
     silence = TCP_SILENCE_SECONDS
     parameters: dict[str, Any] = {
         "host": settings.host,
@@ -316,7 +316,7 @@ def _connector(settings: ConnectionSettings, *, pool_size: int) -> PsycopgConnec
         "sslmode": "disable" if settings.host.startswith("/") else settings.ssl_mode,
         "application_name": "agent_reminiscence worker",
         "connect_timeout": CONNECT_TIMEOUT_SECONDS,
-        # A connection that is gone without a word would keep its worker waiting for ever.
+        # A silently dropped connection would keep its worker waiting for ever.
         "keepalives_idle": silence // 3,
         "keepalives_interval": silence // 3,
         "keepalives_count": 2,

@@ -1,4 +1,4 @@
-"""In which language a memory is read: what was asked for, else what its text shows, else what the tenant writes."""
+"""The language a memory is read in: the one requested, else the one its text shows, else the tenant's."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from agent_reminiscence.text.languages import DEFAULT_LANGUAGE, recognise
 
 @dataclass(frozen=True, slots=True)
 class MemoryLanguage:
-    """A memory's language, and how it came about."""
+    """A memory's language, and how it was chosen."""
 
     language: str
     origin: LanguageOrigin
 
 
 def choose_language(content: str, *, named: str | None) -> MemoryLanguage:
-    """The language of a text, as far as the text alone tells.
+    """The language of a text, as far as the text alone shows it.
 
     Args:
-        named: By the call or by the setting; None leaves it to the text.
+        named: The language named by the call or the setting; None leaves it to the text.
     """
     if named is not None:
         return MemoryLanguage(named, "chosen")
@@ -32,7 +32,7 @@ def choose_language(content: str, *, named: str | None) -> MemoryLanguage:
 
 
 class TenantLanguage:
-    """The language of a tenant's texts that show none: that of the newest one which does, else English.
+    """The language for a tenant's texts that show none: that of the newest text that does, else English.
 
     For one transaction that has locked the stream.
     """
@@ -44,7 +44,7 @@ class TenantLanguage:
         self._newest: str | None = None
 
     async def settle(self, payload: MemoryCreated) -> MemoryCreated:
-        """The payload of the next new memory, read in the tenant's language where its own text shows none."""
+        """The payload of the next new memory, read in the tenant's language if its own text shows none."""
         if payload.language_origin != "default":
             self._newest = payload.language
             return payload
@@ -55,14 +55,13 @@ class TenantLanguage:
     ) -> MemoryLanguage:
         """The language of a new version.
 
-        What was chosen or recognised stays until somebody names another one; what was a default is decided again by
-        each new text.
+        A chosen or recognised language stays until a call names another; a default is decided again for each new text.
 
         Args:
-            memory: As it is.
+            memory: The current version.
             content: Its new text.
-            asked: Named by the call.
-            setting: The language of texts that name none.
+            asked: The language named by the call.
+            setting: The language for texts whose call names none.
         """
         if asked is not None:
             return MemoryLanguage(asked, "chosen")

@@ -1,4 +1,4 @@
-"""The ledger as users see it: events of their own kinds, and everything that was recorded, in pages."""
+"""The ledger as users see it: events of their own kinds, and everything recorded, in pages."""
 
 from __future__ import annotations
 
@@ -52,27 +52,27 @@ class MemoryLedger:
     ) -> Event:
         """Append an event of a kind of your own, such as `world.observed`.
 
-        It is stored, can be read back and is covered by the stream's digest chain; it changes no tier and is in no
-        search.
+        It is stored, can be read back and is covered by the stream's digest chain; it changes no tier and no search
+        finds it.
 
         Args:
             kind: Lower-case words joined by dots, outside the prefix `memory.`.
-            payload: A JSON object of at most 1 MiB. Where secrets were redacted in its keys and strings, it says under
-                `memory.redactions` how often which rule has matched.
-            turn: Which turn of its conversation, from 0.
+            payload: A JSON object of at most 1 MiB. If secrets in its keys and strings were redacted,
+                `memory.redactions` in it says how often each rule matched.
+            turn: Number of the turn in its conversation, from 0.
             occurred_at: When it was true in the world; None is now.
             idempotency_key: A second call with the same key and request returns the first one's event.
 
         Raises:
             InvalidInputError: An argument is refused; nothing is written.
-            RedactionError: Your redactor has failed; nothing is written.
+            RedactionError: Your redactor failed; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
-            StoreError: The store is away or refused the write.
+            StoreError: The store is unavailable or refused the write.
         """
         asked = AppendRequest(
             external_id=validation.external_id(external_id),
             kind=validation.event_kind(kind),
-            # Checked and copied value by value, which takes a tenth of a second for the largest.
+            # Checked and copied value by value, which takes a tenth of a second for the largest payloads.
             payload=await beside(
                 lambda: validation.json_object("payload", payload, MAX_EVENT_PAYLOAD_BYTES), value=payload
             ),
@@ -101,11 +101,11 @@ class MemoryLedger:
             return await self._projector.record(db, event)
 
     async def head(self, external_id: str | int | UUID) -> int:
-        """Position of the last event; 0 where there is none.
+        """Position of the last event; 0 if there is none.
 
         Raises:
             InvalidInputError: The id is refused.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
 
@@ -127,15 +127,15 @@ class MemoryLedger:
         """One page of events in order of position.
 
         Args:
-            after: Position behind which to begin; 0 is the beginning. The next page begins after the last event of
-                this one, and an empty page is the end.
+            after: Start after this position; 0 is the beginning. The next page starts after the last event of this
+                one; an empty page is the end.
             kinds: Only these kinds; None is all.
-            actor: Only this actor's; None is everybody's.
-            limit: At most so many, from 1 to 1,000.
+            actor: Only this actor's events; None is everybody's.
+            limit: At most this many, from 1 to 1,000.
 
         Raises:
             InvalidInputError: An argument is refused.
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
         wanted = validation.kinds(kinds)

@@ -1,7 +1,7 @@
-"""What becomes of chunks by use and by age: some are promoted, some end. Nothing is ever deleted here.
+"""Ages chunks: by use and age some are promoted and some end. Nothing is ever deleted here.
 
-Which chunks are concerned is read without a lock. Each batch is then looked at again under the stream's lock, and only
-what is still live and still concerned ends; so a review may run at any time, beside writers and other reviews.
+Candidates are read without a lock. Each batch is then checked again under the stream's lock, and only chunks that are
+still live and still due end; so a review may run at any time, alongside writers and other reviews.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from agent_reminiscence.services.promotion import PromotionService
 from agent_reminiscence.services.requests import WriteRequest
 from agent_reminiscence.services.retries import repeated
 
-# Of the chunks that are looked at under the lock, those that are to end; with how many are live in the stream.
+# Chooses, from the chunks checked under the lock and the stream's number of live chunks, those that end.
 _Choice = Callable[[Sequence[LiveChunk], int], Sequence[LiveChunk]]
-# Whether a chunk is unrated, and how important it has become.
+# Whether a chunk is unrated, and its effective importance.
 _Rank = tuple[bool, float]
 # The event for some chunks of one memory.
 _Payload = Callable[[UUID], MemoryEnded]
@@ -39,7 +39,7 @@ class LifecycleService:
 
     Args:
         max_chunks: How many live chunks a stream may have; None is any number.
-        ttl_days: How long a chunk of a tier lives untouched; a tier that is not named has no limit.
+        ttl_days: How long an untouched chunk lives, by tier; a tier that is not listed has no limit.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class LifecycleService:
         self._ttl_days = dict(ttl_days)
 
     async def review(self, external_id: str) -> LifecycleReport:
-        """Promote what was recalled often, end what nobody has touched for long, and what is too much.
+        """Promote chunks recalled often; end chunks untouched for too long, and those over the limit.
 
-        Made again after it was interrupted, it goes on where it was.
+        If interrupted, the next call continues where it stopped.
         """
         promoted = await self._promote(external_id)
         expired = 0
@@ -81,7 +81,7 @@ class LifecycleService:
         )
 
     async def next_review_at(self, external_id: str) -> datetime | None:
-        """When the next chunk expires if nothing touches it; None where none ever does."""
+        """When the next chunk expires if nothing touches it; None if none ever does."""
         if not self._ttl_days:
             return None
         async with self._store.transaction(external_id, read_only=True) as db:
@@ -93,7 +93,7 @@ class LifecycleService:
     async def _promote(self, external_id: str) -> int:
         promoted = 0
         for memory_id in await self._find_promotable(external_id):
-            # What was promoted is not found again.
+            # A promoted chunk is not found again.
             promoted += await repeated(
                 partial(self._promote_memory, external_id, memory_id),
                 operation="promote",
@@ -103,7 +103,7 @@ class LifecycleService:
         return promoted
 
     async def _find_promotable(self, external_id: str) -> list[UUID]:
-        """Memories with chunks that their use has made important enough; without use, nothing becomes so by itself."""
+        """Memories with chunks that use has made important enough; only use can raise importance."""
         memory_ids: dict[UUID, None] = {}
         after: UUID | None = None
         while True:
@@ -165,28 +165,28 @@ class LifecycleService:
                 highest = await self._highest(db, external_id, found[-1:], now)
             choose = partial(_least_important, limit=limit, highest=highest, now=now)
             ended = 0
-            # The least important first, so that it is right at every point at which this may be interrupted.
+            # Least important first, so that the result is right wherever this is interrupted.
             for batch in batched(found, REVIEW_BATCH_CHUNKS):
                 ended += await self._end(external_id, batch, choose, payload)
             pruned += ended
             if not ended:
-                # Whatever was found has been changed by others meanwhile. They will have it reviewed again.
+                # Others have changed everything that was found; their writes schedule another review.
                 return pruned
 
     async def _highest(self, db: SqlExecutor, external_id: str, last: Sequence[UUID], now: datetime) -> _Rank:
-        """The rank of the last of the chunks that are to end."""
+        """The rank of the last chunk that is to end."""
         return max(
             (_rank(chunk, now) for chunk in await self._lifecycle.read_live(db, external_id, last)),
             default=(False, 0.0),
         )
 
     async def _end(self, external_id: str, chunk_ids: Sequence[UUID], choose: _Choice, payload: _Payload) -> int:
-        """End those of the chunks that are chosen under the lock, by one event for each memory; returns how many."""
+        """End the chunks that `choose` picks under the lock, with one event per memory; returns how many."""
         return await repeated(
             partial(self._end_batch, external_id, chunk_ids, choose, payload),
             operation="end chunks",
             external_id=external_id,
-            # What has ended is not chosen again.
+            # A chunk that has ended is not chosen again.
             repeatable=True,
         )
 
@@ -215,13 +215,13 @@ class LifecycleService:
 def _least_important(
     chunks: Sequence[LiveChunk], live: int, *, limit: int, highest: _Rank, now: datetime
 ) -> Sequence[LiveChunk]:
-    """As many as are too many, the least important first; not those that were used since they were found."""
+    """The chunks over the limit, least important first, without those used since they were found."""
     found = [chunk for chunk in chunks if _rank(chunk, now) <= highest]
     found.sort(key=lambda chunk: (_rank(chunk, now), chunk.recorded_at, chunk.chunk_id))
     return found[: max(0, live - limit)]
 
 
 def _rank(chunk: LiveChunk, now: datetime) -> _Rank:
-    """What ends later ranks higher: what is not yet rated, and then what has become more important."""
+    """Chunks that end later rank higher: unrated ones, then those that have become more important."""
     effective = effective_importance(chunk.importance, uses=chunk.uses, touched_at=chunk.used_at, now=now)
     return chunk.tier == "active", effective

@@ -1,23 +1,23 @@
-"""Which known entity a new name most likely means, when it is spelled differently.
+"""Finds which known entity a differently spelled name most likely means.
 
-A wrong merge joins what two people did; a missed one leaves two entries for one of them. So a rule has to name the
-difference, and where two known entities fit, neither is taken:
+A wrong merge mixes up two people; a missed merge leaves two entries for one. So every rule must be able to name the
+difference, and if two known entities fit, neither is chosen:
 
 - **the same letters**: `J. K. Rowling` and `JK Rowling`, `Wi-Fi Alliance` and `The WiFi Alliance`;
-- **a legal form** more: `Acme`, `Acme Corp` and `Acme Corporation`, but not `Acme Inc` and `Acme GmbH`;
-- **one slip in one long word**: a letter doubled, two swapped, a silent h, or letters that sound alike from seven
-  letters on; any other letter more or less from nine. The first and the last letter stay: what differs there tells
+- **an added legal form**: `Acme`, `Acme Corp` and `Acme Corporation`, but not `Acme Inc` and `Acme GmbH`;
+- **one slip in one long word**: from seven letters on, a doubled letter, two swapped letters, a silent h or letters
+  that sound alike; from nine, any letter added or dropped. The first and last letters must match: they distinguish
   `Hanna` from `Anna` and `Caroline` from `Carolina`;
-- **a short form** of a person: `Tim` and `Tim Smith`, when nobody else is called Tim;
+- **a short form** of a person: `Tim` and `Tim Smith`, if nobody else is called Tim;
 - **`City`** after two words or more: `New York` and `New York City`.
 
-Names are compared within a type; `other` is comparable with every type. Numbers are never likened (`iPhone 12`,
-`iPhone 13`), nor are names of fewer than five letters, nor two names that stand in one passage.
+Names are compared within a type; `other` can be compared with every type. Never matched: numbers (`iPhone 12`,
+`iPhone 13`), names of fewer than five letters, and two names that appear in the same passage.
 
-Vectors have no say. The bundled embedder's cosine of two names follows the tokens they share: 0.13 to 0.94 for slips
+Vectors are not used. The bundled embedder's cosine of two names follows the tokens they share: 0.13 to 0.94 for slips
 (`Carolline` 0.45), 0.13 to 0.92 for different names (`Katherine Jackson` 0.54, `iPhone 13` 0.92); 0.70 to 0.98 for
 longer forms of one name (`Stanford University` 0.89), 0.31 to 0.88 for longer forms that mean something else (`Boston
-University` 0.86). No threshold tells them apart.
+University` 0.86). No threshold separates them.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from rapidfuzz.distance import OSA
 from agent_reminiscence.domain.graph import FORMS_OF_ADDRESS
 
 MIN_LETTERS = 5
-"""Names of fewer letters are alike only when they are equal."""
+"""Shorter names match only when they are equal."""
 MIN_VARIANT_LETTERS = 7
-"""A word in which a doubled letter, two swapped ones, a silent h or a letter of the same sound is a slip."""
+"""Minimum word length at which a doubled letter, two swapped letters, a silent h or a similar sound is a slip."""
 MIN_SLIP_LETTERS = 9
-"""A word in which any letter more or less is a slip: `Thompson` and `Thomson` have fewer, and are two names."""
+"""Minimum word length at which any added or dropped letter is a slip; `Thompson` and `Thomson` are two names."""
 MIN_SHORT_FORM_LETTERS = 3
 
 _LEGAL_FORMS = {
@@ -57,7 +57,7 @@ _PERSON = "person"
 
 
 class Likeness(StrEnum):
-    """Why two names are taken for one."""
+    """Why two names are taken to mean the same entity."""
 
     SAME_LETTERS = "same_letters"
     LEGAL_FORM = "legal_form"
@@ -77,13 +77,13 @@ _SCORES = {
 
 @dataclass(frozen=True, slots=True)
 class NamedEntity:
-    """An entity as its names are compared.
+    """An entity with what name matching needs.
 
     Attributes:
-        keys: All its names and aliases, as `name_key` gives them; at least one.
-        name: As it is spelled.
-        type: Of `constants.ENTITY_TYPES` or any other.
-        passages: The passages of the text at hand that name it; of one that is known, only these matter.
+        keys: All its names and aliases, as returned by `name_key`; at least one.
+        name: The name as spelled.
+        type: One of `constants.ENTITY_TYPES`, or any other string.
+        passages: The passages of the current text that name it.
     """
 
     id: UUID
@@ -95,10 +95,10 @@ class NamedEntity:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A new entity and the known one that it most likely is.
+    """A new entity and the known entity it most likely is.
 
     Attributes:
-        score: One value for each reason, 0 to 1.
+        score: Fixed per reason, 0 to 1.
     """
 
     new_id: UUID
@@ -108,16 +108,16 @@ class Match:
 
 
 def find_alike(new: Sequence[NamedEntity], known: Sequence[NamedEntity]) -> list[Match]:
-    """For each new entity the known one that it most likely is; none where that is open.
+    """Find the known entity that each new entity most likely is; none if that is ambiguous.
 
-    200 new names take some 0.2 s among 10,000 known ones: for a thread.
+    Run it in a thread: 200 new names among 10,000 known ones take some 0.2 s.
 
     Args:
-        new: Entities whose names nobody knows.
+        new: Entities with unknown names.
         known: Entities of the same tenant.
 
     Returns:
-        In the order of `new`, at most one match for each.
+        At most one match per new entity, in the order of `new`.
     """
     book = _Book(known)
     newcomers = _Book(new)
@@ -135,13 +135,13 @@ def find_alike(new: Sequence[NamedEntity], known: Sequence[NamedEntity]) -> list
             if len(fitting) == 1:
                 matches.append(Match(entity.id, known[fitting.pop()].id, _SCORES[reason], reason))
             if candidates:
-                # Where several fit, or what fits best may not be it, a weaker reason decides nothing.
+                # If several fit, or the best candidate was ruled out, a weaker reason must not decide.
                 break
     return _without_rivals(matches, {entity.id: entity for entity in new})
 
 
 def _without_rivals(matches: Sequence[Match], new: Mapping[UUID, NamedEntity]) -> list[Match]:
-    """Matches whose known entity no other name claims that means something else: both would become one through it."""
+    """Drop matches whose known entity is claimed by two names that must differ: it would merge them."""
     claims: dict[UUID, list[NamedEntity]] = defaultdict(list)
     for match in matches:
         claims[match.known_id].append(new[match.new_id])
@@ -155,43 +155,43 @@ def _are_rivals(claimants: Sequence[NamedEntity]) -> bool:
 
 @dataclass(frozen=True)
 class _Name:
-    """One name of the entity at `place`, taken apart."""
+    """One parsed name of the entity at `place`."""
 
     place: int
     key: str
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Without punctuation and a leading article."""
+        """Words without punctuation and leading article."""
         words = tuple(_SEPARATORS.sub(" ", self.key.replace("'", "").replace("&", " and ")).split())
         return words[1:] if len(words) > 1 and words[0] == "the" else words
 
     @cached_property
     def text(self) -> str:
-        """The words with single spaces."""
+        """The words joined by single spaces."""
         return " ".join(self.words)
 
     @cached_property
     def letters(self) -> str:
-        """The letters alone, for numbers are compared as they are; '' for a name that is too short."""
+        """Letters only; '' for names that are too short or contain numbers, which must match exactly."""
         letters = "".join(self.words)
         return letters if len(letters) >= MIN_LETTERS and not _NUMBER.search(letters) else ""
 
     @cached_property
     def firm(self) -> tuple[str, str]:
-        """The name without its legal form, and the form; '' where it has none."""
+        """The name without its legal form, and the form, or '' if it has none."""
         form = _LEGAL_FORMS.get(self.words[-1], "") if len(self.words) > 1 else ""
         return (" ".join(self.words[:-1]), form) if form else (self.text, "")
 
     @cached_property
     def city(self) -> str:
-        """What a name of two words or more is without `City`; '' for a shorter one."""
+        """A name of two words or more without a trailing `City`; '' for a shorter one."""
         words = self.words[:-1] if self.words and self.words[-1] == "city" else self.words
         return " ".join(words) if len(words) > 1 else ""
 
 
 class _Book:
-    """Entities by what their names have in common with others."""
+    """Entities, indexed by the features their names may share with others."""
 
     def __init__(self, entities: Sequence[NamedEntity]) -> None:
         self.names = [_Name(place, key) for place, entity in enumerate(entities) for key in entity.keys]
@@ -204,13 +204,13 @@ class _Book:
             self._note(name, is_person=entities[name.place].type == _PERSON)
 
     def with_same_letters(self, entity: NamedEntity) -> set[int]:
-        """Entities whose names differ in punctuation, spaces or an article alone."""
+        """Entities whose names differ only in punctuation, spaces or an article."""
         return _union(self._by_letters.get(name.letters) for name in _names_of(entity) if name.letters)
 
     def with_other_legal_form(self, entity: NamedEntity) -> set[int]:
-        """Entities of the same name with a legal form more or less, or with the same one spelled otherwise.
+        """Entities of the same name whose legal form is missing, added or spelled differently.
 
-        One that has been called by another legal form, too, is none of them.
+        Entities that also have a name with another legal form are left out.
         """
         found = set()
         for base, form in (name.firm for name in _names_of(entity)):
@@ -222,7 +222,7 @@ class _Book:
         return found
 
     def with_or_without_city(self, entity: NamedEntity) -> set[int]:
-        """Entities whose names of two words or more differ in `City` at the end."""
+        """Entities whose names of two words or more differ only in a trailing `City`."""
         found = set()
         for name in _names_of(entity):
             if name.city:
@@ -243,9 +243,9 @@ class _Book:
 
 
 def _same_persons(entity: NamedEntity, new: _Book, known: _Book) -> set[int]:
-    """Persons whose full name begins with the entity's only one, or whose only name begins the entity's full one.
+    """People whose full name starts with the entity's single name, or whose single name starts its full name.
 
-    None when several persons have that first name.
+    None if several people have that first name.
     """
     if entity.type != _PERSON or _TITLE.match(entity.name):
         return set()
@@ -264,14 +264,14 @@ def _same_persons(entity: NamedEntity, new: _Book, known: _Book) -> set[int]:
 
 
 def _find_slips(new: Sequence[_Name], known: Sequence[_Name]) -> dict[int, set[int]]:
-    """For the place of each new entity those of the known ones whose names differ from its own in one slip."""
+    """For each new entity, by place: the places of known entities whose names differ from its own by one slip."""
     slips: dict[int, set[int]] = defaultdict(set)
     known = [name for name in known if len(name.text) >= MIN_VARIANT_LETTERS - 1]
     texts = [name.text for name in known]
     for name in new:
         if len(name.text) < MIN_VARIANT_LETTERS - 1:
             continue
-        # One letter more, less, other, or swapped with the next.
+        # One letter added, dropped, replaced, or swapped with the next.
         for _, distance, place in process.extract_iter(name.text, texts, scorer=OSA.distance, score_cutoff=1):
             if distance == 1 and _is_slip(name.words, known[place].words):
                 slips[name.place].add(known[place].place)
@@ -279,7 +279,7 @@ def _find_slips(new: Sequence[_Name], known: Sequence[_Name]) -> dict[int, set[i
 
 
 def _is_slip(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two names one letter apart differ in a slip within one long word."""
+    """Whether two names one edit apart differ by a slip within one long word."""
     if len(one) != len(other):
         return False
     ((first, second),) = [pair for pair in zip(one, other, strict=True) if pair[0] != pair[1]]
@@ -297,7 +297,7 @@ def _is_slip(one: Sequence[str], other: Sequence[str]) -> bool:
 
 
 def _may_be_one(new: NamedEntity, known: NamedEntity) -> bool:
-    """Whether type, title and place in the text allow two entities to be one."""
+    """Whether type, title and passages allow two entities to be the same."""
     if new.id == known.id or new.passages & known.passages:
         return False
     if new.type != known.type and _ANY_TYPE not in (new.type, known.type):

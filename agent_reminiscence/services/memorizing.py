@@ -1,4 +1,4 @@
-"""Has a model read the new chunks of a memory, while nobody waits and nothing is written."""
+"""Lets a model read a memory's new chunks, outside any transaction and with no caller waiting."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("agent_reminiscence.models")
 
 AGENT = "memorizer"
-# After one of these the next window would fare no better.
+# After one of these, the next window would fail as well.
 _HOPELESS = frozenset({"timeout", "limit", "unavailable", "failed"})
 
 
 class MemorizingService:
-    """Asks a model, window by window, and keeps what it proposes.
+    """Asks a model window by window and collects its proposals.
 
     Args:
-        model: None where none is configured; then nothing is read.
+        model: None if none is configured; then nothing is read.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class MemorizingService:
 
     @property
     def has_model(self) -> bool:
-        """Whether a model is asked at all."""
+        """Whether a model is configured."""
         return self._model is not None
 
     @asynccontextmanager
@@ -97,15 +97,15 @@ class MemorizingService:
         *,
         is_busy: bool = False,
     ) -> AsyncIterator[Reading]:
-        """What a model makes of the chunks that no consolidation has read yet.
+        """Collect what a model makes of the chunks that no consolidation has read yet.
 
-        What it cost is recorded at the end, however that comes, unless the event of the consolidation tells it.
+        The cost is recorded at the end, however the block ends, unless the consolidation event records it.
 
         Args:
-            chunks: All of the memory that have not ended for good, in the order of the text.
-            entities: Names in the new ones, as they were found without a model.
+            chunks: All chunks of the memory that have not ended for good, in text order.
+            entities: Names in the new chunks that were found without a model.
             known: What is known of these names.
-            is_busy: Whether others wait for this to end, so that no model is asked.
+            is_busy: Whether others are waiting for this to end; then no model is asked.
         """
         reading = Reading()
         outcome: AskOutcome = "failed"
@@ -138,12 +138,12 @@ class MemorizingService:
     ) -> None:
         if self._model is None or memory.consolidated_version >= memory.version:
             return
-        # In a thread: a long text has many tokens to count.
+        # In a thread: counting the tokens of a long text takes time.
         windows = await asyncio.to_thread(make_windows, chunks)
         comparisons: list[Window] = []
         for number, window in enumerate(windows):
             if not is_busy and not await self._is_current(memory):
-                # What was made of it would be dropped.
+                # The result would be dropped.
                 return
             fallback: Fallback | None = "busy"
             if not is_busy:
@@ -160,8 +160,8 @@ class MemorizingService:
         await self._compare(reading, memory, comparisons)
 
     async def _read_window(self, reading: Reading, memory: StoredMemory, window: Window) -> Fallback | None:
-        """Have one window read; returns why that has failed, or None."""
-        # Here, because it takes most of a second the first time.
+        """Read one window; returns why it failed, or None."""
+        # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memorizer import make_memorizer, make_prompt, propose
 
         material = window.material(memory)
@@ -173,20 +173,20 @@ class MemorizingService:
         return None
 
     async def _compare(self, reading: Reading, memory: StoredMemory, comparisons: Sequence[Window]) -> None:
-        """Have windows that were read compared with what is trusted less.
+        """Compare windows that were read with less trusted memories.
 
-        Last, so that nothing that is trusted less keeps anything from being read.
+        This runs last, so that less trusted text cannot keep anything from being read.
         """
         from agent_reminiscence.agents.memorizer import make_comparer, make_comparing_prompt, propose_endings
 
         for compared in comparisons:
             if not set(compared.places) <= reading.importances.keys():
-                # Rules took its place.
+                # Rules were used instead.
                 continue
             if not await self._is_current(memory):
                 return
             if not await self._is_there(memory, compared):
-                # Erased while the windows were read.
+                # Erased while the windows were being read.
                 continue
             material = compared.material(memory)
             plan = await self._ask(reading, memory, material, make_comparer(), make_comparing_prompt(material))
@@ -207,7 +207,7 @@ class MemorizingService:
         agent: Agent[ConsolidationMaterial, T],
         prompt: str,
     ) -> T | Fallback:
-        """What a model answers that may be used, or why there is nothing."""
+        """Return a usable answer from the model, or why there is none."""
         from agent_reminiscence.agents.running import run_agent
 
         assert self._model is not None
@@ -220,7 +220,7 @@ class MemorizingService:
             answered = await run_agent(agent, prompt, model=self._model, deps=material, limits=limits, meter=meter)
         except AgentFailedError as error:
             _logger.warning(
-                "not all of a memory is consolidated by the model: %s", error, extra={"external_id": memory.external_id}
+                "the model consolidated only part of a memory: %s", error, extra={"external_id": memory.external_id}
             )
             return error.reason
         finally:
@@ -231,27 +231,27 @@ class MemorizingService:
         return answered.output
 
     async def _is_current(self, memory: StoredMemory) -> bool:
-        """Whether nobody has changed the memory or consolidated it meanwhile."""
+        """Whether the memory is still unchanged and not yet consolidated."""
         async with self._store.transaction(memory.external_id, read_only=True) as db:
             return await self._memories.is_to_consolidate(
                 db, memory.external_id, memory.memory_id, version=memory.version
             )
 
     async def _is_there(self, memory: StoredMemory, compared: Window) -> bool:
-        """Whether all memories of which a comparison shows something are still there."""
+        """Whether all memories that a comparison quotes still exist."""
         async with self._store.transaction(memory.external_id, read_only=True) as db:
             return await self._memories.are_there(db, memory.external_id, compared.rests_on(memory))
 
     async def _is_clean(self, plan: object, external_id: str) -> bool:
-        """Whether a plan holds nothing that the redactor takes out: what a text has in parts, it may put together."""
+        """Whether a plan holds nothing that the redactor removes: it may join parts of a text into a secret."""
         texts = list(_strings(plan))
         try:
-            problem = None if await self._scrubber.scrub_texts(texts) == texts else "holds what the redactor takes out"
+            problem = None if await self._scrubber.scrub_texts(texts) == texts else "holds text the redactor removes"
         except RedactionError:
-            problem = "cannot be looked through by the redactor"
+            problem = "cannot be checked by the redactor"
         if problem is not None:
             extra = {"external_id": external_id}
-            _logger.warning("not all of a memory is consolidated by the model: its plan %s", problem, extra=extra)
+            _logger.warning("the model consolidated only part of a memory: its plan %s", problem, extra=extra)
         return problem is None
 
     async def _complete(
@@ -261,7 +261,7 @@ class MemorizingService:
         entities: Sequence[DraftedEntity],
         known: Sequence[KnownEntityName],
     ) -> tuple[Window, list[Window]]:
-        """The window with what is stored and known beside it, and what of that it is compared with apart."""
+        """Add what is stored and known to the window; returns it with the windows to compare separately."""
         inside = set(window.places)
         by_key = {row.key: row for row in reversed(known)}
         named = [
@@ -274,7 +274,7 @@ class MemorizingService:
             writers = await self._ledger.find_writers(db, memory.external_id, [memory.memory_id])
             generation = (await current_generation(db)).number
             near: list[NearChunk] = []
-            # Each by itself: nothing that is trusted less takes the place of what is not.
+            # Each separately: less trusted text must not crowd out more trusted text.
             for sources in filter(None, (window.trusted, window.lesser)):
                 near += await self._chunks.find_near(
                     db,
@@ -298,7 +298,7 @@ class MemorizingService:
                     evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
                     limit=constants.KNOWN_RELATIONSHIPS_SHOWN,
                 )
-        # Of one that has been erased meanwhile nobody knows.
+        # Erased in the meantime.
         written_by = least_trusted(writers.get(memory.memory_id, SOURCES))
         title = memory.title if may_end(written_by, [window.source]) else None
         spelled = {by_key[entity.key].canonical_id: entity.extracted.name for entity in reversed(named)}
@@ -319,7 +319,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _add_usage(total: list[ModelUsage], usage: ModelUsage | None) -> None:
-    """Add what one window cost to what was spent on the same model."""
+    """Add the cost of one window to the total of the same model."""
     if usage is None or not usage.requests:
         return
     for place, one in enumerate(total):

@@ -1,4 +1,4 @@
-"""The operations on active memories: plan a write, append it as one event, and say what became of it."""
+"""Operations on active memories: plan a write, append it as one event, return the outcome."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Clock = Callable[[], datetime]
 
 
 class MemoryManager:
-    """Creates, reads, updates and archives active memories of one database."""
+    """Creates, reads, updates and archives the active memories of one database."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class MemoryManager:
             has_vectors = await self._store_vectors(db, made, [(event, payload)], is_work=is_work)
             asked_memory = None
             if payload.metadata:
-                # jsonb spells numbers in its own way, and a retry returns them as they are stored.
+                # jsonb normalises numbers, and a retry returns them as stored.
                 asked_memory = await self._tables.active.ask_by_id(db, request.external_id, payload.memory_id)
             await self._queue_work(db, request.external_id, is_due=payload.consolidation_due)
             memory = created_memory(event, payload) if asked_memory is None else await asked_memory.result()
@@ -135,14 +135,14 @@ class MemoryManager:
         return await self._finish(memory, outcome, event, has_vectors=has_vectors)
 
     async def add_new(self, asked: Sequence[CreateRequest]) -> tuple[list[AddedMemory], int]:
-        """Create those whose idempotency key is not known yet, in one transaction; the others stay as they are.
+        """Create the memories whose idempotency key is new, in one transaction; the others stay unchanged.
 
         Args:
-            asked: Of one `external_id`, each with a key, and no more than a batch of `services.bulk`: other writers
-                of the stream wait. What a known key was used for is not looked at.
+            asked: All of one `external_id`, each with a key. At most one batch of `services.bulk`: other writers of the
+                stream have to wait. What a known key was used for is not checked.
 
         Returns:
-            What became of each, in order, and how many of all their chunks lack vectors.
+            The outcome of each, in order, and how many chunks of all of them lack vectors.
         """
         if not asked:
             return [], 0
@@ -158,7 +158,7 @@ class MemoryManager:
         )
         if has_vectors and all(one.added for one in added):
             return added, 0
-        # Also of those that were there: an import that was interrupted may have left them without.
+        # Also for memories that already existed: an interrupted import may have left them without vectors.
         memory_ids = list(dict.fromkeys(one.memory_id for one in added if one.memory_id is not None))
         lacking = sum(one.chunks_added for one in added)
         return added, await self._fill_vectors(external_id, memory_ids, written_at, lacking=lacking)
@@ -166,9 +166,9 @@ class MemoryManager:
     async def _add_new(
         self, requests: Sequence[CreateRequest], payloads: Sequence[MemoryCreated], made: MadeVectors | None
     ) -> tuple[list[AddedMemory], datetime | None, bool]:
-        """What became of each, when the first new one was recorded, and whether all of their chunks have vectors.
+        """Return the outcome of each, when the first new one was recorded, and whether all new chunks have vectors.
 
-        The time is None where all were known.
+        The time is None if all keys were known.
         """
         external_id = requests[0].external_id
         added: list[AddedMemory] = []
@@ -182,10 +182,10 @@ class MemoryManager:
             active = await self._count_active(db, external_id)
             language = TenantLanguage(db, self._tables.active, external_id)
             for request, planned in zip(requests, payloads, strict=True):
-                assert request.idempotency_key is not None, "without a key it cannot be known"
+                assert request.idempotency_key is not None, "add_new() needs an idempotency key"
                 if request.idempotency_key in known:
                     memory_id = known[request.idempotency_key]
-                    # The key is known and yet ours where an earlier attempt has written it.
+                    # A known key is still ours if an earlier attempt wrote it.
                     is_ours = memory_id == planned.memory_id
                     chunks = len(planned.chunks) if is_ours else 0
                     added.append(
@@ -198,7 +198,7 @@ class MemoryManager:
                     )
                     continue
                 payload = await language.settle(planned)
-                # The first stands for all: the work of a batch is settled at once, too.
+                # The first event marks the work for the whole batch, which is also settled at once.
                 is_work = leaves_work and not created
                 event = await self._record_creation(db, request, payload, active=active, makes_work=is_work)
                 created.append((event, payload))
@@ -225,10 +225,10 @@ class MemoryManager:
         *,
         is_work: bool,
     ) -> bool:
-        """Store the vectors that were made for new memories; whether none of their chunks lacks one.
+        """Store the vectors made for new memories; returns whether none of their chunks lacks one.
 
         Args:
-            is_work: Whether the first of the events was recorded as one that makes work, for all of them.
+            is_work: Whether the first of the events was recorded as making work, on behalf of all.
         """
         if made is None or not created:
             return not created
@@ -272,7 +272,7 @@ class MemoryManager:
             before = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
             _check_writable(before, request.expected_version)
             await db.plan_for(len(before.chunk_ids))
-            # Said without a time it holds from now on, but never from before what it replaces: clocks differ.
+            # An update without a time holds from now on, but never from before the version it replaces: clocks differ.
             occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
             payload = await self._plan_update(db, before, request, occurred_at=occurred_at)
             if "content" in payload.changes:
@@ -297,14 +297,14 @@ class MemoryManager:
         return await self._finish(memory, outcome, event, has_vectors=has_vectors)
 
     async def _make_for_update(self, request: UpdateRequest) -> MadeVectors | None:
-        """The vectors of what an update brings in, as far as it can be known before the stream is locked."""
+        """Make the vectors of an update's new text, as far as it is known before the stream is locked."""
         if not await self._vectors.is_local():
             return None
         try:
             async with self._store.transaction(request.external_id, read_only=True) as db:
                 before = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
         except MemoryNotFoundError:
-            # The write itself says so, unless it is a retry.
+            # The write itself raises this, unless it is a retry.
             return None
         new = before.model_copy(update=_changes(before, request.changes))
         texts: list[str] = []
@@ -317,7 +317,7 @@ class MemoryManager:
         )
 
     async def get_all(self, external_id: str) -> list[ActiveMemory]:
-        """All memories that are not archived, oldest first."""
+        """Return all memories that are not archived, oldest first."""
         return await repeated(
             lambda: self._get_all(external_id), operation="get_active_memories", external_id=external_id
         )
@@ -327,9 +327,9 @@ class MemoryManager:
             return [self._active(memory) for memory in await self._tables.active.get_all(db, external_id)]
 
     async def get_all_labelled(self, external_id: str) -> list[ActiveMemory]:
-        """The same, for who is shown whole memories: `source` is the least trusted of all who have written on one.
+        """Like `get_all`, for showing whole memories: `source` is the least trusted of all writers of each memory.
 
-        That of a memory is whoever wrote last, while its title and most of its text may be another's.
+        A memory's own source is that of its last writer, but its title and most of its text may be someone else's.
         """
         memories = await self.get_all(external_id)
 
@@ -337,7 +337,7 @@ class MemoryManager:
             async with self._store.transaction(external_id, read_only=True) as db:
                 return await self._ledger.find_writers(db, external_id, [memory.id for memory in memories])
 
-        # Later than the memories: who has written meanwhile only makes them be trusted less.
+        # Read after the memories: a write in between can only lower the trust.
         writers = await repeated(find_writers, operation="get_active_memories", external_id=external_id)
         return [
             memory.model_copy(update={"source": least_trusted([memory.source, *writers.get(memory.id, ())])})
@@ -345,13 +345,13 @@ class MemoryManager:
         ]
 
     async def archive(self, asked: ArchiveRequest) -> ActiveMemory:
-        """Append `memory.archived`; archiving an archived memory changes nothing but what it ends for the first time.
+        """Append `memory.archived`; archiving again only ends chunks that are still live.
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
         """
         request = await self._scrubber.scrub(asked)
-        # Repeatable without a key: what is archived stays as it is.
+        # Repeatable without a key: an archived memory stays archived.
         return await repeated(
             lambda: self._archive(request), operation="archive", external_id=request.external_id, repeatable=True
         )
@@ -378,11 +378,11 @@ class MemoryManager:
     async def _plan_update(
         self, db: SqlExecutor, memory: StoredMemory, request: UpdateRequest, *, occurred_at: datetime
     ) -> MemoryUpdated:
-        """Decide which chunks stay. Under the stream's lock, so that the version it is planned for is the last."""
+        """Decide which chunks stay. Runs under the stream's lock, so the planned version is the latest."""
         changed = _changes(memory, request.changes)
         new = memory.model_copy(update=changed)
         layout = await self._tables.chunks.get_layout(db, memory.external_id, memory.memory_id)
-        # A chunk that holds from a later time than this version cannot stand for its text from then on.
+        # A chunk that holds from a later time than this version cannot represent its text from then on.
         stale = {chunk.chunk_id for chunk in layout if chunk.start_date > occurred_at}
         if stale or "content" in changed or "metadata" in changed:
             reusable = [chunk for chunk in layout if chunk.chunk_id not in stale]
@@ -401,51 +401,51 @@ class MemoryManager:
             language=None if read.language == memory.language else read.language,
             language_origin=None if read.origin == memory.language_origin else read.origin,
             chunks=entries,
-            # What was due before and failed is due again.
+            # What was due before and failed becomes due again.
             consolidation_due=memory.due_version > memory.consolidated_version
             or self.updates_left(memory.version + 1, memory.consolidated_version) == 0,
             redactions=dict(request.redactions or {}),
         )
 
     async def _touch_repetitions(self, db: SqlExecutor, external_id: str, ending: Sequence[UUID]) -> None:
-        """What repeats chunks that end lives again in their place, and its time to live begins anew.
+        """Revive repetitions of chunks that end, and restart their time to live.
 
-        Not a handler's business: a replay leaves soft state alone.
+        Not done by a handler: a replay leaves soft state alone.
         """
         if self._chunks_expire and ending:
             await self._uses.touch_repetitions(db, external_id, ending, moment=self._clock())
 
     async def _count_active(self, db: SqlExecutor, external_id: str) -> int:
-        """Active memories, where it matters how many. Under the stream's lock: nobody else adds one."""
+        """Number of active memories, if there is a limit. Exact under the stream's lock."""
         return 0 if self._max_active_memories is None else await self._tables.active.count_active(db, external_id)
 
     def _check_room(self, external_id: str, active: int) -> None:
-        """Refuse one active memory more than there may be."""
+        """Refuse to exceed the limit of active memories."""
         if self._max_active_memories is not None and active >= self._max_active_memories:
             raise QuotaExceededError(
                 external_id,
                 "max_active_memories",
                 self._max_active_memories,
                 active + 1,
-                "archive what is finished (memory.admin.archive), or raise the limit",
+                "archive finished memories (memory.admin.archive), or raise the limit",
             )
 
     def _check_length(self, external_id: str, chunks: Sequence[ChunkEntry]) -> None:
-        """Refuse a text that alone has more chunks than there may be: a part of it would end at once."""
+        """Refuse a text with more chunks than the limit allows: part of it would be ended at once."""
         if self._max_chunks is not None and len(chunks) > self._max_chunks:
             raise QuotaExceededError(
                 external_id,
                 "max_chunks",
                 self._max_chunks,
                 len(chunks),
-                "divide the text, leave a part of it out, or raise the limit",
+                "split the text, shorten it, or raise the limit",
             )
 
     async def _queue_work(self, db: SqlExecutor, external_id: str, *, is_due: bool) -> None:
-        """Have a worker do what this transaction makes due: with its commit it is queued, with a rollback it is not.
+        """Queue the work that this transaction makes due; it becomes visible with the commit.
 
         Args:
-            is_due: Whether a consolidation is. Chunks beyond their limit are work, too.
+            is_due: Whether a consolidation is due. Chunks beyond the limit are work, too.
         """
         if is_due:
             await self._ledger.mark_due(db, external_id)
@@ -458,14 +458,14 @@ class MemoryManager:
     async def _fill_vectors(
         self, external_id: str, memory_ids: Sequence[UUID], written_at: datetime | None, *, lacking: int
     ) -> int:
-        """Make the vectors of memories that are written; how many of their chunks lack them then.
+        """Make the vectors of stored memories; returns how many of their chunks still lack them.
 
         Args:
-            written_at: When the first of the writes was recorded; None where nothing new was written.
-            lacking: How many chunks lack vectors as far as is known, for when that cannot be asked.
+            written_at: When the first of the writes was recorded; None if nothing new was written.
+            lacking: How many chunks are believed to lack vectors, returned if the store cannot be asked.
         """
         try:
-            # It looks first at what is still to be done, so making it again does nothing twice.
+            # It first checks what is missing, so repeating it does no harm.
             _, missing = await repeated(
                 lambda: self._embedding.fill_missing(external_id, memory_ids, written_at=written_at),
                 operation="fill_missing",
@@ -473,9 +473,9 @@ class MemoryManager:
                 repeatable=True,
             )
         except StoreError as error:
-            # Without a traceback: the driver's error in it may quote a row.
+            # No traceback: the driver's error in it may quote a row.
             _logger.warning(
-                "the write is stored, but its vectors are not made yet and stay due: %s",
+                "the write is stored, but its vectors are still missing and stay due: %s",
                 error,
                 extra={"external_id": external_id, "memory_id": ", ".join(map(str, memory_ids))},
             )
@@ -485,9 +485,9 @@ class MemoryManager:
     async def _finish(
         self, memory: StoredMemory, outcome: WriteOutcome, event: Event, *, has_vectors: bool
     ) -> ActiveMemory:
-        """What follows a write once it is safe: the vectors that it has not stored itself.
+        """Finish a committed write: make the vectors that it has not stored itself.
 
-        The write stands whatever becomes of them; what fails here stays due, and a worker does it.
+        The write is safe either way; if this fails, the work stays due and a worker does it.
         """
         written = self._active(memory)
         if has_vectors:
@@ -498,7 +498,7 @@ class MemoryManager:
         return written.model_copy(update={"write": outcome.model_copy(update={"vectors_missing": missing})})
 
     async def _first_result(self, db: SqlExecutor, event: Event) -> ActiveMemory:
-        """What the first call with the same idempotency key returned, from the ledger; missing vectors as of now."""
+        """Return the ledger's result of the first call with this idempotency key; missing vectors are counted now."""
         memory_id = UUID(event.payload["memory_id"])
         events = await self._ledger.read_memory(db, event.external_id, memory_id, position=event.position)
         memory = fold(events, self.updates_left)
@@ -514,20 +514,20 @@ class MemoryManager:
         )
 
     def updates_left(self, version: int, consolidated_version: int) -> int:
-        """How many more updates of a memory at `version` until it is consolidated."""
-        # The first version is no update.
+        """How many more updates a memory at `version` takes before it is consolidated."""
+        # The first version is not an update.
         return max(0, self._update_threshold - (version - max(consolidated_version, 1)))
 
 
 def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> ActiveMemory:
-    """The memory that `events`, all of one memory and in order, add up to; `write` is that of the last one.
+    """Fold `events`, all of one memory and in order, into that memory; `write` is the outcome of the last one.
 
     Raises:
         ValueError: The first event does not create a memory.
     """
     first, *later = events
     if first.kind != EventKind.CREATED:
-        raise ValueError(f"a memory begins with {EventKind.CREATED}, not {first.kind}")
+        raise ValueError(f"the first event of a memory must be {EventKind.CREATED}, not {first.kind}")
     created = MemoryCreated.model_validate(first.payload)
     state: dict[str, Any] = {
         "id": created.memory_id,
@@ -587,15 +587,15 @@ def _outcome(event: Event, chunks: Sequence[ChunkEntry], before: int, *, due: bo
 
 
 def _makes_work(payload: MemoryUpdated) -> bool:
-    """Whether this update leaves something without a vector: chunks that came in, or a heading with another title."""
+    """Whether this update leaves something without a vector: new chunks, or a heading with a new title."""
     return not payload.changes.keys().isdisjoint({"title", "content"}) or any(chunk.new for chunk in payload.chunks)
 
 
 def _changes(memory: StoredMemory, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a memory becomes another value."""
+    """The fields of a memory that get a new value."""
     changed = {name: value for name, value in asked.items() if value != getattr(memory, name)}
     if "content" in changed and "metadata" not in asked and "turns" in memory.metadata:
-        # Offsets into the text that is being replaced.
+        # Offsets into the old text.
         changed["metadata"] = {key: value for key, value in memory.metadata.items() if key != "turns"}
     return changed
 
@@ -605,7 +605,7 @@ def _check_writable(memory: StoredMemory, expected_version: int | None) -> None:
         raise VersionConflictError(memory.external_id, memory.memory_id, expected_version, memory.version)
     if memory.archived_at is not None:
         raise InvalidInputError(
-            f"memory {str(memory.memory_id)!r} was archived on {memory.archived_at.isoformat()} and takes no update;"
+            f"memory {str(memory.memory_id)!r} was archived on {memory.archived_at.isoformat()} and cannot be updated;"
             " create a new memory"
         )
 
@@ -613,14 +613,14 @@ def _check_writable(memory: StoredMemory, expected_version: int | None) -> None:
 async def _event(
     request: CreateRequest | UpdateRequest, kind: EventKind, payload: MemoryCreated | MemoryUpdated, now: datetime
 ) -> NewEvent:
-    """The event of a write; that of a long text is put together in a thread."""
+    """Build the event of a write, in a thread if the text is long."""
     content = await write_payload(payload, payload.chunks)
     asked = request.content if isinstance(request, CreateRequest) else request.changes
     return await beside(lambda: request.event(kind, content, now), value=asked)
 
 
 async def _plan_creations(requests: Sequence[CreateRequest], language: str | None) -> list[MemoryCreated]:
-    """The payload of each, with its chunks: all that does not depend on what is stored."""
+    """Plan the payloads and their chunks: everything that does not depend on stored data."""
     return await beside(
         lambda: [_plan_creation(request, language) for request in requests],
         value=[request.content for request in requests],
@@ -628,10 +628,10 @@ async def _plan_creations(requests: Sequence[CreateRequest], language: str | Non
 
 
 def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreated:
-    """The payload of one.
+    """Plan one payload.
 
     Args:
-        language: Of texts that name none; None has it recognised from the text.
+        language: For texts without a language; None detects it from the text.
     """
     chosen = choose_language(request.content, named=request.language or language)
     return MemoryCreated(
@@ -649,22 +649,22 @@ def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreate
 
 
 def _chunked(content: str, metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
-    """The chunks of a text, with fresh ids."""
+    """Cut a text into chunks with fresh ids."""
     return _new_entries(_spans(content, metadata), metadata)
 
 
 def _new_texts(before: StoredMemory, new: StoredMemory) -> list[str]:
-    """What is embedded of the chunks of a new text that none of the old one says."""
+    """Texts to embed for the chunks that are not in the old text."""
     known = {embedded_text(before.content[start:end]) for start, end in pairwise([*before.chunk_starts, None])}
     texts = (embedded_text(new.content[chunk.start : chunk.end]) for chunk in _chunked(new.content, new.metadata))
     return [text for text in texts if text not in known]
 
 
 def _spans(content: str, metadata: Mapping[str, Any]) -> list[TextSpan]:
-    """Cut `content` into spans that tile it, by the speakers that `metadata` names where it names any.
+    """Cut `content` into spans that tile it, by speaker if `metadata` names any.
 
     Raises:
-        InvalidInputError: There would be more than `MAX_TEXT_CHUNKS`.
+        InvalidInputError: There would be more than `MAX_TEXT_CHUNKS` chunks.
     """
     turns = [Turn(start=turn["start"], speaker=turn.get("speaker")) for turn in metadata.get("turns") or ()]
     speaker = metadata.get("speaker")
@@ -676,14 +676,14 @@ def _spans(content: str, metadata: Mapping[str, Any]) -> list[TextSpan]:
     )
     if len(spans) > MAX_TEXT_CHUNKS:
         raise InvalidInputError(
-            f"content would be cut into {len(spans):,} chunks; the limit is {MAX_TEXT_CHUNKS:,}. Divide it into several"
+            f"content would be cut into {len(spans):,} chunks; the limit is {MAX_TEXT_CHUNKS:,}. Split it into several"
             " memories, or join its short paragraphs and turns"
         )
     return spans
 
 
 def _new_entries(spans: Sequence[TextSpan], metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
-    """Entries with fresh ids; each carries what its turn says beside start and speaker."""
+    """Entries with fresh ids; each carries its turn's metadata other than start and speaker."""
     turns = deque(metadata.get("turns") or ())
     said: dict[str, Any] = {}
     entries = []
@@ -697,7 +697,7 @@ def _new_entries(spans: Sequence[TextSpan], metadata: Mapping[str, Any]) -> tupl
 
 
 def _same_entries(layout: Sequence[StoredChunk], starts: Sequence[int]) -> tuple[ChunkEntry, ...]:
-    """Entries of chunks that all stay where they are."""
+    """Entries for chunks that all stay."""
     return tuple(
         ChunkEntry(
             id=chunk.chunk_id,
@@ -712,10 +712,10 @@ def _same_entries(layout: Sequence[StoredChunk], starts: Sequence[int]) -> tuple
 
 
 def _match(content: str, entries: Sequence[ChunkEntry], layout: Sequence[StoredChunk]) -> tuple[ChunkEntry, ...]:
-    """Give an entry the id of an old chunk with the same text and speaker, each at most once, in text order.
+    """Reuse the id of an old chunk with the same text and speaker, each at most once, in text order.
 
-    White space around it does not count: what is appended behind a chunk puts a line break at its end. Where fewer of
-    several equal ones are left, those that have ended go first: what the text still says is found.
+    Surrounding white space is ignored: text appended after a chunk adds a line break to it. If fewer equal chunks are
+    needed than exist, ended ones are dropped first, so that what the text still says can be found.
     """
     words = [(content[entry.start : entry.end].strip(), entry.speaker) for entry in entries]
     left = Counter(words)
@@ -735,7 +735,7 @@ def _match(content: str, entries: Sequence[ChunkEntry], layout: Sequence[StoredC
         same = old.get(key)
         if same:
             chunk = same.popleft()
-            # Made anew: a copy of a model takes five times as long.
+            # Built directly: copying a model takes five times as long.
             matched.append(ChunkEntry(**dict(entry) | {"id": chunk.chunk_id, "new": False}))
         else:
             matched.append(entry)

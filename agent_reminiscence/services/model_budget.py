@@ -1,4 +1,4 @@
-"""What models may cost each `external_id` a day, and what they did cost, as the ledger says."""
+"""Daily token limits for models per `external_id`, and recording of what calls cost in the ledger."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from agent_reminiscence.services.requests import WriteRequest
 
 _logger = logging.getLogger("agent_reminiscence.models")
 
-# Who has cancelled a call waits no longer than this for its cost to be noted.
+# A cancelled call waits at most this long for its cost to be recorded.
 _RECORD_SECONDS = 10.0
 
 
 class ModelBudget:
-    """Limits what a call may cost by what is left of the day, and records what it did cost.
+    """Limits a call to what is left of the day's tokens, and records its cost.
 
     Args:
-        daily_tokens: How many tokens models may read and write for one `external_id` between two midnights of UTC;
-            None is any number. What the last call takes beyond it with one request, and several calls that run at once
-            together, is not prevented.
+        daily_tokens: How many tokens models may read and write for one `external_id` between two midnights UTC; None
+            is unlimited. The last request of a call, and concurrent calls, may exceed the limit.
     """
 
     def __init__(
@@ -51,13 +50,13 @@ class ModelBudget:
         self._daily_tokens = daily_tokens
 
     async def limits(self, external_id: str, *, spent: int = 0) -> AgentLimits | None:
-        """What the next call may cost; None where nothing is left of the day.
+        """What the next call may cost; None if nothing is left of the day.
 
         Args:
-            spent: Tokens that were spent and of which the ledger does not know yet.
+            spent: Tokens spent but not yet in the ledger.
 
         Raises:
-            StoreError: The store is away.
+            StoreError: The store is unavailable.
         """
         if self._daily_tokens is None:
             return self._limits
@@ -68,7 +67,7 @@ class ModelBudget:
 
     @asynccontextmanager
     async def metered(self, external_id: str, agent: str) -> AsyncIterator[Meter]:
-        """Note what the call within cost, however it ends."""
+        """Record the cost of the enclosed call, however it ends."""
         meter = Meter()
         outcome: AskOutcome = "failed"
         try:
@@ -90,10 +89,10 @@ class ModelBudget:
     async def record(
         self, external_id: str, agent: str, usage: ModelUsage, outcome: AskOutcome, *, unanswered: int = 0
     ) -> None:
-        """Note what a call cost of which no other event came. Where that cannot be noted, the answer counts more.
+        """Record the cost of a call that no other event records. A failure is only logged: the answer matters more.
 
         Args:
-            unanswered: How many of the requests had no answer when the call ended.
+            unanswered: How many requests had no answer when the call ended.
         """
         if not usage.requests:
             return
@@ -105,4 +104,4 @@ class ModelBudget:
                 event = request.event(EventKind.MODEL_ASKED, payload.model_dump(mode="json"), self._clock())
                 await self._projector.record(db, event)
         except (StoreError, TimeoutError) as error:
-            _logger.warning("what a model cost is not recorded: %s", error, extra={"external_id": external_id})
+            _logger.warning("the cost of a model call was not recorded: %s", error, extra={"external_id": external_id})

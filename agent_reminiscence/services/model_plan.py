@@ -1,6 +1,6 @@
-"""What a model has read of a memory, window by window, as a consolidation takes it over.
+"""What a model has read of a memory, window by window, in the form a consolidation uses.
 
-A model proposes with numbers and words. What they stand for, and what it may bring about at all, is decided here.
+A model proposes with numbers and words. What they refer to, and what it may change at all, is decided here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from agent_reminiscence.services.tokens import count_tokens
 
 @dataclass(frozen=True, slots=True)
 class ReadFact:
-    """A statement made of some chunks, by their places in the memory."""
+    """A statement derived from some chunks, given by their places in the memory."""
 
     text: str
     importance: float
@@ -66,7 +66,7 @@ class ReadRelationshipEnding:
     """A known relationship that the chunk at a place says is over.
 
     Attributes:
-        is_compared: Whether it was proposed in a comparison with what is trusted less, so that only that may end.
+        is_compared: Whether it was proposed in a comparison with less trusted text; then only that text may end.
     """
 
     relationship: StatedRelationship
@@ -78,17 +78,17 @@ class ReadRelationshipEnding:
 
 @dataclass(slots=True)
 class Reading:
-    """What a model has made of a memory's new chunks, which are named by their places among all of its chunks.
+    """What a model made of a memory's new chunks; a place is an index into all chunks of the memory.
 
     Attributes:
-        importances: Its estimates of the chunks that it has read, by place.
-        summaries: One for each window.
-        rests_on: Other memories of which it was shown something that may have a part in it.
-        usage: What it was asked for.
-        unanswered: To how many of these requests no answer came.
-        fallback: Why chunks were not read, or not compared with what is trusted less, though there is a model.
+        importances: Its ratings of the chunks it has read, by place.
+        summaries: One per window.
+        rests_on: Other memories that it was shown parts of and that may have influenced it.
+        usage: What the requests cost.
+        unanswered: How many of these requests got no answer.
+        fallback: Why chunks were not read, or not compared with less trusted ones, although a model is configured.
         unread: How many were not read.
-        is_recorded: Whether what it cost is told by the event of the consolidation.
+        is_recorded: Whether the consolidation event records the cost.
     """
 
     importances: dict[int, float] = field(default_factory=dict)
@@ -107,23 +107,23 @@ class Reading:
 
     @property
     def summary(self) -> str | None:
-        """All that was said of the windows, cut to a length that a summary may have; None where nothing was read."""
+        """All window summaries, cut to the maximum length of a summary; None if nothing was read."""
         whole = " ".join(self.summaries).strip()
         if len(whole) > constants.MODEL_SUMMARY_CHARACTERS:
-            # At the end of a word.
+            # At a word boundary.
             whole = whole[: constants.MODEL_SUMMARY_CHARACTERS].rsplit(None, 1)[0] + " …"
         return whole or None
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of a memory's new chunks, with what the model is shown beside it.
+    """A part of a memory's new chunks, with the context the model is shown.
 
     Attributes:
-        places: Of its chunks among all of the memory.
-        title: The memory's, where who has written it is trusted no less.
-        named: Known entities that its chunks name, as these were drafted.
-        spelled: What its chunks call known entities, by the canonical id.
+        places: The places of its chunks in the memory.
+        title: The memory's title, if its writer is trusted no less than the window.
+        named: Known entities that its chunks name, by the drafts.
+        spelled: What its chunks call known entities, by canonical id.
     """
 
     places: tuple[int, ...]
@@ -137,21 +137,21 @@ class Window:
 
     @property
     def source(self) -> Source:
-        """The label of all of its chunks."""
+        """The label of all its chunks."""
         return self.chunks[0].source
 
     @property
     def trusted(self) -> Sequence[Source]:
-        """The labels that are trusted no less than its own."""
+        """The labels that are trusted at least as much as its own."""
         return SOURCES[: SOURCES.index(self.source) + 1]
 
     @property
     def lesser(self) -> Sequence[Source]:
-        """Those that are trusted less, most trusted first."""
+        """The less trusted labels, most trusted first."""
         return SOURCES[len(self.trusted) :]
 
     def material(self, memory: StoredMemory) -> ConsolidationMaterial:
-        """The window as an agent is shown it."""
+        """The window as shown to an agent."""
         return ConsolidationMaterial(
             title=self.title,
             dated=memory.occurred_at,
@@ -175,7 +175,7 @@ class Window:
                 for chunk in self.near
             ),
             entities=tuple(
-                # A type in a model's own words may tell what another memory says, which is not shown here.
+                # A type in a model's own words could reveal another memory's text, which is not shown here.
                 KnownEntity(
                     name=entity.extracted.name,
                     type=entity.extracted.type if entity.extracted.type in constants.ENTITY_TYPES else ANY_TYPE,
@@ -197,20 +197,20 @@ class Window:
         )
 
     def _called(self, entity_id: UUID, name: str) -> str:
-        """A known name as the passages spell it, or else no longer than a name is: it may be in anybody's words."""
+        """A known name as the passages spell it, otherwise cut to the length of a name: anyone may have written it."""
         return self.spelled.get(entity_id, name[: constants.KNOWN_NAME_SHOWN_CHARACTERS])
 
     def rests_on(self, memory: StoredMemory) -> set[UUID]:
-        """Other memories of which something is shown."""
+        """Other memories that are partly shown."""
         shown = {chunk.memory_id for chunk in self.near}.union(*(one.memory_ids for one in self.relationships))
         return shown - {memory.memory_id}
 
 
 def make_windows(chunks: Sequence[StoredChunk]) -> list[Window]:
-    """The chunks that no consolidation has read, in windows of bounded size, each with an outline of the rest.
+    """Split the chunks that no consolidation has read into windows of bounded size, each with an outline of the rest.
 
-    All of a window bear one label: which of its passages a model rests something on cannot make it be trusted more. Its
-    outline is of what is trusted no less, so that nothing else speaks in the name of its passages.
+    All chunks of a window have one label, so whichever passages a model cites, it cannot gain trust. The outline only
+    uses text that is trusted no less, so that nothing else speaks for the window's passages.
     """
     windows: list[Window] = []
     places: list[int] = []
@@ -229,7 +229,7 @@ def make_windows(chunks: Sequence[StoredChunk]) -> list[Window]:
 
 
 def _window(chunks: Sequence[StoredChunk], places: Sequence[int]) -> Window:
-    """A window, with sentences of the most important of the other chunks, in the order of the text."""
+    """A window with sentences from the most important other chunks, in text order."""
     inside = set(places)
     source = chunks[places[0]].source
     others = [place for place in range(len(chunks)) if place not in inside and may_end(chunks[place].source, [source])]
@@ -245,11 +245,11 @@ def _window(chunks: Sequence[StoredChunk], places: Sequence[int]) -> Window:
 def set_apart(
     window: Window, near: Sequence[NearChunk], relationships: Sequence[StatedRelationship]
 ) -> tuple[Window, list[Window]]:
-    """The window with what is stored and known of those that are trusted no less; and for each lesser label, with that.
+    """Return the window with equally or more trusted context, and one comparison window per lesser label.
 
-    What a model is shown may talk it into anything. So what sources of one label have said stands in no window beside
-    what is trusted more, but is compared with it alone, and nothing but that can come to an end by it. A relationship
-    is of the most trusted who say it. What was said after all of the window is compared with none of it.
+    Text may talk a model into anything. So text of a less trusted label is never shown beside more trusted text; it is
+    compared with the window separately, and only it can be ended by that comparison. A relationship has the label of
+    the most trusted source that states it. Text newer than the whole window is not compared with it.
     """
     last = max(chunk.start_date for chunk in window.chunks)
 
@@ -271,7 +271,7 @@ def set_apart(
             relationships=[
                 one
                 for one in lesser.relationships
-                # So many say it that not all were looked at: one of them may be trusted more.
+                # So many state it that not all were checked; one of them may be more trusted.
                 if one.last_observed <= last and _most_trusted(one.sources) == label
             ],
         )
@@ -285,9 +285,9 @@ def _most_trusted(labels: Sequence[Source]) -> Source:
 
 
 def take_over(reading: Reading, window: Window, proposal: ConsolidationProposal) -> None:
-    """Add to `reading` what was proposed for a window.
+    """Add what was proposed for a window to `reading`.
 
-    What is trusted less ends nothing that is trusted more, nor what was said earlier, whatever the agent has let pass.
+    A passage ends nothing that is more trusted or newer than itself, whatever the agent let through.
     """
     reading.importances |= dict(zip(window.places, proposal.importances, strict=True))
     reading.summaries.append(proposal.summary.strip())
@@ -323,7 +323,7 @@ def take_over(reading: Reading, window: Window, proposal: ConsolidationProposal)
 def take_over_endings(
     reading: Reading, window: Window, proposal: ProposedEndings, *, is_compared: bool = False
 ) -> None:
-    """Add to `reading` what is proposed to be over; likewise."""
+    """Add the proposed endings to `reading`, with the same limits."""
     reading.endings += [
         ReadEnding(window.near[one.stored], window.places[one.by], one.reason, one.why)
         for one in proposal.endings
@@ -341,16 +341,16 @@ def take_over_endings(
 
 
 def may_end(source: Source, others: Collection[Source]) -> bool:
-    """Whether what bears the label `source` may end what the others say: it is trusted no less than any of them."""
+    """Whether text labelled `source` may end what the others say: it is trusted at least as much as each of them."""
     return all(SOURCES.index(source) <= SOURCES.index(other) for other in others)
 
 
 def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known: KnownPeriod) -> bool:
-    """Whether what is stated is said of a relationship that is known, and not of another one beside it.
+    """Whether a statement concerns a known relationship, rather than a separate period of it.
 
-    What changes when the known one was true has to be trusted no less than whoever says it, and to be said no earlier
-    where it ends it. Who has stated an end is not known, so that only the most trusted takes one back. What begins
-    after that end, or was over before the known one began, is another period for everybody.
+    To change the period of a known relationship, a statement must be trusted as much as its sources and, to end it, be
+    no older. It is not known who stated an end, so only the most trusted label may revoke it. A statement that begins
+    after that end, or was over before the known one began, is a separate period, whoever says it.
 
     Args:
         said: The chunks that state it.
@@ -375,8 +375,8 @@ def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known:
 
 def _draft(window: Window, proposed: ProposedEntity) -> DraftedEntity:
     known = None if proposed.known is None else window.named[proposed.known]
-    # Looked up as what it is known for, whatever the model would call it: by another type, it would be somebody else.
-    # Recorded as the model calls it: where it is known from may be erased.
+    # Looked up by its known type, not the model's: another type would make it a different entity.
+    # Recorded with the model's type: the source of the known one may be erased.
     is_typed = known is not None and known.extracted.type != ANY_TYPE
     return DraftedEntity(
         new_id=uuid7(),
@@ -396,7 +396,7 @@ def _draft(window: Window, proposed: ProposedEntity) -> DraftedEntity:
 
 
 def _start(window: Window, stated: ProposedRelationship) -> datetime:
-    """From when on it holds: as stated, else from when it was said; what was over by then had begun before it ended."""
+    """When it begins: as stated, otherwise when it was said; if over by then, it began before it ended."""
     if stated.start_date is not None:
         return stated.start_date
     said_at = _said_at(window, stated.passages)
@@ -404,7 +404,7 @@ def _start(window: Window, stated: ProposedRelationship) -> datetime:
 
 
 def _fact_end(window: Window, fact: ProposedFact) -> datetime | None:
-    """Until when it holds. That something was over when it was said is true from then on, and does not end."""
+    """When it ends. A statement that something is over holds from when it was said and does not end."""
     if fact.end_date is None or (fact.start_date is None and fact.end_date <= _said_at(window, fact.passages)):
         return None
     return fact.end_date

@@ -1,6 +1,6 @@
-"""Closed lists of English words that tell names from other words with a capital letter; all in lower case.
+"""Closed lists of English words that tell names from other capitalised words; all in lower case.
 
-They are short on purpose: what they miss is caught by the same word in lower case elsewhere in a text.
+They are short on purpose: a missed word is caught by its lower-case form elsewhere in the text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FUNCTION_WORDS = _words(
     third last next
     """
 )
-"""Words that are never a name, and never begin or end one."""
+"""Words that are never a name and never begin or end one."""
 
 CONVERSATION_WORDS = _words(
     """
@@ -48,7 +48,7 @@ CONVERSATION_WORDS = _words(
     notes todo step example
     """
 )
-"""What begins the sentences of a chat; none alone is a name."""
+"""Words that begin chat sentences; none is a name on its own."""
 
 DATES = _words(
     """
@@ -67,21 +67,21 @@ GENERIC_ACRONYMS = _words(
     ui ur url usb ux vi vii viii vip vr vs wip xi xii xml yolo
     """
 )
-"""Written in capitals and named by everybody."""
+"""Abbreviations that are written in capitals but are too common to be names."""
 
 PRONOUNS = _words(
     """
     he i i'd i'll i'm i've im it it's ive she they we you
     """
 )
-"""What ends a run of capitalised words: `when Tim I` is no name."""
+"""Words that end a run of capitalised words: `when Tim I` is not a name."""
 
 ARTICLES = _words(
     """
     a an any each every her his its my no our some that the their these this those your
     """
 )
-"""What stands before an ordinary word."""
+"""Words that precede an ordinary word."""
 
 ALSO_WORDS = _words(
     """
@@ -104,7 +104,7 @@ ALSO_WORDS = _words(
     woods word wren young zest zoom
     """
 )
-"""Given names, companies and places that are ordinary words, too."""
+"""Given names, companies and places that are also ordinary words."""
 
 TITLES = FORMS_OF_ADDRESS | _words(
     """
@@ -113,14 +113,14 @@ TITLES = FORMS_OF_ADDRESS | _words(
     señora sgt sir sister uncle
     """
 )
-"""What stands before a name of a person; those that are no form of address stay a part of it."""
+"""Words before a person's name; those that are not forms of address stay part of the name."""
 
 ABBREVIATIONS = _words(
     """
     capt col cpt dr ft gen jr lt mr mrs ms mt mx prof rev sgt sr st
     """
 )
-"""With their full stop they do not end a sentence."""
+"""Abbreviations whose full stop does not end a sentence."""
 
 RELATIVES = _words(
     """
@@ -129,28 +129,28 @@ RELATIVES = _words(
     roommate sister son teacher therapist uncle wife
     """
 )
-"""What somebody is of somebody: `my friend Sarah`."""
+"""What one person is to another: `my friend Sarah`."""
 
 CONNECTORS = _words(
     """
     & al bin da das de del della den der di do dos el ibn la le of van vom von y zu
     """
 )
-"""What joins words with capitals: `Bank of Kenya`, `Ludwig van Beethoven`."""
+"""Words that join capitalised words: `Bank of Kenya`, `Ludwig van Beethoven`."""
 
 ARTICLES_WITHIN = _words(
     """
     den der el la las los the
     """
 )
-"""What may follow a connector: `Lord of the Isles`."""
+"""Words that may follow a connector: `Lord of the Isles`."""
 
 TITLE_SMALL_WORDS = _words(
     """
     & a an and as at but by de for from in is it la le nor of on or the to vs with
     """
 )
-"""What has no capital inside a title."""
+"""Words that are not capitalised inside a title."""
 
 UNITS = _words(
     """
@@ -158,7 +158,7 @@ UNITS = _words(
     months more new of other people percent pm pounds second seconds times week weeks year years yr yrs
     """
 )
-"""After a number, they tell that the number belongs to them: `Tim 2 days ago`."""
+"""Words after a number that show it belongs to them: `Tim 2 days ago`."""
 
 ORGANIZATION_ENDINGS = _words(
     """
@@ -203,7 +203,7 @@ EVENT_BEGINNINGS = _words(
     """
 )
 SHORT_NAMES = _words("ali ann ben dan donna frances hans li luc marc nick otto roy sam tim tom")
-"""Given names that are tokens of the bundled tokenizer, which stand for common words otherwise."""
+"""Given names that are single tokens of the bundled tokenizer; other such tokens are common words."""
 
 VERBS = _words(
     """
@@ -217,4 +217,4 @@ VERBS = _words(
     married manages managed leads led hired owes reports reported supports stores provides requires
     """
 )
-"""What tells that the first word of a sentence is somebody or something with a name: `Maria works`."""
+"""Verbs that show that a sentence starts with a name: `Maria works`."""

@@ -20,9 +20,9 @@ from agent_reminiscence.services.remote_embedder import InputTooLongError, Remot
 DEFAULT_OLLAMA_URL = "http://127.0.0.1:11434"
 DEFAULT_OLLAMA_MODEL = "embeddinggemma"
 
-# What the server answers for a text that is longer than the model reads, in all its versions.
+# How all server versions answer a text that is longer than the model reads.
 _TOO_LONG = ("context length", "context size", "too long", "too large", "exceeds")
-# What it says of a text for which its model has computed no numbers. It would be said again, and of this text alone.
+# The answer if the model computed NaN for a text. A retry would fail the same way, and only for this text.
 _NOT_A_NUMBER = "unsupported value"
 
 
@@ -32,21 +32,21 @@ _NOT_READY = (httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS, httpx.
 class OllamaEmbedder(RemoteEmbedder):
     """Embeds with a model that an Ollama server has pulled.
 
-    Texts are sent with `truncate=false`: the server's default would cut long ones without a word. The client is opened
-    at the first use, closed by `aclose()`, and opened again when the embedder is used again.
+    Texts are sent with `truncate=false`: by default the server cuts long ones silently. The client opens at first use,
+    is closed by `aclose()`, and reopens when the embedder is used again.
 
     Args:
-        model: The name of the model, with a tag or without.
-        base_url: Where the server is. A user and a password in it are sent as HTTP basic authentication.
-        dimension: The length of the vectors; None is the model's own. A shorter one is for models made for it.
-        query_prefix: What stands before each question; None is what the model wants, as far as it is well known.
-        document_prefix: What stands before each other text; None is what the model wants.
-        timeout_seconds: How long one request may take.
-        concurrency: How many requests for documents are under way at a time.
-        max_characters: Longer texts are embedded in parts without asking first; None leaves it to the model to refuse.
+        model: The model name, with or without a tag.
+        base_url: The server's URL. A user and password in it are sent as HTTP basic authentication.
+        dimension: The length of the vectors; None is the model's own. A shorter one needs a model made for it.
+        query_prefix: Text put before each question; None uses the model's own, if it is a well-known model.
+        document_prefix: Text put before every other text; None uses the model's own.
+        timeout_seconds: Time limit of one request.
+        concurrency: How many document requests run at a time.
+        max_characters: Longer texts are embedded in parts from the start; None waits until the model refuses them.
 
     Raises:
-        ConfigurationError: An argument is refused.
+        ConfigurationError: An argument is invalid.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class OllamaEmbedder(RemoteEmbedder):
 
     @property
     def model_name(self) -> str:
-        """`ollama:`, the model, and what makes its vectors other ones: `@` a dimension, `+` a prefix (its digest)."""
+        """`ollama:`, the model, and whatever changes its vectors: `@` a dimension, `+` a prefix (its digest)."""
         return f"ollama:{self._model}{self._dimension_mark()}{self._prefix_mark()}"
 
     async def aclose(self) -> None:
@@ -97,7 +97,7 @@ class OllamaEmbedder(RemoteEmbedder):
         self._max_tokens, self._knows_max_tokens = _number(facts, "context_length"), True
         native = _number(facts, "embedding_length")
         if native is None:
-            # A server of an old version does not say.
+            # Old server versions do not report it.
             made = await self._request([HARMLESS_TEXT], is_query=False, whole=True)
             if len(made) != 1:
                 raise EmbeddingError(f"{self._model} returned {len(made)} vectors for 1 text")
@@ -114,24 +114,24 @@ class OllamaEmbedder(RemoteEmbedder):
         response = await self._answer(self._opened().embed(self._model, input=texts, truncate=False))
         if whole or not self._known.is_other(self._requested_dimension):
             return response.embeddings
-        # Here and not by the server, whose old versions do not know how.
+        # Done here because old server versions cannot.
         return [vector[: self._requested_dimension] for vector in response.embeddings]
 
     async def _answer[T](self, request: Awaitable[T]) -> T:
-        """Await a request of the client's; what fails is told in our words, for the server's may quote a text."""
+        """Await a client request and reword its errors: the server's may quote a text."""
         try:
             answer = await request
         except ollama.ResponseError as error:
             raise self._refused(error) from None
         except (httpx.TransportError, ConnectionError) as error:
             raise EmbedderAwayError(
-                f"{self._server} cannot be reached ({type(error).__name__}); see that it runs, and that ollama_base_url"
-                " is right"
+                f"{self._server} cannot be reached ({type(error).__name__}); check that it is running and that"
+                " ollama_base_url is right"
             ) from error
         except (httpx.HTTPError, ValidationError, ValueError) as error:
             raise EmbeddingError(
-                f"{self._server} answers otherwise than Ollama does ({type(error).__name__}); see that ollama_base_url"
-                " is right"
+                f"{self._server} did not respond like an Ollama server ({type(error).__name__}); check that"
+                " ollama_base_url is right"
             ) from None
         return answer
 
@@ -140,36 +140,36 @@ class OllamaEmbedder(RemoteEmbedder):
         said = error.error.casefold() if isinstance(error.error, str) else ""
         if status == httpx.codes.NOT_FOUND:
             return ConfigurationError(
-                f"{self._server} has no model {self._model!r}; run `ollama pull {self._model}`, and see that"
+                f"{self._server} does not have model {self._model!r}; run `ollama pull {self._model}`, and check that"
                 " ollama_base_url is right"
             )
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             return ConfigurationError(
-                f"{self._server} refuses the account ({status}); write ollama_base_url as http://user:password@host"
+                f"{self._server} rejected the credentials ({status}); set ollama_base_url to http://user:password@host"
             )
         if status in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE) and any(
             words in said for words in _TOO_LONG
         ):
-            return InputTooLongError(f"{self.model_name} refuses a text that is longer than it can read")
+            return InputTooLongError(f"{self.model_name} refused a text that is too long for it")
         if status in _NOT_READY:
-            # Also while a model is being loaded.
+            # Also while a model is loading.
             return EmbedderAwayError(f"{self._server} is not ready ({status})")
         if status >= httpx.codes.INTERNAL_SERVER_ERROR and _NOT_A_NUMBER not in said:
-            return ServerFailedError(f"{self._server} has failed ({status})")
+            return ServerFailedError(f"{self._server} failed ({status})")
         return EmbeddingError(f"{self._server} refused a request ({status})")
 
     def _opened(self) -> ollama.AsyncClient:
-        """The client of the running loop: one whose loop has ended cannot even be closed."""
+        """The client of the running loop; a client whose loop has ended cannot even be closed."""
         loop = asyncio.get_running_loop()
         if self._client is None or self._client[0] is not loop:
             address = self._address
             client = ollama.AsyncClient(
                 address.url,
                 auth=None if address.user is None else httpx.BasicAuth(address.user, address.password),
-                # Texts go to the server that was named, and to nobody it names.
+                # Texts go only to the configured server, so redirects are not followed.
                 follow_redirects=False,
                 trust_env=not address.is_here,
-                # The whole request has a timeout of its own.
+                # The whole request has its own timeout.
                 timeout=httpx.Timeout(None, connect=min(self._timeout_seconds, CONNECT_TIMEOUT_SECONDS)),
             )
             self._client = (loop, client)
@@ -177,15 +177,15 @@ class OllamaEmbedder(RemoteEmbedder):
 
 
 def normalised(model: str) -> str:
-    """`model` as it is recorded: the tag `latest` is what no tag means."""
+    """`model` as recorded: the tag `latest` is dropped because it is the default."""
     name = model.strip().removeprefix("ollama:").removesuffix(":latest")
     if not name:
-        raise ConfigurationError(f"embedding_model is {model!r}; Ollama's models have names such as 'embeddinggemma'")
+        raise ConfigurationError(f"embedding_model is {model!r}; Ollama models have names such as 'embeddinggemma'")
     return name
 
 
 def _number(facts: Any, name: str) -> int | None:
-    """A number of the model's own, whose key begins with its architecture: `bert.context_length`."""
+    """A number from the model's details, whose key starts with its architecture: `bert.context_length`."""
     architecture = facts.get("general.architecture")
     value = facts.get(f"{architecture}.{name}")
     return value if isinstance(value, int) and value > 0 else None

@@ -1,4 +1,4 @@
-"""Appends an event and runs its handler, in one transaction: the ledger and the tiers never disagree."""
+"""Appends an event and runs its handler in one transaction, so that the ledger and the tiers never disagree."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from agent_reminiscence.projections import HANDLERS, Tables
 from agent_reminiscence.services.requests import WriteRequest
 
 RenewNorms = Callable[[SqlExecutor, str, Collection[UUID]], Awaitable[None]]
-"""Makes what is stored beside the layouts of some memories of an `external_id` what these are now."""
+"""Recomputes what is stored with the chunk layouts of some memories of an `external_id`."""
 
 
 class Projector:
-    """The one way by which anything is written.
+    """The only way anything is written.
 
     Args:
-        renew_norms: Called after an event that has changed texts which may have vectors.
-        graph_follows: Whether a store of graphs follows the ledger.
+        renew_norms: Called after an event that changed texts that may have vectors.
+        graph_follows: Whether a graph store follows the ledger.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Projector:
         self._tables = tables
         self._queue = queue
         self._renew_norms = renew_norms
-        # Whether a store of graphs follows the ledger: each change of the graph is work then.
+        # Then every change to the graph makes work.
         self._graph_follows = graph_follows
 
     async def begin(self, db: SqlExecutor, request: WriteRequest) -> Event | None:
-        """Lock the stream and look the idempotency key up, before anything else is looked at.
+        """Lock the stream, then look up the idempotency key, before anything else is checked.
 
         Returns:
-            The event that the key was used for, when it was for the same request: nothing is to be written.
+            The event of an earlier identical request with this key; then nothing is to be written.
 
         Raises:
             IdempotencyConflictError: The key was used for a different request.
@@ -65,7 +65,7 @@ class Projector:
         """Lock the stream and look up the idempotency keys of `requests`, all of `external_id`, at once.
 
         Returns:
-            What those of the keys were used for that were used before; whether for the same request is not looked at.
+            The events of the keys already used; whether they were used for the same request is not checked.
         """
         await self._ledger.lock(db, external_id)
         keys = [request.idempotency_key for request in requests if request.idempotency_key is not None]
@@ -75,18 +75,18 @@ class Projector:
         """Append to the stream that `begin` has locked, and apply the event to the tiers.
 
         Args:
-            makes_work: Whether something is left to be done for the stream after the write, such as vectors.
+            makes_work: Whether the write leaves work for the stream, such as missing vectors.
         """
         event = await self._ledger.append(db, new_event, makes_work=makes_work)
         handler = HANDLERS.get(event.kind)
         if handler is not None:
-            # All that these events change is looked up by chunk.
+            # Everything these events change is looked up by chunk.
             await db.plan_for(len(event.payload.get("chunks", ())))
             change = await handler(db, self._tables, event)
             # A new memory has no vectors yet.
             if change.memory_ids and event.kind != EventKind.CREATED:
                 await self._renew_norms(db, event.external_id, change.memory_ids)
-            # Noted also where this process knows of no store that follows: another one may.
+            # Recorded even if this process knows of no store that follows: another process may.
             has_changed = await self._ledger.note_event(
                 db,
                 event,

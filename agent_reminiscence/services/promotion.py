@@ -1,4 +1,4 @@
-"""shortterm → longterm: chunks whose importance reaches the threshold, with validity dates and confidence."""
+"""Promotes shortterm chunks whose importance reaches the threshold to longterm, with validity and confidence."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class PromotionService:
         self._threshold = threshold
 
     async def promote(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> int:
-        """Make the memory's important shortterm chunks longterm; returns how many there were.
+        """Promote the memory's important shortterm chunks to longterm; returns how many.
 
-        Important is what was rated so, and what has become so by being recalled. A promoted chunk is valid from when it
-        came in until something ends it, and a fact for as long as it says. Its uses are counted anew from now on.
+        A chunk is important if it was rated so or has become so by being recalled. A promoted chunk is valid from when
+        it was added until something ends it; a fact, for as long as it states. Its uses are counted from zero again.
 
         Args:
-            db: A transaction in which the stream is locked.
+            db: A transaction that has locked the stream.
         """
         now = self._clock()
         candidates = await self._tables.shortterm.find_promotable(db, external_id, memory_id, threshold=self._threshold)
@@ -64,13 +64,13 @@ class PromotionService:
         return len(chosen)
 
     def is_reached(self, importance: float, *, uses: int, touched_at: datetime) -> bool:
-        """Whether a chunk that was used would be promoted now."""
+        """Whether a recalled chunk would now be promoted."""
         now = self._clock()
         return effective_importance(importance, uses=uses, touched_at=touched_at, now=now) >= self._threshold
 
 
 def _promotion(candidate: Candidate, now: datetime) -> Promotion:
-    """The chunk as it would be promoted; what was rated important stays so however long ago that was."""
+    """The promotion of a chunk; one that was rated important stays so, however long ago."""
     by_use = effective_importance(candidate.importance, uses=candidate.uses, touched_at=candidate.touched_at, now=now)
     return Promotion(
         id=candidate.chunk_id,

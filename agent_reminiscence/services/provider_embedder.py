@@ -1,4 +1,4 @@
-"""Vectors from any provider that Pydantic AI knows, hosted or of one's own."""
+"""Vectors from any provider that Pydantic AI supports, hosted or self-hosted."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
     from pydantic_ai.embeddings import EmbeddingModel, EmbeddingSettings
     from pydantic_ai.providers import Provider
 
-# How providers word that a text is longer than the model reads.
+# How providers say that a text is longer than the model reads.
 _TOO_LONG = ("context length", "context window", "context_length", "too long", "too large", "too many tokens")
-# What is likely to be otherwise a moment later: timeouts, conflicts, limits of rate.
+# Statuses that may well differ a moment later: timeouts, conflicts, rate limits.
 _PASSING = frozenset({408, 409, 425, 429, 503, 529})
 
 
 class PydanticAIEmbedder(RemoteEmbedder):
     """Embeds with a model of `pydantic_ai.embeddings`, which tells documents and questions apart.
 
-    Pydantic AI, and the provider's own package, are imported at the first use. `aclose()` closes connections, unless
-    the embedder was given a model object, whose provider is its maker's to close; it may be used again afterwards.
+    Pydantic AI and the provider's package are imported at first use. `aclose()` closes connections, except those of a
+    model object, whose provider belongs to its creator; the embedder may be used again afterwards.
 
     Args:
-        model: `provider:model`, such as `openai:text-embedding-3-small`, or a model object, which brings a provider,
-            an address and settings of its own.
-        dimension: The length of the vectors; None is the model's own. Another one is for models made for it.
-        query_prefix: What stands before each question; providers add themselves what their models want.
-        document_prefix: What stands before each other text.
-        timeout_seconds: How long one request may take.
-        concurrency: How many requests for documents are under way at a time.
-        max_characters: Longer texts are embedded in parts without asking first; None leaves it to the provider to
-            refuse. Set it for one that cuts long texts without a word; those known to do so have parts that it does not
-            cut anyway.
+        model: `provider:model`, such as `openai:text-embedding-3-small`, or a model object with its own provider,
+            address and settings.
+        dimension: The length of the vectors; None is the model's own. Other lengths need a model made for them.
+        query_prefix: Text put before each question; providers add what their models need.
+        document_prefix: Text put before every other text.
+        timeout_seconds: Time limit of one request.
+        concurrency: How many document requests run at a time.
+        max_characters: Longer texts are embedded in parts from the start; None waits until the provider refuses them.
+            Set it for a provider that cuts long texts silently; for those known to do so, parts are always short
+            enough.
 
     Raises:
-        ConfigurationError: An argument is refused.
+        ConfigurationError: An argument is invalid.
     """
 
     def __init__(
@@ -83,13 +83,13 @@ class PydanticAIEmbedder(RemoteEmbedder):
             max_characters=max_characters,
             cuts_long_texts=name.removeprefix("gateway/").partition(":")[0] in CUTTING_PROVIDERS,
         )
-        # Whether to ask for the length that is wanted, which some servers refuse where it is the model's own. None: the
+        # Whether to request the dimension explicitly; some servers refuse that if it is the model's own. None: the
         # first answer will tell.
         self._asks_for_dimension = known.is_other(dimension) if known.dimension or dimension is None else None
 
     @property
     def model_name(self) -> str:
-        """Provider and model, and what makes its vectors other ones: `@` a dimension, `+` a prefix (its digest)."""
+        """Provider and model, and whatever changes the vectors: `@` a dimension, `+` a prefix (its digest)."""
         return self._model + self._dimension_mark() + self._prefix_mark()
 
     async def aclose(self) -> None:
@@ -97,12 +97,12 @@ class PydanticAIEmbedder(RemoteEmbedder):
         provider, self._provider = self._provider, None
         if provider is not None:
             self._resolved = None
-            # Left, a provider closes the client that it made.
+            # Leaving the context makes a provider close the client it created.
             async with provider:
                 pass
 
     async def _look(self) -> None:
-        # Only an answer shows that the model is there, that the account may use it, and how long its vectors are.
+        # Only a response shows that the model exists, that the account may use it, and how long its vectors are.
         made = await self._request([HARMLESS_TEXT], is_query=False)
         if len(made) != 1:
             raise EmbeddingError(f"{self._model} returned {len(made)} vectors for 1 text")
@@ -111,8 +111,8 @@ class PydanticAIEmbedder(RemoteEmbedder):
             self._check_dimension(found)
         if self._dimension not in (None, found):
             raise ConfigurationError(
-                f"{self._model!r} gives vectors of {found} dimensions, and not of {self._dimension}; set"
-                " embedding_dimension to what it gives"
+                f"{self._model!r} returns vectors of {found} dimensions, not {self._dimension}; set"
+                " embedding_dimension to what it returns"
             )
         self._dimension = found
 
@@ -120,7 +120,7 @@ class PydanticAIEmbedder(RemoteEmbedder):
         model = await self._opened()
         try:
             return await model.max_input_tokens()
-        except Exception:  # noqa: BLE001 - some providers would have to be asked, and each fails in its own way
+        except Exception:  # noqa: BLE001 - some providers need a request for this, and each fails in its own way
             return None
 
     async def _request(self, texts: list[str], *, is_query: bool) -> Sequence[Sequence[float]]:
@@ -134,13 +134,13 @@ class PydanticAIEmbedder(RemoteEmbedder):
 
     async def _embedded(self, texts: list[str], dimension: int | None, *, is_query: bool) -> Sequence[Sequence[float]]:
         model = await self._opened()
-        # Where the provider has such a setting, a text that is too long is refused, not cut, and embedded in parts.
+        # With this setting, a provider refuses a text that is too long instead of cutting it, and we split it.
         settings: EmbeddingSettings = {"truncate": False}
         if dimension is not None:
             settings["dimensions"] = dimension
         try:
             result = await model.embed(texts, input_type="query" if is_query else "document", settings=settings)
-        except Exception as error:  # noqa: BLE001 - each provider's client raises what it likes
+        except Exception as error:  # noqa: BLE001 - each provider's client raises its own errors
             raise self._failure(error) from None
         return result.embeddings
 
@@ -150,14 +150,14 @@ class PydanticAIEmbedder(RemoteEmbedder):
         return self._resolved
 
     def _resolve_once(self) -> EmbeddingModel:
-        # Several first calls at a time open one provider, which is the one that is closed in the end.
+        # Concurrent first calls open a single provider, the one that is closed in the end.
         with self._resolving:
             if self._resolved is None:
                 self._resolved = self._resolve()
             return self._resolved
 
     def _resolve(self) -> EmbeddingModel:
-        """Import what the provider needs, and find its key in the environment."""
+        """Import what the provider needs and find its key in the environment."""
         try:
             from pydantic_ai.embeddings import infer_embedding_model
             from pydantic_ai.exceptions import UserError
@@ -181,16 +181,16 @@ class PydanticAIEmbedder(RemoteEmbedder):
                 f' "pydantic-ai-slim[{missing_extra(error, kind)}]"`'
             ) from error
         except UserError as error:
-            # What Pydantic AI says names the variable in which the key is expected, and no key.
+            # Pydantic AI's message names the variable that should hold the key, not the key.
             raise ConfigurationError(f"embedding_model {self._model!r} cannot be used: {error}") from None
         except Exception as error:  # noqa: BLE001 - ValueError, and what a provider's constructor raises
             raise ConfigurationError(
-                f"embedding_model is {self._model!r}, for which Pydantic AI has no provider ({type(error).__name__});"
+                f"embedding_model is {self._model!r}, but Pydantic AI has no such provider ({type(error).__name__});"
                 " write provider:model, such as 'openai:text-embedding-3-small'"
             ) from None
 
     def _failure(self, error: Exception) -> Exception:
-        """What a failed request means, in our words: a provider's may quote a text."""
+        """What a failed request means, in our words: a provider's message may quote a text."""
         from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UserError
 
         if isinstance(error, ModelHTTPError):
@@ -198,21 +198,21 @@ class PydanticAIEmbedder(RemoteEmbedder):
         if isinstance(error, ModelAPIError | OSError | TimeoutError):
             return EmbedderAwayError(f"{self._model} cannot be reached ({type(error).__name__})")
         if isinstance(error, UserError):
-            return ConfigurationError(f"{self._model} cannot be used as it is set up ({type(error).__name__})")
+            return ConfigurationError(f"{self._model} cannot be used as configured ({type(error).__name__})")
         return EmbeddingError(f"{self._model} failed: {type(error).__name__}")
 
     def _refused(self, status: int, said: str) -> Exception:
         if status in (401, 403):
-            return ConfigurationError(f"{self._model} refuses the account ({status}); see the provider's API key")
+            return ConfigurationError(f"{self._model} rejected the account ({status}); check the provider's API key")
         if status in (400, 413, 422) and any(words in said for words in _TOO_LONG):
-            return InputTooLongError(f"{self._model} refuses a text that is longer than it can read")
+            return InputTooLongError(f"{self._model} refused a text that is too long for it")
         if status == 404:
-            return ConfigurationError(f"{self._model} is not a model that the provider has ({status})")
+            return ConfigurationError(f"{self._model} does not exist at the provider ({status})")
         if status == 429 and "quota" in said:
-            # Asked again, it would be refused again; somebody has to pay.
+            # A retry would be refused too; someone has to pay.
             return EmbedderUnusableError(f"{self._model}: the account's quota is used up ({status})")
         if status in _PASSING:
             return EmbedderAwayError(f"{self._model} is not ready ({status})")
         if status >= 500:
-            return ServerFailedError(f"{self._model} has failed ({status})")
+            return ServerFailedError(f"{self._model} failed ({status})")
         return EmbeddingError(f"{self._model} refused a request ({status})")

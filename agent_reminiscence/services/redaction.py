@@ -1,7 +1,7 @@
-"""Secrets are taken out of what is written before anything keeps it: the ledger, the tiers, hashes, logs and spans.
+"""Removes secrets from every write before anything stores them: the ledger, the tiers, hashes, logs and spans.
 
-`Scrubber` does it for every request to write. A request that it has not seen becomes no event: `WriteRequest.event`
-refuses it. What the ledger holds was therefore looked at once, by the redactor of its day, and a replay calls none.
+`Scrubber` does this for every write request. `WriteRequest.event` refuses a request that was not scrubbed. So
+everything in the ledger was checked once, by the redactor of its day, and a replay calls none.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from agent_reminiscence.services.redaction_rules import placeholder
 from agent_reminiscence.services.redaction_search import Finding, find_in_each, find_secrets
 from agent_reminiscence.services.requests import AppendRequest, CreateRequest, UpdateRequest, WriteRequest
 
-# Requests with more text are looked through in a thread, so that other tasks go on meanwhile.
+# Longer requests are scanned in a thread, so that other tasks can run.
 _THREAD_FROM_CHARACTERS: Final = 20_000
-# What takes the place of one secret may let another one be seen. Each pass takes time in proportion to the text.
+# Replacing one secret may expose another. Each pass takes time in proportion to the text.
 _MAX_PASSES: Final = 8
-# A redactor's text may be this much longer than twice the given one.
+# A redacted text may be at most this much longer than twice the original.
 _MAX_GROWTH_CHARACTERS: Final = 10_000
 _RULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _NUMBER = re.compile(r"[\d\s.-]+")
@@ -34,11 +34,11 @@ _NUMBER = re.compile(r"[\d\s.-]+")
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """What a redactor made of a text. It never holds what was taken out.
+    """The result of redacting a text. It never holds what was removed.
 
     Attributes:
         text: The text to store.
-        rules: How often each rule has matched; a text that differs from the given one names one at least.
+        rules: How often each rule matched; at least one is named if the text was changed.
     """
 
     text: str
@@ -47,22 +47,22 @@ class Redaction:
 
 @runtime_checkable
 class Redactor(Protocol):
-    """Takes out of texts what must not be stored.
+    """Removes from texts what must not be stored.
 
-    It is called for each string of a write, long ones in a thread, so that several calls may run at a time. It has to
-    give the same for the same text, or an idempotency key will not know its request again, and to leave its own
-    placeholders as they are.
+    It is called for each string of a write, for long ones in a thread, so calls may run concurrently. It must return
+    the same result for the same text, or a retry with an idempotency key would look like a different request, and it
+    must leave its own placeholders alone.
     """
 
     def redact(self, text: str) -> Redaction:
-        """What is to be stored instead of `text`."""
+        """Return the text to store instead of `text`."""
         ...
 
 
 class DefaultRedactor:
-    """Replaces keys, tokens, private keys, passwords in addresses, card and account numbers by `[redacted:rule]`.
+    """Replaces keys, tokens, private keys, passwords in URLs, card and account numbers by `[redacted:rule]`.
 
-    It goes by prefixes, checksums and telling names, never by how random a text looks; the guide lists all rules.
+    It relies on prefixes, checksums and telltale names, never on how random a text looks; the guide lists all rules.
     Invisible characters inside a secret, full-width letters and digits of other scripts do not hide it.
 
     >>> DefaultRedactor().redact("The account is DE89 3704 0044 0532 0130 00.")
@@ -70,16 +70,16 @@ class DefaultRedactor:
     """
 
     def redact(self, text: str) -> Redaction:
-        """`text` with a placeholder in place of each secret; of matches that overlap one for all."""
+        """Return `text` with a placeholder for each secret; overlapping matches share one."""
         return _replaced(text, find_secrets(text))
 
     def redact_each(self, texts: Sequence[str]) -> list[Redaction]:
-        """What `redact` gives for each of `texts`, in much less time where they are short."""
+        """Return what `redact` returns for each of `texts`, much faster if they are short."""
         return [_replaced(text, found) for text, found in zip(texts, find_in_each(texts), strict=True)]
 
 
 def _replaced(text: str, found: list[Finding]) -> Redaction:
-    """`text` with a placeholder in place of each of `found`, and of what is seen only then."""
+    """`text` with a placeholder for each of `found` and for any secret that this exposes."""
     if not found:
         return Redaction(text)
     rules: Counter[str] = Counter()
@@ -97,38 +97,38 @@ def _replaced(text: str, found: list[Finding]) -> Redaction:
 
 
 class NoRedactor:
-    """Leaves every text as it is: `redaction=False`."""
+    """Leaves every text unchanged: `redaction=False`."""
 
     def redact(self, text: str) -> Redaction:
-        """`text` itself."""
+        """Return `text` unchanged."""
         return Redaction(text)
 
 
 class Scrubber:
-    """Applies a redactor to all that a request carries: once, before it is hashed, cut into chunks or written."""
+    """Redacts everything a request carries, once, before it is hashed, chunked or written."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._name = type(redactor).__name__
-        # Not of a user's own that is built on it: that one decides what becomes of each text.
+        # Not for a user's subclass: that one decides for each text.
         self._joined = redactor if type(redactor) is DefaultRedactor else None
 
     async def scrub[R: WriteRequest](self, request: R) -> R:
-        """`request` without secrets, with how often each rule has matched; one that was scrubbed, as it is.
+        """Return `request` without secrets, with how often each rule matched; a scrubbed one is returned unchanged.
 
         Raises:
-            InvalidInputError: An identifier looks like a secret: it cannot be replaced.
-            RedactionError: The redactor has failed.
+            InvalidInputError: An identifier looks like a secret, which cannot be replaced.
+            RedactionError: The redactor failed.
         """
         if request.redactions is not None:
             return request
         return await self._called(request, self._scrubbed)
 
     async def scrub_texts(self, texts: Sequence[str]) -> list[str]:
-        """Texts that are not written, as somebody else may read them: a model, or the provider of one.
+        """Redact texts that are not stored but go to someone else: a model or its provider.
 
         Raises:
-            RedactionError: The redactor has failed.
+            RedactionError: The redactor failed.
         """
 
         def work() -> list[str]:
@@ -139,14 +139,14 @@ class Scrubber:
         return await asyncio.to_thread(work) if is_long else work()
 
     def quotable(self, text: str) -> str | None:
-        """A text that is not written, as a span may carry it; None where the redactor fails on it."""
+        """A text that is not stored, as a span may carry it; None if the redactor fails on it."""
         try:
             return self._redact(text).text
         except RedactionError:
             return None
 
     def quotable_identifier(self, identifier: str) -> str | None:
-        """An identifier as a span may carry it; None where it is refused."""
+        """An identifier as a span may carry it; None if it is refused."""
         try:
             self.check_identifiers(identifier=identifier)
         except (InvalidInputError, RedactionError):
@@ -154,25 +154,25 @@ class Scrubber:
         return identifier
 
     def check_identifiers(self, **identifiers: str | None) -> None:
-        """Refuse identifiers that would be stored; also of a write whose request is made later, or never.
+        """Refuse identifiers that must not be stored, even if their request is made later or never.
 
         Raises:
             InvalidInputError: One looks like a secret.
-            RedactionError: The redactor has failed.
+            RedactionError: The redactor failed.
         """
         self._check_identifiers(self._redact, identifiers)
 
     def _check_identifiers(self, redact: Callable[[str], Redaction], identifiers: Mapping[str, str | None]) -> None:
-        # An identifier is looked up as it is, so a placeholder in its place would make one of many.
+        # Identifiers are looked up verbatim, so a placeholder would merge several into one.
         for name, value in identifiers.items():
-            # Of the ids of digits alone that look like a card's number every tenth has its checksum.
+            # One in ten all-digit ids that look like a card number passes its checksum.
             if value is None or _NUMBER.fullmatch(value):
                 continue
             redaction = redact(value)
             if redaction.text != value:
                 raise InvalidInputError(
                     f"{name} looks like a secret ({', '.join(redaction.rules)}), and identifiers are stored as they"
-                    " are; pass a name that may be known, such as a hash of it"
+                    " are; pass one that is not secret, such as a hash of it"
                 )
 
     async def _called[R: WriteRequest](self, request: R, work: Callable[[R], R]) -> R:
@@ -208,15 +208,15 @@ class Scrubber:
             case AppendRequest():
                 if USER_REDACTIONS_KEY in request.payload:
                     raise InvalidInputError(
-                        f"payload has the key {USER_REDACTIONS_KEY!r}, under which the ledger says what was redacted;"
-                        " leave it out, or rename it"
+                        f"payload has the key {USER_REDACTIONS_KEY!r}, which the ledger reserves for counting"
+                        " redactions; leave it out or rename it"
                     )
                 payload = texts.value(request.payload)
                 changed = {"payload": payload | ({USER_REDACTIONS_KEY: texts.counts} if texts.counts else {})}
         return replace(request, **changed, redactions=texts.counts)
 
     def _prepared(self, texts: Sequence[str]) -> Callable[[str], Redaction]:
-        """What gives the redaction of each of `texts`: all made at once where the redactor can, or one when asked."""
+        """Return a function that redacts each of `texts`: all at once if the redactor can, otherwise on demand."""
         if self._joined is None:
             return self._redact
         distinct = list(dict.fromkeys(texts))
@@ -224,11 +224,11 @@ class Scrubber:
         return {text: self._checked(text, one) for text, one in zip(distinct, redactions, strict=True)}.__getitem__
 
     def _redact(self, text: str) -> Redaction:
-        """What the redactor makes of `text`, checked; no message quotes it."""
+        """The redactor's result for `text`, checked; no message quotes it."""
         try:
             redaction = self._redactor.redact(text)
-        except Exception as error:  # noqa: BLE001 - whatever a user's own may raise
-            # From None: the error's own message, and those of its causes, may quote the text.
+        except Exception as error:  # noqa: BLE001 - a user's redactor may raise anything
+            # From None: the messages of the error and its causes may quote the text.
             raise RedactionError(
                 f"the redactor {self._name} failed with {type(error).__name__} at {_place(error)}; nothing was written"
             ) from None
@@ -248,22 +248,22 @@ def _place(error: Exception) -> str:
 
 
 def _problem(text: str, redaction: object) -> str | None:
-    """What is wrong with a redactor's answer; None where nothing is."""
+    """What is wrong with a redactor's result; None if nothing is."""
     if not isinstance(redaction, Redaction):
         return f"returned a {type(redaction).__name__} instead of a Redaction"
-    # Whatever the annotations say, it is somebody else's.
+    # A user's redactor may ignore the annotations.
     stored: object = redaction.text
     rules: object = redaction.rules
     if not isinstance(stored, str):
         return f"returned a {type(stored).__name__} as text"
     if not isinstance(rules, Mapping) or not all(map(_is_count, rules.items())):
-        return "returned rules that are no mapping of short names (letters, digits, - _ .) to how often they matched"
+        return "returned rules that do not map short names (letters, digits, - _ .) to how often they matched"
     if stored == text:
         return None
     if not rules:
-        return "changed a text and named no rule"
+        return "changed a text without naming a rule"
     if text.strip() and not stored.strip():
-        return "left nothing of a text; let it put a placeholder"
+        return "left nothing of a text; it must put a placeholder"
     if len(stored) > 2 * len(text) + _MAX_GROWTH_CHARACTERS:
         return "made a text more than twice as long"
     if "\0" in stored:
@@ -299,7 +299,7 @@ class _Texts:
         return dict(sorted(self._counts.items()))
 
     def text(self, text: str) -> str:
-        """One string."""
+        """Redact one string."""
         if not text:
             return text
         redaction = self._redact(text)
@@ -309,7 +309,7 @@ class _Texts:
         return redaction.text
 
     def value(self, value: Any) -> Any:
-        """A JSON value: its strings and its keys, at any depth. Two keys that become one stay two."""
+        """Redact a JSON value: its strings and keys, at any depth. Two keys that become equal stay two keys."""
         match value:
             case str():
                 return self.text(value)
@@ -324,7 +324,7 @@ class _Texts:
         return value
 
     def memory(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of title, content, description and metadata that are given; positions in the content move along."""
+        """Redact the given title, content, description and metadata; positions in the content are adjusted."""
         redacted = {name: self.value(value) for name, value in fields.items() if name != "content"}
         if "content" not in fields:
             return redacted
@@ -337,14 +337,14 @@ class _Texts:
 
 
 def _content_pieces(fields: Mapping[str, Any]) -> list[str]:
-    """The content turn by turn, so that each begins where its text does, whatever the redactor puts into it."""
+    """Split the content by turn, so that every turn keeps its start, whatever the redactor inserts."""
     content = fields["content"]
     starts = [turn["start"] for turn in (fields.get("metadata") or {}).get("turns") or []]
     return [content[start:end] for start, end in pairwise([0, *starts, len(content)])]
 
 
 def _strings(request: WriteRequest) -> Iterator[str]:
-    """Every string of the request that is looked through, identifiers left out; empty ones are none."""
+    """Every non-empty string of the request that is redacted, without identifiers."""
     match request:
         case CreateRequest():
             yield from _content_pieces({"content": request.content, "metadata": request.metadata})
@@ -371,16 +371,16 @@ def _strings_of(value: Any) -> Iterator[str]:
 
 
 class _Names:
-    """Gives keys that were redacted a number where another key of their object is the same."""
+    """Numbers redacted keys that would collide with another key of their object."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = set(taken)
         self._numbers: Counter[str] = Counter()
 
     def free(self, key: str) -> str:
-        """`key`, or with a number behind it where it is taken; it is from now on."""
+        """Return `key`, with a number appended if it is taken, and mark it as taken."""
         name = key
-        # Numbers that were taken once stay so: a thousand keys that become one are not counted from the first again.
+        # Numbers are not reused: a thousand keys that become equal are not counted from the start each time.
         while name in self._taken:
             self._numbers[key] += 1
             name = f"{key} ({self._numbers[key] + 1})"
@@ -389,7 +389,7 @@ class _Names:
 
 
 def _scanned(request: WriteRequest) -> object:
-    """What of the request may be long."""
+    """The parts of the request that may be long."""
     match request:
         case CreateRequest():
             return [request.content, request.metadata]

@@ -1,10 +1,10 @@
-"""What the default redactor looks for: a table of rules, each a literal to look for, a pattern and a check.
+"""What the default redactor looks for: a table of rules, each with literals, a pattern and a check.
 
-A rule goes by what a secret says of itself: a prefix that its issuer has given it, a checksum, or the name in front of
-it. None guesses by how random a text looks, so that hashes, ids and encoded images stay as they are.
+A rule relies on what marks a secret: a prefix that its issuer gave it, a checksum, or the name in front of it. None
+guesses by how random a text looks, so hashes, ids and encoded images are left alone.
 
-Every pattern takes time in proportion to the length of the text. It begins at a literal, repeats only within bounds
-or possessively, and where it could begin many times within one run of characters, a look behind lets it begin once.
+Every pattern takes time in proportion to the length of the text. It begins at a literal and repeats only within bounds
+or possessively; a look-behind lets it begin only once within one run of characters.
 
 Sources of the formats: the issuers' own documentation of their tokens; ISO 13616 with the IBAN registry; ISO/IEC 7812
 for the issuers of cards; RFC 7468, 7515 and 7617; BIP 32, BIP 39 and base58check; the ABA's routing numbers.
@@ -23,31 +23,31 @@ from typing import Final
 
 PLACEHOLDER_START: Final = "[redacted:"
 
-# One call of `re` looks through so many characters at most: it holds the interpreter's lock until it returns, and a
-# million characters can take it a tenth of a second.
+# Maximum characters per call of `re`: it holds the interpreter's lock until it returns, and a million characters can
+# take a tenth of a second.
 SLICE_CHARACTERS: Final = 32_768
-# A pattern that is searched for in slices ends, with all that it looks ahead at, within so many characters.
+# A pattern that is searched for in slices ends, including its lookahead, within this many characters.
 SLICE_REACH: Final = 128
-# A key that is cut off has any number of lines; one call of `re` reads so many of them.
+# A truncated key may have any number of lines; one call of `re` reads at most this many.
 _KEY_LINES: Final = 4_096
 
 Span = tuple[int, int]
-# From a match of the pattern to what is to be replaced, in the text that was searched; None where it is no secret.
+# Maps a match to the span to replace in the searched text; None if it is not a secret.
 Check = Callable[[re.Match[str]], Span | None]
 
 
 def placeholder(name: str) -> str:
-    """What stands in place of a secret."""
+    """The text that replaces a secret."""
     return f"{PLACEHOLDER_START}{name}]"
 
 
 def find_in_slices(
     pattern: re.Pattern[str], text: str, start: int = 0, end: int | None = None
 ) -> Iterator[re.Match[str]]:
-    """What `pattern.finditer(text, start, end)` gives, a slice at a time, so that other threads have their turns.
+    """Like `pattern.finditer(text, start, end)`, but slice by slice, so that other threads get their turn.
 
     Args:
-        pattern: Begins and ends, with all that it looks ahead at, within `SLICE_REACH` characters, and is never empty.
+        pattern: Matches, including lookahead, within `SLICE_REACH` characters; never empty.
     """
     end = len(text) if end is None else end
     while start < end:
@@ -55,16 +55,16 @@ def find_in_slices(
         found = pattern.finditer(text, start, min(limit + SLICE_REACH, end))
         start = limit
         for match in found:
-            # What begins behind the slice may be cut off here. The next one finds it.
+            # A match that begins after the slice may be cut off here; the next slice finds it.
             if match.start() >= limit:
                 break
             yield match
             start = max(limit, match.end())
 
 
-# What a match has to pass ------------------------------------------------------------------------------------------
+# Checks on matches -------------------------------------------------------------------------------------------------
 
-# Fewer different characters are a filler, such as a row of x.
+# With fewer different characters it is a filler, such as a row of x.
 _LEAST_CHARACTERS: Final = 8
 _FILLERS: Final = (
     "example", "placeholder", "changeme", "change_me", "change-me", "your_", "your-", "yourkey", "yourpass", "xxxxx",
@@ -77,12 +77,12 @@ _TEMPLATE_STARTS: Final = ("$", "%", "{", "<", "[", "*", "(", "...", "…", "/",
 
 
 def _secret(match: re.Match[str]) -> Span:
-    """The group `secret`, or all of it."""
+    """The group `secret`, or the whole match."""
     return match.span("secret") if "secret" in match.re.groupindex else match.span()
 
 
 def _not_filler(match: re.Match[str]) -> Span | None:
-    """A token, unless it only shows what one looks like."""
+    """A token, unless it is only an example."""
     start, end = _secret(match)
     text = match.string[start:end]
     if len(set(text)) < _LEAST_CHARACTERS or any(filler in text.lower() for filler in _FILLERS):
@@ -91,9 +91,9 @@ def _not_filler(match: re.Match[str]) -> Span | None:
 
 
 def _is_placeholder(value: str) -> bool:
-    """Whether something only stands where a secret is to be put, or where one was found before."""
+    """Whether the value only marks the place of a secret, or replaced one."""
     lowered = value.lower()
-    # Within a secret ours fills nothing: it stands there because a part was replaced, or was written over.
+    # Our own placeholder inside a value is not a filler: it replaced a part of the secret, or was written into it.
     rest = _PLACEHOLDER.sub("", lowered)
     return (
         lowered in _PLACEHOLDER_WORDS
@@ -116,7 +116,7 @@ def _url_password(match: re.Match[str]) -> Span | None:
 
 
 def _assigned(match: re.Match[str]) -> tuple[str, int] | None:
-    """The value behind a telling name and where it begins; None where it is code, a template or a filler."""
+    """The value after a telltale name, and where it begins; None if it is code, a template or a filler."""
     group = "quoted" if match["quoted"] is not None else "secret"
     value, start = match[group], match.start(group)
     if group == "secret":
@@ -128,7 +128,7 @@ def _assigned(match: re.Match[str]) -> tuple[str, int] | None:
 
 
 def _password(match: re.Match[str]) -> Span | None:
-    """A password has a digit or a sign besides its letters; without, it may be any word."""
+    """A password has a digit or a symbol besides letters; otherwise it could be any word."""
     found = _assigned(match)
     if found is None:
         return None
@@ -145,7 +145,7 @@ _KEY_NAME = re.compile(
 
 
 def _key(match: re.Match[str]) -> Span | None:
-    """A key or a token has letters and two digits at least; what is merely called key is none of this."""
+    """A key or token has letters and at least two digits; other things may also be called key."""
     found = _assigned(match)
     before = match.string[max(0, match.start() - _CONTEXT_CHARACTERS) : match.start()]
     if found is None or (match[0][:3].lower() == "key" and not _KEY_NAME.search(before)):
@@ -158,12 +158,12 @@ def _key(match: re.Match[str]) -> Span | None:
 
 
 def _bearer(match: re.Match[str]) -> Span | None:
-    """A token has digits; what follows the words in a sentence has none."""
+    """A token has digits; words that follow in a sentence have none."""
     return _not_filler(match) if any(character.isdigit() for character in match["secret"]) else None
 
 
 def _decoded(text: str) -> bytes | None:
-    """Base64 in either alphabet, with padding or without."""
+    """Decode base64 in either alphabet, with or without padding."""
     plain = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
@@ -188,7 +188,7 @@ def _basic(match: re.Match[str]) -> Span | None:
 
 
 def _discord(match: re.Match[str]) -> Span | None:
-    """Its first part is the number of the bot."""
+    """The first part is the bot's number."""
     decoded = _decoded(match["number"])
     return match.span() if decoded is not None and decoded.isdigit() else None
 
@@ -197,14 +197,14 @@ _KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/]{32}")
 
 
 def _key_block(match: re.Match[str]) -> Span | None:
-    """There is a key in it; a text on how such a file begins has none."""
+    """The block holds a key; a text about the format of such files does not."""
     start, end = match.span("body")
-    # The lines of a key that is cut off come in portions. Those behind the first need not hold material if it does.
+    # A truncated key is read in portions. If the first one holds key material, the others need not.
     return match.span() if any(find_in_slices(_KEY_MATERIAL, match.string, start, end)) else None
 
 
 def _luhn(digits: str) -> bool:
-    """The checksum of cards: every second digit from the right doubled, the sum divisible by ten."""
+    """The checksum of cards: double every second digit from the right; the sum is divisible by ten."""
     total = 0
     for place, digit in enumerate(reversed(digits)):
         number = int(digit) * (1 + place % 2)
@@ -212,7 +212,7 @@ def _luhn(digits: str) -> bool:
     return total % 10 == 0
 
 
-# First digits, as a range of numbers of the same length, and how long the whole number is.
+# First digits, as a range of equally long numbers, and the lengths of the whole number.
 _ISSUERS: Final = (
     ("4", "4", {13, 16, 19}),  # Visa
     ("51", "55", {16}),  # Mastercard
@@ -235,7 +235,7 @@ _ISSUERS: Final = (
     ("6761", "6763", {16, 18, 19}),
     ("2200", "2204", {16}),  # Mir
 )
-# Directly before a number: it is another one's, whatever its checksum says; one of ten passes by chance.
+# A prefix that marks another kind of number, whatever its checksum: one in ten passes by chance.
 _OTHER_NUMBER = re.compile(
     r"(?i)(?:order|invoice|tracking|shipment|parcel|ticket|case|isbn|issn|imei|iccid|serial|ref|reference|receipt"
     r"|transaction|id|timestamp|phone|tel|sku|ean|gtin|upc|build|revision)"
@@ -252,7 +252,7 @@ def _card(match: re.Match[str]) -> Span | None:
     return None if _OTHER_NUMBER.search(before) else match.span()
 
 
-# How long an IBAN is, by country, as the registry has it.
+# The length of an IBAN by country, from the registry.
 _IBAN_LENGTHS: Final = {
     country: length
     for length, countries in {
@@ -266,13 +266,13 @@ _IBAN_LENGTHS: Final = {
 }  # fmt: skip
 
 
-# Words with a number before them have fewer.
+# Words preceded by a number have fewer.
 _LEAST_IBAN_DIGITS: Final = 10
 
 
 def _iban(match: re.Match[str]) -> Span | None:
-    """As many characters as the country's have, and their checksum; words may follow."""
-    # The pattern begins at the digits behind the country: letters are everywhere.
+    """The number of characters of the country, and their checksum; words may follow."""
+    # The pattern begins at the check digits: letters are everywhere.
     start = match.start() - 2
     text = match.string[start : match.end()] + match["rest"]
     length = _IBAN_LENGTHS.get(text[:2].upper())
@@ -294,7 +294,7 @@ def _iban(match: re.Match[str]) -> Span | None:
 
 
 def _routing(match: re.Match[str]) -> Span | None:
-    """The account, where the routing number beside it has its checksum."""
+    """The account, if the routing number beside it has a valid checksum."""
     weights = (3, 7, 1) * 3
     total = sum(int(digit) * weight for digit, weight in zip(match["routing"], weights, strict=True))
     return match.span("secret") if total % 10 == 0 else None
@@ -304,7 +304,7 @@ _BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
 def _base58check(match: re.Match[str]) -> Span | None:
-    """Its last four bytes are the checksum of those before."""
+    """The last four bytes are the checksum of the rest."""
     number = 0
     for character in match[0]:
         number = number * 58 + _BASE58.index(character)
@@ -314,7 +314,7 @@ def _base58check(match: re.Match[str]) -> Span | None:
 
 
 def _seed(match: re.Match[str]) -> Span | None:
-    """As many words as seeds have; the longest number of them that fits."""
+    """As many words as a seed has; the longest valid number of words."""
     words = list(re.finditer(r"[a-z]+", match["secret"]))
     count = max(number for number in (12, 15, 18, 21, 24) if number <= len(words))
     return match.start("secret"), match.start("secret") + words[count - 1].end()
@@ -328,13 +328,13 @@ class Rule:
     """One kind of secret.
 
     Attributes:
-        name: What stands in the placeholder and in counts.
-        literals: Where one of them stands, `pattern` is tried; without any it is searched for everywhere.
-        pattern: What has to stand there. Its group `secret` is replaced, or all of it.
-        check: What a match has to pass.
-        reach: How many characters before the literal the pattern begins, each tried.
-        seed: What stands in every text that a pattern without literals matches in. It has no line break in it.
-        rest: Where what was found goes on behind the match, as often as this matches there; it is checked alike.
+        name: Used in the placeholder and in counts.
+        literals: `pattern` is tried only where one of them occurs; without literals, everywhere.
+        pattern: What must match there. Its group `secret` is replaced, or the whole match.
+        check: What a match must pass.
+        reach: How many characters before the literal the pattern begins; each value is tried.
+        seed: Text in everything that a pattern without literals matches. It has no line break.
+        rest: Matches the continuation of a secret, as often as possible; it passes the same check.
         shown: An example for the documentation.
     """
 
@@ -349,12 +349,12 @@ class Rule:
 
     @property
     def ignores_case(self) -> bool:
-        """Whether the literals are in lower case and stand for any."""
+        """Whether the literals are in lower case and match any case."""
         return bool(self.pattern.flags & re.IGNORECASE)
 
 
 def _token(name: str, prefixes: str, body: str, shown: str, *, check: Check = _not_filler) -> Rule:
-    """A token by its prefixes, one of which is followed by `body`; no letter or digit beside it."""
+    """A token: one of its prefixes followed by `body`, with no letter or digit next to it."""
     literals = tuple(prefixes.split())
     either = "|".join(re.escape(literal) for literal in literals)
     return Rule(name, literals, re.compile(rf"(?<![A-Za-z0-9_-])(?:{either}){body}(?![A-Za-z0-9])"), check, shown=shown)
@@ -364,15 +364,15 @@ _ALNUM = "[A-Za-z0-9]"
 _WORD = "[A-Za-z0-9_-]"
 _HEX = "[0-9a-f]"
 
-# What may stand before a value: a quotation mark, within a string an escaped one.
+# What may precede a value: a quotation mark, or an escaped one inside a string.
 _OPENS = r"\\{0,3}[\"'`]?"
-# Between a name and its value: the end of the name's quotation, and what assigns.
+# Between a name and its value: the name's closing quotation mark and an assignment.
 _ASSIGNS = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:=>|:=|={1,2}|:)[ \t]{0,4}"
 _ASSIGNS_OR_IS = rf"(?:{_ASSIGNS}|[ \t]{{1,4}}is[ \t]{{1,4}}:?[ \t]{{0,4}})"
 
 
 def _value(longest: int) -> str:
-    """A value in quotation marks, or a word that ends where code would not go on."""
+    """A value in quotation marks, or a word that ends where code would not continue."""
     return (
         rf"(?:(?P<quote>\\{{0,3}}[\"'`])(?P<quoted>[^\s\"'`\\]{{6,{longest}}}+)(?P=quote)"
         rf"|(?P<secret>[^\s\"'`,;<>(){{}}\[\]\\]{{6,{longest}}}+)(?=[\s\"'`,;>)}}\]\\]|\Z))"
@@ -382,21 +382,21 @@ def _value(longest: int) -> str:
 _KEY_BEGIN = r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_END = r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 _LINE_BREAKS = r"(?:[\s>|#*]++|\\[rnt])++"
-# Of a key that is cut off: a line of base64, a header, or what is left of a line that was replaced before.
+# In a truncated key: a line of base64, a header, or the remains of a line that was replaced earlier.
 _KEY_LINE = (
     rf"(?:{_LINE_BREAKS}"
-    # Not beyond the next beginning, or all that follows would be gone through from each of them.
+    # Not past the next beginning, or everything after it would be scanned from each of them.
     rf"(?:[A-Z][A-Za-z-]{{2,20}}: (?:[^\n\\-]|-(?!----BEGIN )){{1,80}}+"
     rf"|[A-Za-z0-9+/=]++|{_PLACEHOLDER.pattern}))"
 )
 
-# Four digits, four times, with the same gap between; not the end of more groups.
+# Four groups of four digits with the same gap between them; not the end of more groups.
 _FOUR_BY_FOUR = r"[2-6](?<![\w./#@+%$-][2-6])(?<!\d[ -][2-6])\d{3}(?P<gap>[ -])\d{4}(?P=gap)\d{4}(?P=gap)\d{4}"
 
-# What every number of a card begins with.
+# How every card number begins.
 _CARD_SEED = re.compile(r"[2-6]\d{3}(?:[ -]?\d){9}")
 
-# In the order of precedence: where matches overlap, the first rule of them gives the name.
+# In order of precedence: the first of overlapping rules gives the name.
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "private-key",
@@ -639,8 +639,8 @@ RULES: Final[tuple[Rule, ...]] = (
         "url-password",
         ("://",),
         re.compile(
-            # As clients read it: up to the last @ before the host, also where others are not escaped. Behind one of
-            # these no sign stands that may as well end a URL in a text.
+            # As clients read it: up to the last @ before the host, even if other @ are not escaped. No character may
+            # precede that could end a URL in a text.
             r"(?<=[A-Za-z0-9])://[^\s:@/?#\"'`<>]{0,128}:"
             r"(?P<secret>[^\s@/\"'`<>]{1,256}(?:@[^\s@/?#,;&|*(){}\[\]\\\"'`<>\x7f-\U0010ffff]{0,256}){0,8})@(?=[A-Za-z0-9\[$%{*-])"
         ),

@@ -1,7 +1,7 @@
-"""Where the secrets of a text are: the rules applied to it as its reader sees it, or to many short texts at once.
+"""Finds the secrets of a text: applies the rules to it as a reader sees it, or to many short texts at once.
 
-Nothing here holds the interpreter's lock for longer than one slice of a text takes, so that in a thread it leaves the
-event loop its turns.
+Nothing here holds the interpreter's lock for longer than one slice of a text, so in a thread it does not block the
+event loop.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from agent_reminiscence.services.redaction_rules import (
     find_in_slices,
 )
 
-# Texts up to this length are looked through together, so many characters at a time. For each of them alone, looking for
+# Texts up to this length are scanned together, this many characters at a time. Searching each of them separately for
 # some two hundred literals takes far longer than reading it.
 _SHORT_CHARACTERS: Final = 4_096
 _JOINED_CHARACTERS: Final = 65_536
-# Between texts that are looked through together. No literal and no seed of a rule has it in it.
+# Separates texts that are scanned together. No literal or seed of a rule contains it.
 _BETWEEN: Final = "\n"
-# Asked for each text; a pattern's flags take far longer to read.
+# Needed for each text; reading a pattern's flags takes far longer.
 _IGNORES_CASE: Final = tuple(rule.ignores_case for rule in RULES)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A secret: the characters `start` to `end` of a text, and the rule that has found it."""
+    """A secret: characters `start` to `end` of a text, and the rule that found it."""
 
     start: int
     end: int
@@ -44,12 +44,12 @@ class Finding:
 
 
 def find_secrets(text: str) -> list[Finding]:
-    """The secrets of `text` in order; none overlaps another."""
+    """Return the secrets of `text` in order, without overlaps."""
     return _settled(_findings(_View(text), range(len(RULES))))
 
 
 def find_in_each(texts: Sequence[str]) -> list[list[Finding]]:
-    """What `find_secrets` finds in each of `texts`, in much less time where they are short."""
+    """Return what `find_secrets` finds in each of `texts`, much faster if they are short."""
     found: list[list[Finding]] = [[] for _ in texts]
     views: dict[int, _View] = {}
     size = 0
@@ -68,10 +68,10 @@ def find_in_each(texts: Sequence[str]) -> list[list[Finding]]:
 
 
 def _find_in_joined(views: dict[int, _View], found: list[list[Finding]]) -> None:
-    """Put into `found` what each of `views` holds: all are asked together which rules could match in which of them.
+    """Put the secrets of each of `views` into `found`: one search over all determines which rules could match where.
 
-    The rules themselves are applied to each text alone, so that none matches across two, and each sees where its text
-    begins and ends.
+    The rules are then applied to each text separately, so that no match spans two texts and each rule sees where its
+    text begins and ends.
     """
     indexes = list(views)
     for place, rules in _candidates([views[index].text for index in indexes]).items():
@@ -80,7 +80,7 @@ def _find_in_joined(views: dict[int, _View], found: list[list[Finding]]) -> None
 
 
 def _candidates(texts: Sequence[str]) -> dict[int, list[int]]:
-    """Which rules could match in which texts, both by index; the rules of each text in their order."""
+    """Which rules could match in which texts, both by index; a text's rules are in table order."""
     joined = _BETWEEN.join(texts)
     lowered = _lowered(joined)
     starts = list(accumulate((len(text) + len(_BETWEEN) for text in texts), initial=0))
@@ -92,10 +92,10 @@ def _candidates(texts: Sequence[str]) -> dict[int, list[int]]:
             while place >= 0:
                 index = bisect_right(starts, place) - 1
                 candidates.setdefault(index, set()).add(number)
-                # Once in a text is enough.
+                # One occurrence in a text is enough.
                 place = searched.find(literal, starts[index + 1])
         if not rule.literals:
-            assert rule.seed is not None, "a rule without literals has a seed"
+            assert rule.seed is not None, "a rule without literals needs a seed"
             match = rule.seed.search(joined)
             while match is not None:
                 index = bisect_right(starts, match.start()) - 1
@@ -105,7 +105,7 @@ def _candidates(texts: Sequence[str]) -> dict[int, list[int]]:
 
 
 def _findings(view: _View, rules: Iterable[int]) -> Iterator[Finding]:
-    """What the rules of these indexes find in `view`; findings may overlap."""
+    """What the rules with these indexes find in `view`; findings may overlap."""
     lowered: str | None = None
     for precedence in rules:
         rule = RULES[precedence]
@@ -115,12 +115,12 @@ def _findings(view: _View, rules: Iterable[int]) -> Iterator[Finding]:
             searched = lowered
         found: Span = (0, 0)
         for match in _matches(rule, view.text, searched):
-            # In one that was found there may be a thousand beginnings more.
+            # A secret may contain a thousand further beginnings.
             if found[0] <= match.start() < found[1]:
                 continue
             span = _checked(rule, match)
-            # One that begins with a placeholder was found before. One that merely holds some is a secret all the same,
-            # of which a part was replaced or written over.
+            # A match that begins with a placeholder was found before. One that only contains placeholders is still a
+            # secret, partly replaced or overwritten.
             if span is None or view.text.startswith(PLACEHOLDER_START, span[0]):
                 continue
             found = span
@@ -129,7 +129,7 @@ def _findings(view: _View, rules: Iterable[int]) -> Iterator[Finding]:
 
 
 def _matches(rule: Rule, text: str, searched: str) -> Iterator[re.Match[str]]:
-    """Where the rule's pattern matches in `text`; its literals are looked for in `searched`."""
+    """Where the rule's pattern matches in `text`; its literals are searched for in `searched`."""
     if not rule.literals:
         yield from find_in_slices(rule.pattern, text)
         return
@@ -145,7 +145,7 @@ def _matches(rule: Rule, text: str, searched: str) -> Iterator[re.Match[str]]:
 
 
 def _checked(rule: Rule, match: re.Match[str]) -> Span | None:
-    """What is to be replaced of a match and of what goes on behind it; None where it is no secret."""
+    """The span to replace: a match and its continuation; None if it is not a secret."""
     span = rule.check(match)
     if rule.rest is None:
         return span
@@ -157,7 +157,7 @@ def _checked(rule: Rule, match: re.Match[str]) -> Span | None:
 
 
 def _settled(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding in place of all that overlap, in the order of the text; the first rule of the table names it."""
+    """Merge overlapping findings, in text order; the first rule of the table names each."""
     settled: list[Finding] = []
     for finding in sorted(findings, key=lambda one: (one.start, -one.end, one.precedence)):
         if not settled or finding.start >= settled[-1].end:
@@ -170,19 +170,19 @@ def _settled(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _lowered(text: str) -> str:
-    """`text` in lower case, every character in its place."""
-    # The one character whose lower case is longer would move all that follows it.
+    """`text` in lower case, with every character in its place."""
+    # The one character whose lower case is longer would shift everything after it.
     return "".join([piece.replace("\u0130", "i").lower() for piece in _pieces(text)])
 
 
-# What is not seen: characters, and what gives a terminal its colours; and characters that stand for another one, which
-# is given here.
+# What readers do not see: invisible characters and terminal colour codes; and look-alike characters, mapped to what
+# they look like.
 _INVISIBLE = re.compile(
     "(?:\x1b\\[[0-9;]{0,16}[A-Za-z]|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff])+"
 )
-# An escape sequence has at most so many characters.
+# The maximum length of an escape sequence.
 _ESCAPE = "\x1b"
 _ESCAPE_CHARACTERS: Final = 19
 _OTHER_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
@@ -190,7 +190,7 @@ _OTHER_HYPHENS = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
 
 
 def _lookalikes() -> dict[int, str]:
-    """One plain character for each that NFKC or its value as a digit makes the same as one."""
+    """Each character that NFKC or its digit value makes equal to a single other one, mapped to that."""
     table = dict.fromkeys(map(ord, _OTHER_SPACES), " ") | dict.fromkeys(map(ord, _OTHER_HYPHENS), "-")
     for code in (*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800)):
         plain = unicodedata.normalize("NFKC", chr(code))
@@ -208,11 +208,11 @@ _LOOKALIKE_CHARACTERS = frozenset(map(chr, _LOOKALIKES))
 
 
 class _View:
-    """A text as its reader sees it: invisible characters gone, look-alikes plain; and where each stood."""
+    """A text as a reader sees it, without invisible characters and with plain look-alikes; remembers positions."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        # Where characters are left out: the place in the view, and how many were left out up to it.
+        # For each omission: its place in the view and the total number of characters omitted up to it.
         self._places: list[int] = []
         self._left_out: list[int] = []
         if text.isascii() and _ESCAPE not in text:
@@ -221,7 +221,7 @@ class _View:
         start = left_out = 0
         for piece in _pieces(text):
             seen = piece
-            # Asked of the set of its characters, which is far faster than of each.
+            # Checked on the set of its characters, which is far faster than on each.
             characters = set(piece)
             if not characters.isdisjoint(_LOOKALIKE_CHARACTERS):
                 seen = piece.translate(_LOOKALIKES)
@@ -236,7 +236,7 @@ class _View:
         self.text = "".join(shown)
 
     def original(self, span: Span) -> Span:
-        """The span of the text as it is given, with what is invisible inside it."""
+        """The span of the original text, including invisible characters inside it."""
         start, end = span
         return self._place(start), self._place(end - 1) + 1
 
@@ -246,11 +246,11 @@ class _View:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """`text` in pieces of `SLICE_CHARACTERS` or a few less: none is cut within an escape sequence."""
+    """`text` in pieces of at most `SLICE_CHARACTERS`; none is cut inside an escape sequence."""
     start = 0
     while len(text) - start > SLICE_CHARACTERS:
         end = start + SLICE_CHARACTERS
-        # A sequence holds no beginning of another one, so that none lies across the last of them.
+        # A sequence contains no beginning of another, so none crosses the last one.
         escape = text.rfind(_ESCAPE, end - _ESCAPE_CHARACTERS, end)
         end = end if escape < 0 else escape
         yield text[start:end]

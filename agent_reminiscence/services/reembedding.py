@@ -1,8 +1,8 @@
-"""Changes the model of a database's vectors: builds a generation of new ones, then switches, while everything goes on.
+"""Changes a database's vector model without downtime: builds a new vector generation, then switches to it.
 
-Nothing is noted of how far a build is: the chunks that have no vectors yet are what is left to do, so a build that was
-killed goes on where it was, and cannot be wrong about that. Whoever changes a text reads in the same transaction which
-generations there are, and renews what follows from their vectors; what is missing in one is only what nobody has made.
+Progress of a build is not stored: the chunks without vectors are what is left to do, so a killed build resumes
+where it stopped. Whoever changes a text reads in the same transaction which generations exist, and renews what depends
+on their vectors; so a generation only ever lacks vectors that nobody has made yet.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from agent_reminiscence.services.vectors.cells import CellService
 _logger = logging.getLogger("agent_reminiscence.embedding")
 
 # Passes over all streams before the switch: each finds what was written during the one before. What is written during
-# the last one is made after the switch, and found by its words until then.
+# the last one gets its vectors after the switch; until then it is found by its words.
 _PASSES_BEFORE: Final = 5
-# And after it, when writers make the new vectors themselves: what is left is what they are at.
+# Passes after the switch, when writers make the new vectors themselves; only their current work is left.
 _PASSES_AFTER: Final = 10
-# How long the old vectors stay at least: longer than a search that has seen them as the current ones can take.
+# Minimum time the old vectors are kept: longer than any search that still uses them can take.
 DROP_AFTER_SECONDS: Final = 60.0
-# How often a build, which may take hours, sees that its lock is still its own; so its connection is not idle, either.
+# How often a build, which may take hours, checks that it still holds its lock; this also keeps the connection alive.
 _LOCK_CHECK_SECONDS: Final = 30.0
 
 ProgressCallback = Callable[[ReembedProgress], None]
 
 
 FindAdministrator = Callable[[], Awaitable[ConnectionSettings]]
-"""Says how to reach the store as somebody who may make tables."""
+"""Says how to reach the store as someone who may create tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The model whose vectors are wanted.
+    """The model to change to.
 
     Attributes:
-        provider: What any process can make the embedder from; None is an embedder of the user's own.
+        provider: What any process can make the embedder from; None is a custom embedder.
     """
 
     embedder: Embedder
@@ -69,13 +69,13 @@ class Target:
 
 @dataclass(slots=True)
 class _Pass:
-    """What one pass over everything found.
+    """The result of one pass over all streams.
 
     Attributes:
         streams: How many there are.
         filled: How many chunks got vectors.
-        refused: How many have none because the embedder refuses a text of theirs.
-        changed: How many have none because somebody was changing them.
+        refused: How many have none because the embedder refuses one of their texts.
+        changed: How many have none because they were being changed.
     """
 
     streams: int = 0
@@ -85,16 +85,16 @@ class _Pass:
 
     @property
     def is_last(self) -> bool:
-        """Whether another one would find nothing to do: what is refused would be refused again."""
+        """Whether another pass would find nothing to do: refused texts would be refused again."""
         return not self.filled and not self.changed
 
 
 class ReembeddingService:
-    """Builds, switches and drops generations of vectors, one caller at a time.
+    """Builds, switches and drops vector generations, for one caller at a time.
 
     Args:
-        configured: What the settings name.
-        find_administrator: Where the embedded server's superuser is; None on a server of the user's own.
+        configured: The model named in the settings.
+        find_administrator: Returns the embedded server's superuser; None on a server of the user's own.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class ReembeddingService:
     async def reembed(
         self, target: Target | None, *, admin_dsn: str | None, progress: ProgressCallback | None
     ) -> ReembedReport:
-        """Build the vectors of `target`, or go on with those that are being built, and switch to them.
+        """Build the vectors of `target`, or resume the current build, and switch to them.
 
         Raises:
-            ReembeddingError: Another call is at it, or others are being built already.
-            EmbeddingError: The embedder is away or fails for all; what was made stays, and the next call goes on.
+            ReembeddingError: Another call is already building, or a build for another model has begun.
+            EmbeddingError: The embedder is unavailable or fails for all texts; finished vectors stay for the next call.
         """
         started = time.monotonic()
         if target is not None:
@@ -147,7 +147,7 @@ class ReembeddingService:
         )
 
     def target(self, provider: str, model: str | None, dimension: int | None) -> Target:
-        """The model that a provider names.
+        """Return the model of a provider.
 
         Raises:
             ConfigurationError: There is no such provider, model or dimension.
@@ -155,7 +155,7 @@ class ReembeddingService:
         return Target(self._embedding.generations.make(provider, model, dimension), provider, model)
 
     async def cancel(self, *, admin_dsn: str | None) -> Generation | None:
-        """Give up what is being built; None where nothing is."""
+        """Give up the current build; None if there is none."""
         async with self._owner(admin_dsn) as owner:
             building = _in_state(await owner.generations(), "building")
             if building is not None:
@@ -163,12 +163,12 @@ class ReembeddingService:
         return building
 
     async def drop_old(self, *, admin_dsn: str | None) -> list[Generation]:
-        """Drop what was replaced, once no search can be using it."""
+        """Drop replaced generations as soon as no search can be using them."""
         async with self._owner(admin_dsn) as owner:
             return await self._drop_retired(owner)
 
     async def generations(self) -> list[GenerationFill]:
-        """The generations that have a table, oldest first, and how far each is filled."""
+        """Return the generations that have a table, oldest first, and how far each is filled."""
         async with self._store.transaction("", read_only=True) as db:
             found = await list_generations(db)
             sizes = await table_sizes(db)
@@ -186,41 +186,41 @@ class ReembeddingService:
 
     @asynccontextmanager
     async def _owner(self, admin_dsn: str | None) -> AsyncIterator[GenerationOwner]:
-        """Whoever may make tables, and is the only one who does."""
+        """Connect as a user who may create tables, and make sure there is only one."""
         if admin_dsn is not None:
             administrator = ConnectionSettings.from_dsn(admin_dsn)
         elif self._find_administrator is not None:
             administrator = await self._find_administrator()
         else:
             raise ConfigurationError(
-                "vectors of another model need a table of their own, which an administrator of the database makes; pass"
-                " the DSN of one as admin_dsn (`agent-reminiscence reembed --admin-dsn …`)"
+                "changing the model requires a new table, which only a database administrator can create; pass an"
+                " administrator's DSN as admin_dsn (`agent-reminiscence reembed --admin-dsn …`)"
             )
         async with owning_generations(administrator) as owner:
             async with self._store.transaction("", read_only=True) as db:
                 ours = await first_migration(db)
             if await owner.first_migration() != ours:
                 raise ConfigurationError(
-                    f"the administrator {administrator!r} is not one of the database that this memory is in"
+                    f"the administrator {administrator!r} belongs to another database than this memory"
                 )
             yield owner
 
     async def _begin(self, owner: GenerationOwner, target: Target | None) -> Generation:
-        """The generation to fill: one that is being built, a new one, or the current one where it is what is wanted."""
+        """Return the generation to fill: the one being built, a new one, or the current one if it matches."""
         known = await owner.generations()
         building, current = _in_state(known, "building"), _in_state(known, "current")
         assert current is not None
         if building is not None:
             if target is not None and target.embedder.model_name != building.model_name:
                 raise ReembeddingError(
-                    f"vectors of {building.made_by} are being built already; go on without naming a model, or give that"
-                    " up first (`agent-reminiscence reembed --cancel`)"
+                    f"vectors of {building.made_by} are already being built; resume without naming a model, or cancel"
+                    " that build first (`agent-reminiscence reembed --cancel`)"
                 )
             await self._see_embedder(building, target)
             return building
         retired = _in_state(known, "retired")
         if target is None and retired is not None and retired.model_name == self._configured.embedder.model_name:
-            # It was switched, and the settings are still those of before: what is left to do is the end of that.
+            # The switch is done but the settings still name the old model; only the end of that change is left.
             await self._see_embedder(current, None)
             return current
         target = target or self._configured
@@ -231,8 +231,8 @@ class ReembeddingService:
         dimension = target.embedder.dimension
         if not 1 <= dimension <= MAX_EMBEDDING_DIMENSION:
             raise ConfigurationError(
-                f"the vectors of {target.embedder.model_name!r} have {dimension} dimensions; the index takes"
-                f" {MAX_EMBEDDING_DIMENSION:,} at most"
+                f"the vectors of {target.embedder.model_name!r} have {dimension} dimensions; the index supports at most"
+                f" {MAX_EMBEDDING_DIMENSION:,}"
             )
         self._embedding.generations.add(target.embedder)
         await self._drop_retired(owner)
@@ -244,12 +244,12 @@ class ReembeddingService:
         )
 
     async def _see_embedder(self, generation: Generation, target: Target | None) -> None:
-        """See that there is who makes vectors of `generation`: the target's embedder, else one that is had or made."""
+        """Make sure that an embedder for `generation` exists: the target's, or one that is known or can be made."""
         try:
             if target is None:
                 await self._embedding.generations.embedder(generation)
             else:
-                # First, for it takes the place of one that searches may be using.
+                # First, because it replaces one that searches may be using.
                 check_dimension(target.embedder, generation)
                 self._embedding.generations.add(target.embedder)
         except NoEmbedderError as error:
@@ -258,10 +258,10 @@ class ReembeddingService:
             ) from error
 
     async def _build(self, generation: Generation, progress: ProgressCallback | None) -> int:
-        """Fill a generation until a pass over everything makes no more, or leaves little enough; how many got theirs.
+        """Fill a generation until a pass finds nothing or little more to do; returns how many chunks got vectors.
 
         Raises:
-            EmbeddingError: The embedder is away, fails for everything, or refuses every text there is.
+            EmbeddingError: The embedder is unavailable, fails for everything, or refuses every text.
         """
         tenants = await self._list_streams()
         total, missing = await self._count(tenants, generation)
@@ -283,13 +283,13 @@ class ReembeddingService:
                 break
         if refused and not done:
             raise EmbeddingError(
-                f"{generation.made_by} has no vector for any of {refused:,} chunks, as the log says of each; the"
-                " vectors in use stay"
+                f"{generation.made_by} has no vector for any of {refused:,} chunks (the log names each); the current"
+                " vectors stay in use"
             )
         return filled
 
     async def _complete(self, generation: Generation) -> tuple[int, int, int]:
-        """Fill what was written before the switch and had no vectors in the new generation; what is written later has.
+        """Fill in what was written before the switch without vectors of the new generation; later writes have them.
 
         Returns:
             How many streams there are, how many chunks got vectors, and how many have none.
@@ -304,12 +304,12 @@ class ReembeddingService:
         return this_pass.streams, filled, this_pass.refused + this_pass.changed
 
     async def _pass(self, generation: Generation, note: Callable[[int], None]) -> _Pass:
-        """Fill what is missing in every stream."""
+        """Fill in what is missing in every stream."""
         tenants = await self._list_streams()
         result = _Pass(streams=len(tenants))
 
         def count(chunks: int) -> None:
-            # Here, for an attempt that fails in the end has made some as well.
+            # Counted here because an attempt that fails in the end has also made some.
             result.filled += chunks
             note(chunks)
 
@@ -337,11 +337,11 @@ class ReembeddingService:
 
     async def _drop(self, owner: GenerationOwner, generation: Generation) -> None:
         await owner.drop(generation)
-        _logger.info("the vectors of %s are dropped", generation.made_by, extra={"model_name": generation.model_name})
+        _logger.info("dropped the vectors of %s", generation.made_by, extra={"model_name": generation.model_name})
         await self._forget_cached(owner)
 
     async def _forget_cached(self, owner: GenerationOwner) -> None:
-        """Delete what the caches hold of models that no generation has any more."""
+        """Delete what the caches hold for models that no generation uses any more."""
         known = await owner.generations()
         used = {generation.model_name for generation in known if generation.state != "dropped"}
         gone = {generation.model_name: generation for generation in known if generation.model_name not in used}
@@ -376,10 +376,10 @@ class ReembeddingService:
 
 @asynccontextmanager
 async def _held(owner: GenerationOwner) -> AsyncIterator[None]:
-    """Whatever is done in it ends when the lock of building is lost: another call may have begun.
+    """Run the block only while the build lock is held; losing it cancels the block, since another call may have begun.
 
     Raises:
-        ReembeddingError: It was lost.
+        ReembeddingError: The lock was lost.
     """
     is_done = asyncio.Event()
     try:
@@ -394,9 +394,9 @@ async def _held(owner: GenerationOwner) -> AsyncIterator[None]:
 
 
 async def _check_lock(owner: GenerationOwner, is_done: asyncio.Event) -> None:
-    """See again and again, and once more at the end, that the lock is held."""
+    """Check regularly, and once more at the end, that the lock is held."""
     while True:
-        # The statement itself is never cancelled, for the connection is used afterwards.
+        # The statement itself is never cancelled because the connection is used afterwards.
         with suppress(TimeoutError):
             async with asyncio.timeout(_LOCK_CHECK_SECONDS):
                 await is_done.wait()
@@ -407,8 +407,8 @@ async def _check_lock(owner: GenerationOwner, is_done: asyncio.Event) -> None:
             is_mine = False
         if not is_mine:
             raise ReembeddingError(
-                "the administrator's connection was lost, or goes through a pooler that hands it to others, so another"
-                " call may be building; what was made is kept, and the next call, with a connection of its own, goes on"
+                "the administrator's connection was lost or is shared by a pooler, so another call may be building;"
+                " finished vectors are kept: call again with a direct connection to resume"
             )
         if is_last:
             return

@@ -1,4 +1,4 @@
-"""Remembers what is worth it of a conversation: a model proposes, and the manager writes as for any caller."""
+"""Remembers what is worth keeping of a conversation: a model proposes, and the manager writes as for any caller."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("agent_reminiscence.models")
 
-# What was said of any time is said.
+# An old statement still counts as made.
 _EVER = datetime.min.replace(tzinfo=UTC)
 AGENT = "memory_updater"
-# What a model writes is trusted least of all, whoever said what it is made of.
+# What a model writes has the lowest trust, whoever said what it is based on.
 _SOURCE: Source = "model"
-# A shorter text stands somewhere in most memories by chance.
+# A shorter text occurs in most memories by chance.
 _QUOTED_CHARACTERS = 20
-# What one of these refuses is this change's own fault; the next one may go well.
+# These errors concern one change only; the next one may succeed.
 _REFUSALS = (InvalidInputError, QuotaExceededError, VersionConflictError, MemoryNotFoundError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberRequest:
-    """A conversation, and what its memories are to say of themselves.
+    """A conversation and the provenance of its memories.
 
     Attributes:
-        is_dry_run: Whether only to say what would be done.
+        is_dry_run: Whether to only report what would be done.
     """
 
     external_id: str
@@ -66,10 +66,10 @@ class RememberRequest:
 
 
 class RememberingService:
-    """Asks a model what to remember, and does it.
+    """Asks a model what to remember and writes it.
 
     Args:
-        model: None where none is configured.
+        model: None if none is configured.
     """
 
     def __init__(
@@ -91,14 +91,14 @@ class RememberingService:
         self._telemetry = telemetry
 
     async def remember(self, request: RememberRequest) -> RememberReport:
-        """What was done; nothing is written unless the model's plan is whole.
+        """Remember the conversation and return a report; nothing is written unless the model's whole plan is valid.
 
         Raises:
             InvalidInputError: An identifier looks like a secret; no model is asked.
             ConfigurationError: No model is configured.
-            AgentError: The model gave no answer that can be used, or the day's tokens are used up; nothing is written.
-            RedactionError: Your redactor has failed; nothing is written.
-            StoreError: The store is away; what was written until then stays.
+            AgentError: The model gave no usable answer, or the day's tokens are used up; nothing is written.
+            RedactionError: Your redactor failed; nothing is written.
+            StoreError: The store is unavailable; what was already written stays.
         """
         with self._telemetry.operation("remember") as operation:
             operation.note(
@@ -118,7 +118,7 @@ class RememberingService:
                 " AgentMem(models=AgentModels(memory_update=…))"
             )
         memories = await self._manager.get_all_labelled(request.external_id)
-        # In a thread, here and where they are compared, because memories and conversations may be long.
+        # In a thread, here and in the comparison, because memories and conversations may be long.
         stored = await asyncio.to_thread(lambda: [_Stored.of(memory.content) for memory in memories])
         said = await self._prepare(request.external_id, request.said, stored)
         report = RememberReport(
@@ -128,12 +128,12 @@ class RememberingService:
             recalled_messages=sum(one.is_recalled for one in said),
         )
         if all(one.is_recalled or is_acknowledgement(one.text) for one in said):
-            return report.model_copy(update={"why": "Nothing was said that is not stored or trivial."})
+            return report.model_copy(update={"why": "Everything said is already stored or trivial."})
         limits = await self._budget.limits(request.external_id)
         if limits is None:
             raise AgentError("the day's tokens of this external_id are used up (agent_daily_tokens)")
 
-        # Here, because it takes most of a second the first time.
+        # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memory_updater import UpdaterDeps, make_prompt, make_updater
         from agent_reminiscence.agents.running import run_agent
 
@@ -145,7 +145,7 @@ class RememberingService:
             answered = await run_agent(
                 make_updater(), make_prompt(said), model=self._model, deps=deps, limits=limits, meter=meter
             )
-        # All before the first is written: a redactor that fails at the last leaves nothing behind either.
+        # Redact all before writing the first: if the redactor fails on the last, nothing has been written.
         writes = [await self._scrubber.scrub(_write(request, intent)) for intent in deps.plan.intents]
         changes = [
             await self._apply(write, intent, is_dry_run=request.is_dry_run)
@@ -156,10 +156,10 @@ class RememberingService:
         )
 
     async def _prepare(self, external_id: str, said: Sequence[Said], stored: Sequence[_Stored]) -> list[Said]:
-        """Messages without secrets, before any model sees them, and marked where they only quote memory."""
+        """Redact messages before any model sees them, and mark those that only quote memory."""
         texts = await self._scrubber.scrub_texts([one.text for one in said])
         clean = [replace(one, text=text) for one, text in zip(said, texts, strict=True)]
-        # What people say again they mean again; a tool that shows memory, and an assistant that quotes it, do not.
+        # People who repeat something mean it again; tools that show memory and assistants that quote it do not.
         others = [number for number, one in enumerate(clean) if one.role != "user" and not one.is_recalled]
         are_quotes = await self._are_stored(external_id, [clean[number].text for number in others], stored)
         for number, is_quote in zip(others, are_quotes, strict=True):
@@ -167,7 +167,7 @@ class RememberingService:
         return clean
 
     async def _are_stored(self, external_id: str, texts: Sequence[str], stored: Sequence[_Stored]) -> list[bool]:
-        """Of each text, whether it says only what active memories or live chunks say, word for word."""
+        """Whether each text says only what active memories or live chunks say, word for word."""
         found = await asyncio.to_thread(_compare, texts, stored)
         digests = {digest for one in found if one is not None for digest in (one.whole, *one.lines)}
         if not digests:
@@ -197,7 +197,7 @@ class RememberingService:
                 memory = await self._manager.update(write)
         except _REFUSALS as error:
             extra = {"external_id": write.external_id}
-            _logger.info("a proposed change is refused (%s)", type(error).__name__, extra=extra)
+            _logger.info("a proposed change was refused (%s)", type(error).__name__, extra=extra)
             return change.model_copy(update={"outcome": "refused", "reason": str(error)})
         outcome = "updated" if isinstance(intent, UpdateIntent) else "created"
         return change.model_copy(
@@ -237,21 +237,21 @@ def _write(request: RememberRequest, intent: CreateIntent | UpdateIntent) -> Cre
 
 
 def _texts(write: CreateRequest | UpdateRequest) -> tuple[str, str]:
-    """Title and content, as they are to be stored."""
+    """Title and content as stored."""
     if isinstance(write, CreateRequest):
         return write.title, write.content
     return write.changes["title"], write.changes["content"]
 
 
-# Where a sentence ends within a line: a sign, perhaps with a quotation mark or a bracket behind it, and what follows.
+# A sentence end within a line: punctuation, an optional closing quotation mark or bracket, and a space.
 _SENTENCE_END = re.compile(r"[.!?…]++[\"'”’»)\]]*+ |[。！？]++")  # noqa: RUF001 - signs of other scripts
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The text of a memory, folded, and where in it lines and sentences begin and end.
+    """A memory's text, folded, and where its lines and sentences begin and end.
 
-    What stands within a sentence need not be what the memory says: "It is not true that the launch is on Friday."
+    Part of a sentence may not be what the memory says: "It is not true that the launch is on Friday."
     """
 
     text: str
@@ -272,15 +272,15 @@ class _Stored:
             starts |= {place + end for end in (0, *breaks)}
             for end in (*breaks, len(folded)):
                 sentence = folded[:end].rstrip()
-                # With its full stop and without it: what is looked for has none.
+                # With and without its full stop: the searched text has none.
                 ends |= {place + len(sentence), place + len(sentence.removesuffix("."))}
             lines.append(folded)
             place += len(folded) + 1
         return cls(" ".join(lines), frozenset(starts), frozenset(ends))
 
     def says(self, folded: str) -> bool:
-        """Whether it is one or several sentences or lines of the memory, from beginning to end."""
-        # Not from place to place: in a text that repeats a letter it stands at each of them.
+        """Whether the text equals one or more complete sentences or lines of the memory."""
+        # Not position by position: in a text that repeats a letter, it occurs at each one.
         return folded in self.text and any(
             start + len(folded) in self.ends and self.text.startswith(folded, start) for start in self.starts
         )
@@ -288,14 +288,14 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Digests:
-    """A text as it is looked for among the chunks: whole, or line by line."""
+    """The digests of a text to look for among chunks: of the whole text, or line by line."""
 
     whole: bytes
     lines: frozenset[bytes]
 
 
 def _compare(texts: Sequence[str], stored: Sequence[_Stored]) -> list[_Digests | None]:
-    """What is left to look for of each text; None for one that says nothing, or that a memory says as it is."""
+    """What is left to look for in each text; None if it says nothing or a memory says it verbatim."""
     return [_digests(text, fold_text(text), stored) for text in texts]
 
 

@@ -1,13 +1,13 @@
-"""What embedders that ask a server have in common: batches, parallel requests, repetition, outages, texts too long.
+"""Common parts of embedders that call a server: batches, parallel requests, retries, outages, texts that are too long.
 
-- **Batches** hold a bounded number of texts and of characters; a bounded number of requests is under way at a time.
-- **A server that is away** is asked again for a moment and then left alone for a pause that grows: meanwhile every call
-  fails at once, a write goes on without vectors, and a question is answered by its words.
-- **A text that the server fails on**, with whatever status, costs no other text its vector and is no outage: where one
-  harmless word still gets its vector, the request is halved until the text is alone.
-- **A text too long for the model** is never cut. The model refuses it; then it is embedded in parts, whose vectors are
-  averaged, each weighted by its part's length.
-- **Errors** name the model, the server and the index of a text; none quotes a text or what a server said, which may.
+- **Batches** are limited in texts and characters; the number of concurrent requests is limited, too.
+- **An unavailable server** is retried briefly, then left alone for a growing pause: meanwhile every call fails at
+  once, writes are stored without vectors, and questions are answered by their words.
+- **A text on which the server fails**, with whatever status, costs no other text its vector and is not an outage: if
+  one harmless word still gets a vector, the batch is halved until the text is alone.
+- **A text too long for the model** is never cut. Once the model refuses it, it is embedded in parts, whose vectors are
+  averaged, weighted by length.
+- **Errors** name the model, the server and the index of a text; none quotes a text, or a server's message, which might.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from agent_reminiscence.services.embedders import HARMLESS_TEXT, EmbedderUnusabl
 from agent_reminiscence.services.embedding_models import KnownModel
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
-# It tells of each repetition. Who has set up no logging is not to read that on standard error; who has, does.
+# Logs every retry. Without configured logging, this must not end up on standard error.
 logging.getLogger("stamina").addHandler(logging.NullHandler())
 
-# A model that refuses even so little refuses for another reason.
+# A model that refuses even parts this short has another reason.
 _SHORTEST_PART_CHARACTERS = 32
-# How much a model reads that cuts what is longer and does not say where: what the least of them do.
+# Assumed context length of models that cut silently and do not report it: that of the smallest ones.
 _LEAST_TOKENS = 512
 
-# As much of a digest as tells prefixes apart.
+# Enough of a digest to tell prefixes apart.
 _PREFIX_DIGITS = 8
 
-# A text with its place in the call, which errors name it by.
+# A text with its index in the call, for error messages.
 _Item = tuple[int, str]
-# What became of one text.
+# The result for one text.
 _Outcome = list[float] | EmbeddingError
 
 
@@ -63,19 +63,19 @@ class InputTooLongError(EmbeddingError):
 
 
 class ServerFailedError(EmbedderAwayError):
-    """The server has answered that it failed: in passing, for good, or because of a text in the request."""
+    """The server answered that it failed: temporarily, permanently, or because of a text in the request."""
 
 
 class _LeftAloneError(EmbedderAwayError):
-    """The server was not asked, for it is known to be away."""
+    """The server was not called because it is known to be unavailable."""
 
 
 @dataclass(slots=True)
 class _Call:
-    """What the requests of one call have in common.
+    """The shared state of one call's requests.
 
     Attributes:
-        has_answer: Whether the server has answered one of them.
+        has_answer: Whether the server has answered any of them.
     """
 
     prefix: str
@@ -86,23 +86,23 @@ class _Call:
 class RemoteEmbedder(ABC):
     """Turns requests to a server into an `Embedder`.
 
-    A subclass makes one request; it raises `EmbedderAwayError` where another attempt may succeed (`ServerFailedError`
-    where that may also be a text's fault), `InputTooLongError` for a text that is too long, `EmbedderUnusableError` or
-    ConfigurationError where nothing helps before somebody has done something, and another EmbeddingError for everything
-    else that would fail again.
+    A subclass makes one request. It raises `EmbedderAwayError` if a retry may succeed (`ServerFailedError` if a text
+    may also be the cause), `InputTooLongError` for a text that is too long, `EmbedderUnusableError` or
+    ConfigurationError if someone has to act first, and another EmbeddingError for everything else that would fail
+    again.
 
     Args:
-        server: What the server is called in messages and in the log.
-        model: The model's name, for messages.
+        server: The server's name in messages and logs.
+        model: The model's name in messages.
         known: What is known of the model.
-        dimension: The length of the vectors that is asked for; None is the model's own.
-        timeout_seconds: How long one request may take, its repetitions included.
-        concurrency: How many requests for documents are under way at a time.
-        query_prefix: What stands before each question.
-        document_prefix: What stands before each other text.
-        max_characters: Longer texts are embedded in parts without asking first; None leaves it to the model to refuse.
-        cuts_long_texts: Whether the server cuts what is too long without a word, whatever it is told: then all that
-            might be too long is embedded in parts.
+        dimension: The requested length of the vectors; None is the model's own.
+        timeout_seconds: Time limit of one request, including its retries.
+        concurrency: How many document requests run at a time.
+        query_prefix: Text put before each question.
+        document_prefix: Text put before every other text.
+        max_characters: Longer texts are embedded in parts from the start; None waits until the model refuses them.
+        cuts_long_texts: Whether the server always cuts long texts silently; then any text that might be too long is
+            embedded in parts.
 
     Raises:
         ConfigurationError: The model does not have that dimension, or an argument is out of range.
@@ -124,7 +124,7 @@ class RemoteEmbedder(ABC):
     ) -> None:
         if max_characters is not None and max_characters < _SHORTEST_PART_CHARACTERS:
             raise ConfigurationError(
-                f"max_characters is {max_characters}; parts of a text have {_SHORTEST_PART_CHARACTERS} at least"
+                f"max_characters is {max_characters}; the parts of a text have at least {_SHORTEST_PART_CHARACTERS}"
             )
         self._server = server
         self._model = model
@@ -146,24 +146,24 @@ class RemoteEmbedder(ABC):
     @property
     @abstractmethod
     def model_name(self) -> str:
-        """Names the vectors."""
+        """The name that the vectors are recorded under."""
 
     @property
     def dimension(self) -> int:
         """The length of every vector.
 
         Raises:
-            ConfigurationError: Nobody has said it, and the server could not be asked yet.
+            ConfigurationError: It is not configured, and the server could not be asked yet.
         """
         if self._dimension is None:
             raise ConfigurationError(
-                f"how long the vectors of {self.model_name!r} are is not known: set embedding_dimension, or start"
-                f" {self._server}, which knows it"
+                f"the dimension of {self.model_name!r} is unknown: set embedding_dimension, or start {self._server},"
+                " which reports it"
             )
         return self._dimension
 
     def adopt_dimension(self, dimension: int) -> None:
-        """Take over what a database has recorded for this model, unless the dimension is known already."""
+        """Use the dimension that a database has recorded for this model, unless it is already known."""
         if self._dimension is None:
             self._dimension = dimension
 
@@ -174,34 +174,34 @@ class RemoteEmbedder(ABC):
             One unit-length vector per text, in order; shape (len(texts), `self.dimension`).
 
         Raises:
-            EmbedderAwayError: The server is away or too slow; the same call may succeed later.
+            EmbedderAwayError: The server is unavailable or too slow; the same call may succeed later.
             EmbeddingError: A text has no vector; the message names its index.
-            ConfigurationError: The model is not there, or the server refuses the account.
+            ConfigurationError: The model does not exist, or the server rejects the account.
         """
         return _all_vectors(await self.embed_each(texts))
 
     async def embed_each(self, texts: Sequence[str]) -> list[list[float] | EmbeddingError]:
-        """Embed texts that are to be found, as many of them as it can.
+        """Embed as many as possible of the texts that are to be found.
 
         Returns:
-            For each text, in order, its vector of unit length or why it has none: an EmbedderAwayError where the same
-            call may succeed later, and another EmbeddingError where it is the text's fault.
+            For each text, in order, its unit-length vector or why it has none: an EmbedderAwayError if the same call
+            may succeed later, another EmbeddingError if the text is the cause.
 
         Raises:
-            ConfigurationError: The model is not there, or the server refuses the account.
+            ConfigurationError: The model does not exist, or the server rejects the account.
         """
         return await self._embed_all(texts, _Call(self._document_prefix, is_query=False))
 
     async def embed_queries(self, texts: Sequence[str]) -> list[list[float]]:
-        """Embed questions, of which each is asked once: somebody waits, and words find something meanwhile.
+        """Embed questions, without retries: someone is waiting, and words can be searched meanwhile.
 
         Returns:
             One unit-length vector per text, in order; shape (len(texts), `self.dimension`).
 
         Raises:
-            EmbedderAwayError: The server is away or too slow.
+            EmbedderAwayError: The server is unavailable or too slow.
             EmbeddingError: A text has no vector; the message names its index.
-            ConfigurationError: The model is not there, or the server refuses the account.
+            ConfigurationError: The model does not exist, or the server rejects the account.
         """
         call = _Call(self._query_prefix, is_query=True)
         seconds = min(self._timeout_seconds, EMBEDDING_QUERY_SECONDS)
@@ -209,37 +209,37 @@ class RemoteEmbedder(ABC):
             async with asyncio.timeout(seconds):
                 return _all_vectors(await self._embed_all(texts, call))
         except TimeoutError:
-            error = EmbedderAwayError(f"{self._server} gave no answer within {seconds:g} s")
+            error = EmbedderAwayError(f"{self._server} did not respond within {seconds:g} s")
             if not call.has_answer:
-                # One that answers, but not all parts of a long question in time, is there for shorter ones.
+                # The server responds, only too slowly for all parts of a long question; it can serve shorter ones.
                 self._breaker.failed(error)
             raise error from None
 
     async def prepare(self) -> None:
-        """Look whether the model is there and how long its vectors are.
+        """Check that the model exists and how long its vectors are.
 
-        A server that is away or does not answer as it should is only warned of.
+        If the server is unavailable or responds unexpectedly, only a warning is logged.
 
         Raises:
-            ConfigurationError: The model is not there, its vectors have another length than was set, or the server
-                refuses the account.
+            ConfigurationError: The model does not exist, its vectors have another length than configured, or the server
+                rejects the account.
         """
         try:
             async with asyncio.timeout(min(self._timeout_seconds, EMBEDDING_PREPARE_SECONDS)):
                 await self._look()
         except TimeoutError:
-            self._note_away(EmbedderAwayError(f"{self._server} gave no answer"))
+            self._note_away(EmbedderAwayError(f"{self._server} did not respond"))
         except EmbeddingError as error:
             self._note_away(error)
         else:
             self._breaker.succeeded()
 
     def _dimension_mark(self) -> str:
-        """Tells vectors apart in a model's name that have another length than its own."""
+        """The suffix of a model's name for vectors of another length than the model's own."""
         return f"@{self._requested_dimension}" if self._known.is_other(self._requested_dimension) else ""
 
     def _check_dimension(self, native: int | None) -> None:
-        """Refuse a dimension that the model cannot have, as far as it is known, or the index."""
+        """Refuse a dimension that the model, as far as it is known, or the index does not support."""
         requested = self._requested_dimension
         if requested is not None and native is not None and not self._known.gives(requested, native):
             others = ", ".join(str(other) for other in self._known.other_dimensions if other != native)
@@ -249,37 +249,37 @@ class RemoteEmbedder(ABC):
         length = requested or native
         if length is not None and length > MAX_EMBEDDING_DIMENSION:
             raise ConfigurationError(
-                f"the vectors of {self._model!r} have {length} dimensions, and the index takes"
-                f" {MAX_EMBEDDING_DIMENSION:,} at most; set embedding_dimension to fewer, if the model gives fewer"
+                f"the vectors of {self._model!r} have {length} dimensions; the index supports at most"
+                f" {MAX_EMBEDDING_DIMENSION:,}. Set a lower embedding_dimension if the model supports it"
             )
 
     def _prefix_mark(self) -> str:
-        """Tells vectors apart in a model's name that were made with another prefix; no prefix has no mark."""
+        """The suffix of a model's name for vectors made with another prefix; '' without a prefix."""
         prefix = self._document_prefix
         return f"+{hashlib.sha256(prefix.encode()).hexdigest()[:_PREFIX_DIGITS]}" if prefix else ""
 
     def _note_away(self, error: EmbeddingError) -> None:
         self._breaker.failed(error)
         _logger.warning(
-            "%s; memories are stored and found by their words, and their vectors are made when it is back",
+            "%s; memories are stored and found by their words, and get their vectors when it is back",
             error,
             extra={"model_name": self.model_name},
         )
 
     @abstractmethod
     async def _look(self) -> None:
-        """Find out whether the model is there, and its dimension where that is not known."""
+        """Find out whether the model exists, and its dimension if unknown."""
 
     @abstractmethod
     async def _request(self, texts: list[str], *, is_query: bool) -> Sequence[Sequence[float]]:
-        """Make one request; as many vectors as texts, of any length."""
+        """Make one request; returns one vector per text, of any length."""
 
     async def _find_max_tokens(self) -> int | None:
-        """Ask how much the model reads at once; None where that cannot be known."""
+        """Ask how many tokens the model reads at once; None if that cannot be known."""
         return None
 
     async def _embed_all(self, texts: Sequence[str], call: _Call) -> list[_Outcome]:
-        # Equal texts are sent once. Their first index stands for all of them.
+        # Equal texts are sent once, under their first index.
         indices: dict[str, int] = {}
         for index, text in enumerate(texts):
             indices.setdefault(text, index)
@@ -297,7 +297,7 @@ class RemoteEmbedder(ABC):
             made.update(await self._embed_batch(batch, call))
 
         try:
-            # What nothing helps against, or the caller's own cancellation, ends all requests of this call.
+            # A permanent error, or the caller's cancellation, ends all requests of this call.
             async with asyncio.TaskGroup() as group:
                 for batch in self._batches(items):
                     group.create_task(fill(batch))
@@ -306,7 +306,7 @@ class RemoteEmbedder(ABC):
         return [made[indices[text]] for text in texts]
 
     async def _learn_max_tokens(self, items: Sequence[_Item], call: _Call) -> None:
-        """Find out how much the model reads at once, before the first text that may be more."""
+        """Find out how much the model reads at once, before the first text that may exceed it."""
         if self._knows_max_tokens or not items:
             return
         if self._cuts_long_texts or max(len(text) for _, text in items) > EMBEDDING_LONG_CHARACTERS:
@@ -318,12 +318,12 @@ class RemoteEmbedder(ABC):
             except EmbedderAwayError:
                 raise
             except EmbeddingError:
-                # The model itself says it by what it refuses.
+                # The model shows its limit by what it refuses.
                 return
             self._knows_max_tokens = True
 
     def _batches(self, items: Sequence[_Item]) -> Iterator[list[_Item]]:
-        """Bounded by texts and by characters; what is likely to be refused comes alone, for it would spoil a batch."""
+        """Split into batches by texts and characters; a text likely to be refused goes alone and spoils no batch."""
         most = min(EMBEDDING_REQUEST_TEXTS, self._known.texts_per_request or EMBEDDING_REQUEST_TEXTS)
         batch: list[_Item] = []
         characters = 0
@@ -345,11 +345,11 @@ class RemoteEmbedder(ABC):
         """Whether a text is likely to be refused."""
         if self._part_limit(text) is not None:
             return True
-        # Bytes, for they have more to do with tokens than characters have.
+        # Bytes, because they predict tokens better than characters do.
         return self._max_tokens is not None and len(text.encode()) > self._max_tokens * EMBEDDING_LONE_BYTES_PER_TOKEN
 
     def _part_limit(self, text: str) -> int | None:
-        """How long the parts are at most of a text that is not to be asked for as a whole; None for all others."""
+        """The maximum part length for a text that must not be sent whole; None for all others."""
         if self._max_characters is not None and len(text) > self._max_characters:
             return self._max_characters
         if self._cuts_long_texts:
@@ -360,8 +360,8 @@ class RemoteEmbedder(ABC):
         return None
 
     def _uncut_limit(self, text: str) -> int | None:
-        """How much of a text the model does not cut, in characters; None where that is all of it."""
-        # By bytes, for a character of more bytes is often more tokens.
+        """How many characters of a text the model reads without cutting; None if it reads all of it."""
+        # By bytes, because a character of more bytes often takes more tokens.
         readable = (self._max_tokens or _LEAST_TOKENS) * EMBEDDING_PART_CHARACTERS_PER_TOKEN
         size = len(text.encode())
         if size <= readable or len(text) <= _SHORTEST_PART_CHARACTERS:
@@ -371,7 +371,7 @@ class RemoteEmbedder(ABC):
     async def _embed_batch(
         self, batch: list[_Item], call: _Call, *, attempts: int = EMBEDDING_ATTEMPTS
     ) -> dict[int, _Outcome]:
-        """What became of each text, by index. A batch that fails for one of them is halved until that one is alone."""
+        """Return the result for each text, by index. A batch with a failing text is halved until that text is alone."""
         [(index, text), *others] = batch
         limit = None if others else self._part_limit(text)
         if limit is None:
@@ -385,7 +385,7 @@ class RemoteEmbedder(ABC):
                     return _each(batch, error)
                 if not others:
                     return {index: EmbeddingError(f"{self.model_name} has no vector for text {index}: {error}")}
-                # It is there, so what fails once more is one half's fault.
+                # The server is available, so a further failure is due to one of the halves.
                 attempts = 1
             except EmbedderAwayError as error:
                 return _each(batch, error)
@@ -400,18 +400,18 @@ class RemoteEmbedder(ABC):
         return first | await self._embed_batch(batch[middle:], call, attempts=attempts)
 
     def _refused_limit(self, text: str) -> int:
-        """How long the parts of a refused text are at most; a part that is refused again is halved."""
+        """The maximum part length for a refused text; a part that is refused again is halved."""
         half = (len(text) + 1) // 2
         return half if self._max_tokens is None else min(half, self._max_tokens * EMBEDDING_PART_CHARACTERS_PER_TOKEN)
 
     async def _embed_parts(self, index: int, text: str, limit: int, call: _Call) -> _Outcome:
-        """The mean of the vectors of the parts of `text`, each weighted by its part's length; at length 1.
+        """The mean of the vectors of the parts of `text`, weighted by length, scaled to length 1.
 
-        An index in an error of a part is the part's.
+        An index in a part's error is that of the part.
         """
         if limit < _SHORTEST_PART_CHARACTERS:
             return EmbeddingError(
-                f"{self.model_name} refuses text {index} as too long even in parts of {len(text):,} characters"
+                f"{self.model_name} refuses text {index} as too long, even in parts of {len(text):,} characters"
             )
         parts = list(enumerate(cut(text, limit)))
         outcomes: dict[int, _Outcome] = {}
@@ -439,10 +439,10 @@ class RemoteEmbedder(ABC):
         return made
 
     async def _call[T](self, request: Callable[[], Awaitable[T]], call: _Call, attempts: int = EMBEDDING_ATTEMPTS) -> T:
-        """Await one request, again where that may help, unless the server is known to be away.
+        """Await one request, with retries where they may help, unless the server is known to be unavailable.
 
         Raises:
-            ServerFailedError: It has failed; the breaker is still to be told whether that is an outage.
+            ServerFailedError: It failed; the caller must tell the breaker whether this is an outage.
         """
         try:
             if call.is_query:
@@ -456,7 +456,7 @@ class RemoteEmbedder(ABC):
             self._breaker.failed(error)
             raise
         except (ConfigurationError, EmbeddingError):
-            # It has answered.
+            # The server responded.
             self._breaker.succeeded()
             raise
         self._breaker.succeeded()
@@ -466,11 +466,11 @@ class RemoteEmbedder(ABC):
     def _check_breaker(self) -> None:
         if not self._breaker.allows():
             raise _LeftAloneError(
-                f"{self._server} did not answer and is left alone for another {self._breaker.pause_left_seconds:.1f} s"
+                f"{self._server} did not respond; it is left alone for another {self._breaker.pause_left_seconds:.1f} s"
             )
 
     async def _is_able(self) -> bool:
-        """Whether one harmless word gets a vector: then what has failed is a text's fault, and the server is there."""
+        """Whether one harmless word gets a vector: then the server is up and a text caused the failure."""
         try:
             async with asyncio.timeout(min(self._timeout_seconds, EMBEDDING_QUERY_SECONDS)):
                 made = await self._request([HARMLESS_TEXT], is_query=False)
@@ -482,7 +482,7 @@ class RemoteEmbedder(ABC):
 
     async def _repeated[T](self, request: Callable[[], Awaitable[T]], attempts: int) -> T:
         async with self._semaphore():
-            # Here, for the server may have gone away while this waited for its turn.
+            # Checked here because the server may have become unavailable while this request waited for its turn.
             self._check_breaker()
             deadline = asyncio.get_running_loop().time() + self._timeout_seconds
             async for attempt in stamina.retry_context(
@@ -493,30 +493,30 @@ class RemoteEmbedder(ABC):
             ):
                 with attempt:
                     return await self._attempt(request, deadline)
-        raise AssertionError("an attempt returns or raises")
+        raise AssertionError("every attempt returns or raises")
 
     async def _attempt[T](self, request: Callable[[], Awaitable[T]], deadline: float) -> T:
         try:
             async with asyncio.timeout_at(deadline):
                 return await request()
         except TimeoutError as error:
-            raise EmbedderAwayError(f"{self._server} gave no answer within {self._timeout_seconds:g} s") from error
+            raise EmbedderAwayError(f"{self._server} did not respond within {self._timeout_seconds:g} s") from error
 
     def _semaphore(self) -> asyncio.Semaphore:
-        """Of the running loop, for an embedder may be used by one after another."""
+        """The semaphore of the running loop: an embedder may be used by several loops in turn."""
         loop = asyncio.get_running_loop()
         if self._free is None or self._free[0] is not loop:
             self._free = (loop, asyncio.Semaphore(self._concurrency))
         return self._free[1]
 
     def _unit_vector(self, vector: Sequence[float], index: int) -> list[float]:
-        """`vector` at length 1, of the dimension that was set."""
+        """Scale `vector` to length 1 and check its dimension."""
         if self._dimension is None:
             self._dimension = len(vector)
         if len(vector) != self._dimension:
             raise EmbeddingError(
                 f"{self.model_name} returned a vector of {len(vector)} dimensions for text {index} instead of"
-                f" {self._dimension}; embedding_dimension and the model have to fit each other"
+                f" {self._dimension}; set embedding_dimension to what the model returns"
             )
         length = math.sqrt(math.sumprod(vector, vector))
         if not 0 < length < math.inf:
@@ -525,7 +525,7 @@ class RemoteEmbedder(ABC):
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether the same request may succeed a moment later."""
+    """Whether a retry a moment later may succeed."""
     return isinstance(error, EmbedderAwayError) and not isinstance(error, EmbedderUnusableError)
 
 
@@ -534,11 +534,11 @@ def _each(batch: Sequence[_Item], error: EmbeddingError) -> dict[int, _Outcome]:
 
 
 def _all_vectors(outcomes: Iterable[_Outcome]) -> list[list[float]]:
-    """The vectors, where every text has one.
+    """Return the vectors, if every text has one.
 
     Raises:
-        EmbedderAwayError: One has none because the server is away: the same call may succeed later.
-        EmbeddingError: One has none for another reason.
+        EmbedderAwayError: One is missing because the server is unavailable: the same call may succeed later.
+        EmbeddingError: One is missing for another reason.
     """
     vectors: list[list[float]] = []
     failure: EmbeddingError | None = None
@@ -555,9 +555,9 @@ def _all_vectors(outcomes: Iterable[_Outcome]) -> list[list[float]]:
 
 
 def cut(text: str, limit: int) -> Iterator[str]:
-    """Parts of `text`, at most `limit` characters each, that are the text again when put together.
+    """Split `text` into parts of at most `limit` characters, which joined give the text again.
 
-    A part ends behind the last white space in its second half, if there is one.
+    A part ends after the last white space in its second half, if there is any.
     """
     start = 0
     while len(text) - start > limit:

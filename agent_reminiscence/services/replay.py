@@ -1,4 +1,4 @@
-"""Replays a stream's events through the handlers, and checks on the way that the ledger is what was written."""
+"""Replays a stream's events through the handlers, checking on the way that the ledger is unaltered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from agent_reminiscence.projections import HANDLERS, KINDS_WITHOUT_EFFECT, Table
 
 @dataclass(slots=True)
 class Replay:
-    """How far a stream was replayed, and what was found on the way."""
+    """How far a stream was replayed, and what faults were found."""
 
     external_id: str
     position: int = 0
@@ -36,34 +36,34 @@ class Replay:
     recorded_at: datetime | None = None
     events: int = 0
     live_chunks: int = 0
-    # In which texts were read.
+    # The languages in which texts were read.
     languages: set[str] = field(default_factory=set)
-    # Whether every event so far could be applied: what is replayed is of no use otherwise.
+    # Whether every event so far could be applied; otherwise the replay is useless.
     is_complete: bool = True
     is_readable: bool = True
     faults: list[LedgerFault] = field(default_factory=list)
-    # Emptied events, and what receipts say of them, each as digest and remains; by position.
+    # By position: the digest and remains of emptied events, and those that receipts name.
     emptied: dict[int, tuple[str, str]] = field(default_factory=dict)
     receipted: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def missed_an_erasure(self) -> bool:
-        """Whether something was erased only after it had been replayed; what it said must not be put in place."""
+        """Whether an event was erased after it had been replayed; then the replay must not be put in place."""
         return not self.receipted.keys() <= self.emptied.keys()
 
     def report(self, position: int, problem: str) -> None:
-        """Note something that is not as it was written."""
+        """Record a fault of the ledger."""
         self.faults.append(LedgerFault(position=position, problem=problem))
 
 
 class Replayer:
-    """Runs the handlers over the events of a stream, in the tables that the transaction's names mean."""
+    """Runs the handlers over a stream's events, in the tables that the transaction's names refer to."""
 
     def __init__(self, ledger: EventLedger, tables: Tables, queue: WorkQueue, *, graph_follows: bool = False) -> None:
         self._ledger = ledger
         self._tables = tables
         self._queue = queue
-        # Whether a store of graphs follows the ledger: what is put in place at once it has to be compared with.
+        # Whether a graph store follows the ledger: a rebuilt stream must be compared with it.
         self._graph_follows = graph_follows
 
     async def run(
@@ -75,11 +75,11 @@ class Replayer:
         skip: Callable[[Event], bool] = lambda event: False,
         progress: Callable[[Replay], None] = lambda replay: None,
     ) -> None:
-        """Replay what comes behind `replay.position`, up to the stream's end as this transaction sees it.
+        """Replay what follows `replay.position`, up to the stream's end as this transaction sees it.
 
         Args:
-            until: Where it is enough, so that nobody runs after writers for ever; None is the end.
-            skip: Which events to take for emptied, though they are not yet.
+            until: Where to stop, so that nobody chases writers for ever; None is the end.
+            skip: Events to treat as emptied although they are not yet.
             progress: Called after each page of events.
         """
         limit = PAGE_EVENTS
@@ -90,15 +90,15 @@ class Replayer:
                 if db.has_failed:
                     raise
                 if limit > 1:
-                    # One of the page cannot be read; one by one, those before it can.
+                    # One event of the page cannot be read; read one by one, those before it can.
                     limit = 1
                     continue
                 replay.is_complete = replay.is_readable = False
-                replay.report(replay.position + 1, "it cannot be read as an event")
+                replay.report(replay.position + 1, "it cannot be parsed as an event")
                 return
             if not page:
                 return
-            # In a thread: the digests of long texts take their time, and others want to go on meanwhile.
+            # In a thread: hashing long texts takes time that other tasks could use.
             await asyncio.to_thread(check_page, replay, page)
             for event in page:
                 if replay.is_complete and not skip(event):
@@ -108,13 +108,13 @@ class Replayer:
             progress(replay)
 
     async def settle(self, db: SqlExecutor, replay: Replay) -> None:
-        """Store what of the stream's own row follows from what was replayed."""
+        """Store what the replay says about the stream's own row."""
         is_due = await self._ledger.has_due_memory(db, replay.external_id)
         texts = await self._ledger.count_texts(db, replay.external_id, replay.languages)
         await self._ledger.set_projected(
             db, replay.external_id, live_chunks=replay.live_chunks, texts=texts, is_due=is_due
         )
-        # Also where this process knows of no store that follows: another one may.
+        # Even if this process knows of no store that follows: another process may.
         await self._ledger.demand_graph_comparison(db, replay.external_id)
         if self._graph_follows:
             await self._queue.enqueue(db)
@@ -125,64 +125,64 @@ class Replayer:
         try:
             if handler := HANDLERS.get(event.kind):
                 change = await handler(db, self._tables, event)
-                # What the server has to say of this event is said here.
+                # Errors that the server reports for this event must surface here.
                 await db.flush()
                 replay.live_chunks += change.live_chunks
                 if change.language is not None:
                     replay.languages.add(change.language)
             elif payload := PAYLOADS.get(event.kind):
-                # It changes no table, but what it says is counted and read where it stands.
+                # It changes no table, but its content is counted and read directly from the ledger.
                 payload.model_validate(event.payload)
         except (ReminiscenceError, ValidationError, LookupError, TypeError, ValueError) as error:
             # A statement that the server refuses ends the transaction: nothing more can be read in it.
             if db.has_failed and not _refuses_values(error):
-                # A full disk, a lost connection: nothing of it is the event's fault.
+                # A full disk or a lost connection is not the event's fault.
                 raise
-            # Only what was never written by a handler's own event gets here. Its message may quote a text.
+            # Only events that no handler wrote itself get here. The message may quote a text.
             replay.is_complete = False
             replay.is_readable = not db.has_failed
             replay.report(event.position, f"cannot be applied ({type(error).__name__})")
 
 
 def _refuses_values(error: Exception) -> bool:
-    """Whether the server refused what an event says. It hands on no code, only its message."""
+    """Whether the server refused the event's values. The driver reports only its message, no code."""
     signs = ("violates", "duplicate key", "invalid input", "out of range", "null value", "cannot cast", "malformed")
     return isinstance(error, StoreError) and any(sign in str(error) for sign in signs)
 
 
 def check_page(replay: Replay, page: Sequence[Event]) -> None:
-    """Check some events, in order."""
+    """Check events, in order."""
     for event in page:
         check(replay, event)
 
 
 def check(replay: Replay, event: Event) -> None:
-    """Compare an event with its digest and with the chain before it, and go on behind it.
+    """Check an event against its digest and the chain before it, and advance past it.
 
-    After a fault the check goes on with what is stored, so that one fault is reported once.
+    After a fault the check continues with the stored values, so that each fault is reported once.
     """
     if event.position != replay.position + 1:
         missing = range(replay.position + 1, event.position)
-        replay.report(missing.start, f"{len(missing)} missing; the stream goes on at {event.position}")
+        replay.report(missing.start, f"{len(missing)} missing; the stream continues at {event.position}")
     elif event.chain != next_chain(replay.chain, event.digest, event.position, event.recorded_at):
-        replay.report(event.position, "its chain does not follow from the event before it")
+        replay.report(event.position, "its chain does not follow from the previous event")
     if replay.recorded_at is not None and event.recorded_at < replay.recorded_at:
-        replay.report(event.position, "it was recorded before the event in front of it")
+        replay.report(event.position, "it was recorded before the previous event")
     if event.salt is None:
         replay.emptied[event.position] = (event.digest.hex(), remains(event))
         labels = (event.idempotency_key, event.request_hash, event.actor, event.conversation_id)
         if event.payload or any(label is not None for label in labels):
-            replay.report(event.position, "it has no salt, as an emptied event, but is not empty")
+            replay.report(event.position, "it has no salt, like an emptied event, but is not empty")
     elif event_digest(event, event.salt) != event.digest:
-        replay.report(event.position, "it does not say what its digest was made of")
+        replay.report(event.position, "its content does not match its digest")
     elif event.kind == EventKind.ERASED:
         _note_receipt(replay, event)
     elif event.kind.startswith(RESERVED_PREFIX) and (
         (event.kind not in HANDLERS and event.kind not in KINDS_WITHOUT_EFFECT)
         or event.payload.get("form_version", FORM_VERSION) != FORM_VERSION
     ):
-        # From a newer release; projected by this one, its stream would silently lack something.
-        replay.report(event.position, "it is of a kind or a version that this release does not know")
+        # From a newer release; with this one, the projected stream would silently lack something.
+        replay.report(event.position, "this release does not know its kind or version")
     replay.position, replay.chain, replay.recorded_at = event.position, event.chain, event.recorded_at
     replay.events += 1
 
@@ -193,29 +193,29 @@ def _note_receipt(replay: Replay, event: Event) -> None:
     except ValidationError:
         receipt = None
     if receipt is None or receipt.sha256 != receipt.compute_sha256():
-        replay.report(event.position, "it is no valid receipt of an erasure")
+        replay.report(event.position, "it is not a valid erasure receipt")
         return
     replay.receipted |= {erased.position: (erased.digest, erased.remains) for erased in receipt.events}
 
 
 def check_end(replay: Replay, state: StreamState | None) -> None:
-    """Compare the end of a replay with the stream's own row, and what is empty with what was erased."""
+    """Check the end of a replay against the stream's own row, and empty events against what was erased."""
     if not replay.is_readable:
         return
     head, chain = (0, b"") if state is None else (state.head, state.chain)
     if head != replay.position:
         replay.report(0, f"its head is {head}, but its last event is {replay.position}")
     elif chain != replay.chain:
-        replay.report(0, "its chain is not that of its last event")
+        replay.report(0, "its chain differs from that of its last event")
     elif state is not None and state.last_recorded_at != replay.recorded_at:
-        replay.report(0, "its last_recorded_at is not that of its last event")
+        replay.report(0, "its last_recorded_at differs from that of its last event")
     check_receipts(replay)
 
 
 def check_receipts(replay: Replay) -> None:
-    """Compare what is empty with what receipts say was erased."""
+    """Check emptied events against what receipts say was erased."""
     for position, found in replay.emptied.items():
         if replay.receipted.get(position) != found:
-            replay.report(position, "it is empty, but no receipt of an erasure names it as it is")
+            replay.report(position, "it is empty, but no erasure receipt matches it")
     for position in replay.receipted.keys() - replay.emptied.keys():
         replay.report(position, "a receipt says that it was erased, but it is not empty")

@@ -1,4 +1,4 @@
-"""What a caller asks to be written, validated, and the hash that tells a retry from another request."""
+"""Validated write requests, and the hash that distinguishes a retry from another request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent_reminiscence.domain.event import NewEvent
 
 
 class Unset(Enum):
-    """Tells an argument that was left out from None."""
+    """Distinguishes an omitted argument from None."""
 
     UNSET = "unset"
 
@@ -30,8 +30,8 @@ class WriteRequest:
     """What every write may say about itself.
 
     Attributes:
-        redactions: How often which rule of the redactor has matched in what was asked for; None where no redactor has
-            looked at it yet, and then it becomes no event.
+        redactions: How often each redactor rule matched in the request; None if it was not redacted yet, and then it
+            cannot become an event.
     """
 
     external_id: str
@@ -44,30 +44,30 @@ class WriteRequest:
     redactions: Mapping[str, int] | None = None
 
     def hash(self) -> bytes:
-        """SHA-256 of all that was asked for; the same key with another hash is no retry.
+        """SHA-256 of everything requested; the same key with another hash is not a retry.
 
-        The key itself and whose it is are left out: keys are looked up within one `external_id`, and a stream that was
-        imported under another one still knows its retries. It is of the redacted texts, so it gives no secret away.
+        The key and its external_id are left out: keys are looked up within one `external_id`, and a stream imported
+        under another one still recognises its retries. Texts are hashed after redaction, so the hash reveals no secret.
 
         Raises:
-            RuntimeError: No redactor has looked at it.
+            RuntimeError: The request was not redacted.
         """
         self._require_redaction()
-        # Not `asdict`, which copies every value at any depth.
+        # Not `asdict`, which deep-copies every value.
         asked = {
             one.name: _plain(getattr(self, one.name))
             for one in fields(self)
             if one.name not in {"external_id", "idempotency_key", "redactions"}
-            # Named by few, and by none of the requests that earlier releases have written.
+            # Set by few requests, and by none of earlier releases.
             and not (one.name == "language" and getattr(self, one.name) is None)
         }
         return sha256(canonical_json({"request": type(self).__name__, **asked}).encode())
 
     def event(self, kind: str, payload: dict[str, Any], now: datetime) -> NewEvent:
-        """The event that this request becomes; without a time of its own it happens `now`.
+        """Build the event of this request; without its own time it occurs `now`.
 
         Raises:
-            RuntimeError: No redactor has looked at it.
+            RuntimeError: The request was not redacted.
         """
         return NewEvent(
             external_id=self.external_id,
@@ -84,13 +84,13 @@ class WriteRequest:
         )
 
     def _require_redaction(self) -> None:
-        """Refuse what carries something of a caller's that may be a secret.
+        """Refuse a request with caller data that may hold a secret.
 
-        A plain request that names neither actor nor conversation nor key is the package's own.
+        A plain request without actor, conversation and key is the package's own.
         """
         is_ours = type(self) is WriteRequest and not (self.actor or self.conversation_id or self.idempotency_key)
         if self.redactions is None and not is_ours:
-            raise RuntimeError(f"a {type(self).__name__} was to be written before a redactor has looked at it")
+            raise RuntimeError(f"a {type(self).__name__} must be redacted before it is written")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class UpdateRequest(WriteRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveRequest(WriteRequest):
-    """An active memory is finished; with `end_chunks`, what it says is no longer true."""
+    """Archives an active memory; with `end_chunks`, its content is no longer true."""
 
     memory_id: UUID
     end_chunks: bool
@@ -124,7 +124,7 @@ class ArchiveRequest(WriteRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRequest(WriteRequest):
-    """An event of a user's own kind."""
+    """An event of a custom kind."""
 
     kind: str
     payload: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Repeats what the store could not do because it was away, where repeating is safe."""
+"""Retries operations while the store is unavailable, where that is safe."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _logger = logging.getLogger("agent_reminiscence.retries")
 async def repeated[T](
     call: Callable[[], Awaitable[T]], *, operation: str, external_id: str, repeatable: bool = False
 ) -> T:
-    """Await `call()`, again and again while the store is away, for a few seconds.
+    """Await `call()`, retrying for a few seconds while the store is unavailable.
 
-    A call that ends with StoreUnavailableError has written nothing. Everything else is raised as it comes: a statement
-    that was refused or took too long would be again, and a conflict is the caller's to decide.
+    A call that ends with StoreUnavailableError has written nothing. All other errors are raised: a statement that was
+    refused or too slow would be so again, and a conflict is the caller's to resolve.
 
     Args:
-        call: The whole operation, which reads anew whatever it decides by.
+        call: The whole operation; it reads again whatever it depends on.
         operation: Its name, for the log.
-        repeatable: Whether it writes once however often it is made, as with an idempotency key. Then it is made again
-            after CommitUnknownError too.
+        repeatable: Whether repeating it writes only once, for example thanks to an idempotency key. Then it is also
+            retried after CommitUnknownError.
     """
     safe = (StoreUnavailableError, CommitUnknownError) if repeatable else (StoreUnavailableError,)
     deadline = asyncio.get_running_loop().time() + RETRY_TOTAL_SECONDS
@@ -37,7 +37,7 @@ async def repeated[T](
             if asyncio.get_running_loop().time() + wait > deadline:
                 raise
             _logger.warning(
-                "the store was away; %s is made again (attempt %d of %d): %s",
+                "the store was unavailable; retrying %s (attempt %d of %d): %s",
                 operation,
                 attempt + 1,
                 RETRY_ATTEMPTS,

@@ -1,4 +1,4 @@
-"""Searches the tiers and says where each answer comes from. Recall calls no model."""
+"""Searches the tiers and says where each hit comes from. Recall calls no model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _logger = logging.getLogger("agent_reminiscence.retrieval")
 
 _NO_VECTOR = Omission(reason="no_query_vector", count=1)
 _LATEST = datetime.max.replace(tzinfo=UTC)
-# How often a question is embedded again because other vectors have become current.
+# How often a question is embedded again because the current vector generation has changed.
 _MAX_FOLLOWED = 3
 
 
@@ -46,8 +46,7 @@ class RetrieveRequest:
     """A validated question.
 
     Attributes:
-        counts_as_use: Whether what is found has been of use; not for the searches of a model, which a text could talk
-            into making many.
+        counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
     """
 
     external_id: str
@@ -76,7 +75,7 @@ _NOTHING = _Found(FoundRows([], is_found=False))
 
 
 class _OtherVectorsError(Exception):
-    """The vectors that are current are of another model than the question's."""
+    """The current vectors belong to another model than the question's."""
 
 
 class RetrievalService:
@@ -103,7 +102,7 @@ class RetrievalService:
         self._tokens = TokenCounts()
 
     async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:
-        """The best chunks for the question, with a summary of them; the deterministic answer to every question."""
+        """Return the best chunks for the question with a summary of them; deterministic."""
         for _ in range(_MAX_FOLLOWED):
             generation = self._embedding.generations.current
             question, omitted = await self._embed(request, generation)
@@ -122,7 +121,7 @@ class RetrievalService:
         omitted: list[Omission],
         generation: Generation | None,
     ) -> RetrievalResult:
-        """The answer, with the vector of the question by the model of `generation`; None goes by words.
+        """Answer with the question's vector by the model of `generation`; None searches by words.
 
         Raises:
             _OtherVectorsError: Another generation is current.
@@ -133,7 +132,7 @@ class RetrievalService:
             query=request.query,
             tiers=request.tiers,
             min_confidence=request.min_confidence or 0.0,
-            # What was known then is asked of the world as it was then, unless another moment is named.
+            # A question about past knowledge also concerns the world of that time, unless it names another moment.
             as_of=request.as_of if request.as_of is not None else request.known_at,
             known_at=request.known_at or (now if request.as_of is None else _LATEST),
             now=now,
@@ -153,7 +152,7 @@ class RetrievalService:
         hits, over_budget = _within(hits, request.token_budget)
         if over_budget:
             omitted.append(Omission(reason="token_budget", count=over_budget))
-        # What was true once is asked about, not relied upon; and of a long list most is there by chance.
+        # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
         if request.counts_as_use and request.as_of is None and request.known_at is None:
             self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
         summary, citations = summarise(request.query, hits)
@@ -172,7 +171,7 @@ class RetrievalService:
     async def _read(
         self, search: SearchRequest, question: QuestionVector | None, generation: Generation | None
     ) -> _Found:
-        """The hits; where the query names something that the graph knows, with what it reaches there."""
+        """Read the hits; if the query names a known entity, with what the graph reaches from it."""
         opening = self._finder.opening(search, reads_beside_graph=False)
         async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
             opened = self._opened(opening, rows, generation)
@@ -189,7 +188,7 @@ class RetrievalService:
                     if opened is None
                     else _Found(await self._finder.find(db, search, opening, opened, question))
                 )
-        # Between the two transactions: the graph has a deadline, and perhaps a server, of its own.
+        # Between the two transactions: the graph has its own deadline, and perhaps its own server.
         around = await self._graph.explore(search, seeds, stream)
         opening = self._finder.opening(search, reads_beside_graph=True)
         async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
@@ -203,10 +202,10 @@ class RetrievalService:
             return _Found(await self._finder.find(db, search, opening, opened, question, reached.weights), *named)
 
     def _opened(self, opening: Opening, rows: Sequence[Row], generation: Generation | None) -> OpenedStream | None:
-        """What was read of the stream; None for an unknown one.
+        """Return what was read of the stream; None if it is unknown.
 
         Raises:
-            _OtherVectorsError: Its vectors are not those of `generation`.
+            _OtherVectorsError: Its vectors do not belong to `generation`.
         """
         opened = self._finder.opened(opening, rows)
         if opened is not None and generation is not None and opened.stream.generation != generation.number:
@@ -216,9 +215,9 @@ class RetrievalService:
     async def _embed(
         self, request: RetrieveRequest, generation: Generation
     ) -> tuple[QuestionVector | None, list[Omission]]:
-        """The query's vector, made without its secrets; without one the search goes by words and the result says so."""
+        """Embed the redacted query; without a vector the search goes by words, and the result says so."""
         try:
-            # Whose server the embedder asks is not known here; and so a question is like the texts that answer it.
+            # The embedder may call anyone's server; and redacted questions resemble the stored texts.
             (query,) = await self._scrubber.scrub_texts([request.query])
             is_weighed = await self._embedding.weighs_locally(generation)
             vector = None if is_weighed else await self._embedding.get_embedding(query, generation)
@@ -230,7 +229,7 @@ class RetrievalService:
 
 
 def _by_words(request: RetrieveRequest, error: EmbeddingError | RedactionError) -> list[Omission]:
-    """What is missing from a search without the question's vector, which the log is told."""
+    """Log that a search has no query vector, and return what it lacks."""
     _logger.warning(
         "the query has no vector; searching by words only: %s", error, extra={"external_id": request.external_id}
     )
@@ -238,7 +237,7 @@ def _by_words(request: RetrieveRequest, error: EmbeddingError | RedactionError) 
 
 
 def summarise(query: str, hits: Sequence[SearchHit]) -> tuple[str, tuple[Citation, ...]]:
-    """The sentence of each of the best hits that shares most words with the query, each with its citation's number."""
+    """Return, for each of the best hits, the sentence sharing most words with the query, with its citation."""
     asked = {word.casefold() for word in WORD.findall(query)}
     sentences: list[str] = []
     citations: list[Citation] = []
@@ -260,7 +259,7 @@ def _best_sentence(text: str, asked: set[str]) -> str:
 
 
 def _within(hits: Sequence[SearchHit], token_budget: int | None) -> tuple[list[SearchHit], int]:
-    """The hits that fit the budget, best first, and how many did not; a hit that is too long lets shorter ones in."""
+    """Return the hits that fit the budget, best first, and how many did not; shorter hits may follow one too long."""
     if token_budget is None:
         return list(hits), 0
     kept, left = [], token_budget

@@ -1,4 +1,4 @@
-"""Sentences as they stand in a text."""
+"""Finds sentences in a text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ _SENTENCE = re.compile(r".+?(?:[.!?…]+(?=\s|$)|\n|$)", re.DOTALL)
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of `text`, verbatim but for the white space around it."""
+    """Return the first sentence of `text`, verbatim but without surrounding white space."""
     match = _SENTENCE.match(text.strip())
     return match.group().strip() if match else text.strip()

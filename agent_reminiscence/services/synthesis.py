@@ -34,12 +34,12 @@ NOTHING_REMEMBERED = "Nothing is remembered that could answer this."
 
 
 class SynthesisService:
-    """Asks a model for an answer from what recall finds.
+    """Asks a model for an answer based on what recall finds.
 
-    Whatever becomes of the model, the hits are those of recall without one.
+    Whatever happens to the model, the hits are those of plain recall.
 
     Args:
-        model: None where none is configured.
+        model: None if none is configured.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class SynthesisService:
         self._telemetry = telemetry
 
     async def stream(self, request: RetrieveRequest, *, strict: bool) -> AsyncGenerator[RetrievalResult]:
-        """What `retrieve` returns, and before it the answer as far as it is written; raises as `retrieve` does."""
+        """Yield the answer as it is written, then the result of `retrieve`; raises like `retrieve`."""
         written: asyncio.Queue[RetrievalResult | None] = asyncio.Queue()
 
         def write(partial: RetrievalResult) -> None:
-            # Who reads slowly is given the newest only, and the others are not kept for them.
+            # A slow reader gets only the newest version; older ones are dropped.
             while not written.empty():
                 written.get_nowait()
             written.put_nowait(partial)
@@ -77,14 +77,14 @@ class SynthesisService:
         finally:
             asking.cancel()
             await asyncio.wait({asking})
-            # Who has stopped reading is not told of an error; nor is the loop, as of one that was forgotten.
+            # Nobody reads any more, so the error is dropped and the loop does not report it as never retrieved.
             if not asking.cancelled():
                 asking.exception()
 
     async def _observed(
         self, request: RetrieveRequest, *, strict: bool, watch: Callable[[RetrievalResult], None]
     ) -> RetrievalResult:
-        # In the task, and not around the iterator: what a reader does between two results is no part of it.
+        # Inside the task, not around the iterator: what a reader does between results must not be counted.
         with self._telemetry.operation("stream_answer") as operation:
             operation.note(
                 external_id=self._scrubber.quotable_identifier(request.external_id),
@@ -98,17 +98,17 @@ class SynthesisService:
     async def retrieve(
         self, request: RetrieveRequest, *, strict: bool, watch: Callable[[RetrievalResult], None] | None = None
     ) -> RetrievalResult:
-        """What recall finds, and a model's answer from it.
+        """Return what recall finds, and a model's answer based on it.
 
         Args:
-            strict: Whether it is an error that there is no answer.
-            watch: Told the answer while it is being written, unchecked.
+            strict: Whether a missing answer is an error.
+            watch: Called with the unchecked answer while it is being written.
 
         Raises:
             ConfigurationError: No model is configured.
-            AgentError: With `strict`: the model gave no answer that can be used.
-            RedactionError: With `strict`: your redactor has failed on the question.
-            StoreError: The store is away; without `strict`, only where recall itself cannot be had.
+            AgentError: With `strict`: the model gave no usable answer.
+            RedactionError: With `strict`: your redactor failed on the question.
+            StoreError: The store is unavailable; without `strict`, only if recall itself fails.
         """
         if self._model is None:
             raise ConfigurationError(
@@ -117,9 +117,9 @@ class SynthesisService:
             )
         found = await self._retrieval.retrieve(request)
         if not found.hits and not found.omitted:
-            # A model could add nothing but what it made up.
+            # A model could only make something up.
             return found.model_copy(update={"synthesis": Synthesis(answer=NOTHING_REMEMBERED, is_known=False)})
-        # Here, because it takes most of a second the first time.
+        # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memory_retriever import RetrieverDeps, make_prompt, make_retriever
         from agent_reminiscence.agents.running import run_agent
 
@@ -135,7 +135,7 @@ class SynthesisService:
                 if strict:
                     raise AgentError("the day's tokens of this external_id are used up (agent_daily_tokens)")
                 return _without(found, "synthesis_limit")
-            # As stored texts are: whoever asks the model of a provider does not mean to send it a key.
+            # Redacted like stored texts: nobody means to send a key to a model's provider.
             (question,) = await self._scrubber.scrub_texts([request.query])
             async with self._budget.metered(request.external_id, AGENT) as meter:
                 answered = await run_agent(
@@ -150,23 +150,23 @@ class SynthesisService:
         except (AgentFailedError, RedactionError, StoreError) as error:
             if strict:
                 raise
-            _logger.warning("recall answers without a model: %s", error, extra={"external_id": request.external_id})
+            _logger.warning("recall answers without the model: %s", error, extra={"external_id": request.external_id})
             return _without(found, f"synthesis_{_reason(error)}", None if meter is None else meter.usage)
         return _with_answer(found, answered, deps)
 
     async def _search(self, request: RetrieveRequest, query: str, tiers: Sequence[Tier]) -> RetrievalResult:
-        """Recall for another question of the same caller: of one tenant, one moment and the tiers that were allowed."""
+        """Recall for another question of the same caller: same tenant, same moment, only allowed tiers."""
         allowed = [tier for tier in tiers if tier in request.tiers]
         return await self._retrieval.retrieve(
             replace(request, query=validation.query(query), tiers=allowed, counts_as_use=False)
         )
 
     def _active_memories(self, request: RetrieveRequest) -> ActiveMemories | None:
-        """Reads the active memories whole; None where they are not what was asked about."""
+        """Return a reader of whole active memories; None if they were not asked about."""
         if "active" not in request.tiers or request.as_of is not None or request.known_at is not None:
             return None
         if request.min_confidence is not None:
-            # Passages have a confidence, whole memories have none.
+            # Passages have a confidence; whole memories do not.
             return None
 
         async def read() -> Sequence[ActiveMemory]:

@@ -1,8 +1,8 @@
-"""Counting tokens without a model and without the network.
+"""Counts tokens without a model and without the network.
 
-The yardstick is the tokenizer that comes inside the wordllama package (Llama-2 BPE with byte fallback). It is read
-straight from that package's folder with the `tokenizers` library: importing `wordllama` itself takes a second,
-brings `requests` along and configures the root logger, which is the application's to configure.
+The reference is the tokenizer bundled with the wordllama package (Llama-2 BPE with byte fallback). It is loaded
+directly from that package's folder with the `tokenizers` library: importing `wordllama` itself takes a second,
+imports `requests` and configures the root logger, which is up to the application.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_reminiscence.tokens")
 
 TokenCounter = Callable[[str], int]
-"""Says how many tokens a text has; replaceable wherever a limit or a budget is in tokens."""
+"""Counts the tokens of a text; replaceable wherever a limit or budget is given in tokens."""
 
-# Safety margin of the estimator; tests/unit/test_tokens.py holds it against a current model's tokenizer.
+# Safety margin of the estimator; tests/unit/test_tokens.py checks it against a current model's tokenizer.
 ESTIMATE_MARGIN = 1.1
 
 _TOKENIZER_FILE = Path("tokenizers", "l2_supercat_tokenizer_config.json")
 _LOADING = threading.Lock()
 _MOST_ONE_BY_ONE = 8
 
-# One alternative per kind of text that tokenizers treat alike; the group's name says which cost below applies.
+# One alternative per kind of text that tokenizers treat alike; the group name selects the cost below.
 _PIECES = re.compile(
     r"""
       (?P<emoji>[\U0001F000-\U0001FAFF\u2600-\u27BF\u200B-\u200F\uFE00-\uFE0F\u20E3])  # joiners, selectors, too
@@ -53,10 +53,10 @@ _TOKENS_PER_RARE_CHARACTER = 4  # its bytes
 
 
 def count_tokens(text: str) -> int:
-    """Count the tokens of `text`, special tokens left out.
+    """Count the tokens of `text`, without special tokens.
 
-    The bundled tokenizer counts when wordllama is installed, `estimate_tokens` otherwise. Nothing is cut, however
-    long `text` is; the interpreter lock is free while a long one is counted.
+    Uses the bundled tokenizer if wordllama is installed, otherwise `estimate_tokens`. Nothing is cut, however long
+    `text` is; the interpreter lock is free while a long one is counted.
 
     Args:
         text: Any text without lone surrogates.
@@ -68,10 +68,10 @@ def count_tokens(text: str) -> int:
 
 
 def count_tokens_batch(texts: Sequence[str]) -> list[int]:
-    """Count the tokens of each of `texts`, many of them in parallel where there are several cores.
+    """Count the tokens of each of `texts`, in parallel if there are many and several cores.
 
     Returns:
-        One count per text, in order; each is what `count_tokens` says.
+        One count per text, in order; each equals that of `count_tokens`.
     """
     tokenizer = bundled_tokenizer()
     if tokenizer is None:
@@ -80,10 +80,10 @@ def count_tokens_batch(texts: Sequence[str]) -> list[int]:
 
 
 def encode_each(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:
-    """The tokens of each of `texts`, special tokens left out, in parallel where that pays.
+    """Tokenize each of `texts` without special tokens, in parallel where that pays.
 
-    The batch call, for one text too: it lets other threads run and skips offsets nobody asked for. A few are not
-    handed to it together: waking its threads costs more than they save.
+    Uses the batch call even for one text: it lets other threads run and skips unneeded offsets. A few texts are not
+    passed together: waking the tokenizer's threads costs more than it saves.
     """
     if len(texts) > _MOST_ONE_BY_ONE:
         return tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -91,13 +91,13 @@ def encode_each(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:
 
 
 class TokenCounts:
-    """Counts the tokens of texts that come again and again, such as hits, once.
+    """Counts the tokens of recurring texts, such as hits, once.
 
-    A count is kept under a digest of its text that is made with a key of this object alone: what an erased text said
-    cannot be told from it, nor that there was one.
+    A count is stored under a digest of its text, keyed with a secret of this object: it reveals neither what an erased
+    text said nor that it existed.
 
     Args:
-        most: How many counts are kept, the newest; some 150 bytes each.
+        most: How many counts are kept, newest first; some 150 bytes each.
     """
 
     def __init__(self, most: int = 8_192) -> None:
@@ -106,7 +106,7 @@ class TokenCounts:
         self._counts: dict[bytes, int] = {}
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """One count per text, in order; each is what `count_tokens` says."""
+        """Return one count per text, in order; each equals that of `count_tokens`."""
         digests = [blake2b(text.encode(), digest_size=16, key=self._key).digest() for text in texts]
         new = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in self._counts}
         if new:
@@ -118,7 +118,7 @@ class TokenCounts:
 
 
 def most_tokens(text: str) -> int:
-    """More tokens than `count_tokens` says `text` has, told by its length alone: one for each byte, and a margin.
+    """Return an upper bound for `count_tokens` from the length of `text` alone: one token per byte, and a margin.
 
     Args:
         text: Any text without lone surrogates.
@@ -131,7 +131,7 @@ def estimate_tokens(text: str) -> int:
     """Estimate the tokens of `text` from its characters, rather too many than too few.
 
     Returns:
-        The estimate, `ESTIMATE_MARGIN` included and rounded up; 0 for an empty text.
+        The estimate, including `ESTIMATE_MARGIN`, rounded up; 0 for an empty text.
     """
     return math.ceil(ESTIMATE_MARGIN * sum(_cost(piece) for piece in _PIECES.finditer(text)))
 
@@ -154,7 +154,7 @@ def _cost(piece: re.Match[str]) -> int:
 
 
 def wordllama_folder() -> Path | None:
-    """Where the wordllama package lies, found without importing it; None when it is not installed."""
+    """The folder of the wordllama package, found without importing it; None if it is not installed."""
     spec = find_spec("wordllama")
     if spec is None or spec.origin is None:
         return None
@@ -162,9 +162,9 @@ def wordllama_folder() -> Path | None:
 
 
 def bundled_tokenizer() -> Tokenizer | None:
-    """The tokenizer from the wordllama package, loaded once for all threads; None when wordllama is not installed.
+    """The tokenizer from the wordllama package, loaded once for all threads; None if wordllama is not installed.
 
-    It neither cuts nor pads, and takes `<s>` in a text for the characters they are.
+    It neither cuts nor pads, and treats `<s>` in a text as plain characters.
     """
     with _LOADING:
         return _load_tokenizer()
@@ -178,13 +178,13 @@ def _load_tokenizer() -> Tokenizer | None:
     if not (folder / _TOKENIZER_FILE).is_file():
         logger.warning("the installed wordllama has no %s; token counts are estimated", _TOKENIZER_FILE.name)
         return None
-    from tokenizers import Tokenizer  # comes with wordllama, so it is not there without it
+    from tokenizers import Tokenizer  # installed with wordllama, so missing without it
 
     tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER_FILE))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True
-    # It takes a whole text for one word. Its cache of ten thousand words would keep as many short texts (200 MB in a
-    # long import), also of what is erased meanwhile, and save nothing: counting is a quarter faster without it.
-    tokenizer.model._resize_cache(0)  # noqa: SLF001 - the library has no other name for it
+    # It treats a whole text as one word. Its cache of ten thousand words would keep as many short texts (200 MB in a
+    # long import), even erased ones, and save nothing: counting is a quarter faster without it.
+    tokenizer.model._resize_cache(0)  # noqa: SLF001 - the library has no public name for it
     return tokenizer

@@ -1,4 +1,4 @@
-"""Export and import of whole streams: the events travel, everything else is projected from them again."""
+"""Export and import of whole streams: only events are transferred; everything else is projected again."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ _CLOCKS_DIFFER_BY = timedelta(minutes=5)
 
 @dataclass(slots=True)
 class _Arrival:
-    """A stream on its way from a file: as it was there, and as it is to be here."""
+    """A stream being imported: as it was in the file, and as it will be here."""
 
     source: Replay
     external_id: str
     chain: bytes = b""
 
     def take(self, events: Sequence[Event], path: Path) -> list[Event]:
-        """The events as some of `external_id`, behind those before them.
+        """Convert the next events of the stream to `external_id`.
 
-        Whose an event is belongs to what its digest is made of, so digest and chain are made anew. An emptied event has
-        nothing left that a digest could be made of and keeps its own.
+        The digest covers the external_id, so digest and chain are recomputed. An emptied event has no content left to
+        digest and keeps its own.
 
         Raises:
-            InvalidInputError: One is not what its own digest and chain were made of.
+            InvalidInputError: One does not match its own digest and chain.
         """
         check_page(self.source, events)
         self._refuse_faults(path)
@@ -67,10 +67,10 @@ class _Arrival:
         return moved
 
     def end(self, path: Path) -> None:
-        """All events have been taken.
+        """Check the stream after its last event.
 
         Raises:
-            InvalidInputError: An event is empty that no receipt of an erasure names.
+            InvalidInputError: An event is empty without an erasure receipt that names it.
         """
         check_receipts(self.source)
         self._refuse_faults(path)
@@ -79,7 +79,7 @@ class _Arrival:
         if self.source.faults:
             fault = self.source.faults[0]
             raise InvalidInputError(
-                f"event {fault.position} of {path} is not as it was written ({fault.problem}); export it again"
+                f"event {fault.position} of {path} has been altered ({fault.problem}); export it again"
             )
 
 
@@ -106,11 +106,11 @@ class TransferService:
     async def export(
         self, external_id: str, path: Path, *, overwrite: bool, note: Callable[[int, int], None]
     ) -> ExportReport:
-        """Write the stream as it is at one moment.
+        """Write the stream as of one moment.
 
         Raises:
             InvalidInputError: The target is refused; nothing is left behind.
-            StoreError: The store is away, or the ledger is not as it was written; nothing is left behind.
+            StoreError: The store is unavailable, or the ledger has been altered; nothing is left behind.
         """
         replay = Replay(external_id)
         async with self._store.transaction(external_id, read_only=True) as db:
@@ -133,14 +133,14 @@ class TransferService:
         return ExportReport(external_id=external_id, path=path, events=head, chain=replay.chain.hex(), size_bytes=size)
 
     async def import_(self, path: Path, external_id: str | None, *, note: Callable[[int, int], None]) -> ImportReport:
-        """Append what the file has beyond the stream's own end, in one transaction, and project it.
+        """Append the events of the file that are beyond the stream's end, in one transaction, and project them.
 
-        A stream that holds other events than the file at the same positions is refused. One that holds the same, in
-        part or all of them and more, is taken up where it ends, so that a repeated import does nothing.
+        A stream with other events than the file at the same positions is refused. Otherwise the import resumes where
+        the stream ends, so a repeated import does nothing.
 
         Raises:
             InvalidInputError: The file is refused, or does not fit the stream; nothing is written.
-            StoreError: The store is away or refused an event; nothing is written.
+            StoreError: The store is unavailable or refused an event; nothing is written.
         """
         with EventFileReader(path) as reader:
             header = await asyncio.to_thread(reader.check)
@@ -157,8 +157,8 @@ class TransferService:
                     moved = await asyncio.to_thread(arrival.take, batch, path)
                     if any(event.position == overlap and event.chain != stored[0].chain for event in moved):
                         raise InvalidInputError(
-                            f"external_id {tenant!r} holds other events than {path}; import it under an external_id of"
-                            " its own, which may be new"
+                            f"external_id {tenant!r} holds other events than {path}; import the file under another"
+                            " external_id, for example a new one"
                         )
                     _refuse_the_future(moved, self._clock(), path)
                     new = [event for event in moved if event.position > state.head]
@@ -177,9 +177,9 @@ class TransferService:
                 repeatable=True,
             )
         except StoreError as error:
-            # Without a traceback: the driver's error in it may quote a row.
+            # No traceback: the driver's error in it may quote a row.
             _logger.warning(
-                "the import is stored, but its vectors are still to be made: %s", error, extra={"external_id": tenant}
+                "the import is stored, but its vectors are still missing: %s", error, extra={"external_id": tenant}
             )
         return ImportReport(
             external_id=tenant,
@@ -191,7 +191,7 @@ class TransferService:
         )
 
     async def _project(self, db: SqlExecutor, arrival: _Arrival, state: StreamState, path: Path) -> None:
-        """Let the stream end at its last imported event, and apply those that are new."""
+        """Set the stream's end to its last imported event, and apply the new events."""
         tenant, source = arrival.external_id, arrival.source
         assert source.recorded_at is not None
         await self._ledger.set_head(
@@ -209,29 +209,29 @@ class TransferService:
             fault = replay.faults[0]
             raise InvalidInputError(f"event {fault.position} of {path} {fault.problem}; nothing was imported")
         await self._replayer.settle(db, replay)
-        # Of texts that were there and have changed, most vectors stay; those that are missing are made afterwards.
+        # Most vectors of texts that have changed stay valid; missing ones are made afterwards.
         await self._norms.renew(db, tenant, None)
 
 
 def _refuse_the_future(events: Sequence[Event], now: datetime, path: Path) -> None:
-    """Refuse what was recorded later than now: everything written here afterwards would be recorded as late as that."""
+    """Refuse events from the future: everything written here afterwards would get a time at least as late."""
     for event in events:
         if event.recorded_at > now + _CLOCKS_DIFFER_BY:
             raise InvalidInputError(
-                f"event {event.position} of {path} was recorded on {event.recorded_at.isoformat()}, which is still to"
-                " come; set the clock of this machine, or of the one that wrote it"
+                f"event {event.position} of {path} was recorded on {event.recorded_at.isoformat()}, which is in the"
+                " future; correct the clock of this machine or of the one that wrote it"
             )
 
 
 def _refuse_late_erasures(events: Sequence[Event], head: int, external_id: str, path: Path) -> None:
-    """Refuse to go on behind `head` with the receipt of an erasure that did not happen to the events up to it here."""
+    """Refuse an erasure receipt beyond `head` for an event up to it that was not erased here."""
     for event in events:
         if event.kind == EventKind.ERASED and event.salt is not None:
             reached = [erased.position for erased in ErasureReceipt.model_validate(event.payload).events]
             if reached and min(reached) <= head:
                 raise InvalidInputError(
-                    f"event {event.position} of {path} says that event {min(reached)} was erased, and external_id"
-                    f" {external_id!r} still holds it from an earlier import; import the file under a new external_id,"
+                    f"event {event.position} of {path} says that event {min(reached)} was erased, but external_id"
+                    f" {external_id!r} still holds it from an earlier import; import the file under a new external_id"
                     " and erase this one"
                 )
 
@@ -240,6 +240,6 @@ def _refuse_faults(replay: Replay) -> None:
     if replay.faults:
         fault = replay.faults[0]
         raise StoreError(
-            f"event {fault.position} of external_id {replay.external_id!r} is not as it was written"
+            f"event {fault.position} of external_id {replay.external_id!r} has been altered"
             f" ({fault.problem}), so nothing was exported; verify() lists all such events"
         )

@@ -1,4 +1,4 @@
-"""What one tenant holds: counts from the database, and tokens counted in a thread."""
+"""How much one tenant stores: counts from the database, and tokens counted in a thread."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from agent_reminiscence.services.graph_follower import GraphFollower
 from agent_reminiscence.services.retries import repeated
 from agent_reminiscence.services.tokens import count_tokens_batch
 
-# Chunks whose text is in memory at a time; their tokens are counted within some 50 ms.
+# How many chunk texts are in memory at a time; counting their tokens takes some 50 ms.
 _PAGE_CHUNKS = 1_000
 
 
 class UsageService:
-    """Adds up what one `external_id` holds.
+    """Adds up what one `external_id` stores.
 
     Args:
-        follower: Says which store follows the graph; None where no Neo4j is configured, which has no lag then.
+        follower: The store that follows the graph; None without Neo4j, and then there is no lag.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class UsageService:
         self._follower = follower
 
     async def usage(self, external_id: str) -> MemoryUsage:
-        """All counts of one moment; the tokens are counted after it, of the chunks that live then."""
+        """Return all counts as of one moment; tokens are counted afterwards, over the chunks live by then."""
         counted = await repeated(lambda: self._count(external_id), operation="usage", external_id=external_id)
         tokens = await self._count_tokens(external_id)
         return counted.model_copy(

@@ -1,4 +1,4 @@
-"""Counts which chunks recall returns, without slowing it: in memory first, and to the database every few seconds."""
+"""Counts which chunks recall returns without slowing it down: in memory, written to the database every few seconds."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from agent_reminiscence.telemetry import detached
 
 _logger = logging.getLogger("agent_reminiscence.use")
 
-# A crash of the server may lose the last of what was counted; nobody waits for the disk for that.
+# Written without waiting for the disk: a server crash may lose the latest counts.
 _SETTINGS = {"synchronous_commit": "off"}
 
 
 class UseRecorder:
     """Counts uses of chunks and writes them in the background.
 
-    Uses are soft state: what a crash loses, or what comes when too much is waiting, is not counted. No error reaches a
-    caller.
+    Uses are soft state: those lost in a crash, or arriving while too many are waiting, are not counted. No error
+    reaches a caller.
 
     Args:
         write_seconds: How long uses are collected before they are written.
-        max_pending_chunks: How many chunks are counted at most until then.
+        max_pending_chunks: The maximum number of chunks counted until then.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class UseRecorder:
         self._clock = clock
         self._write_seconds = write_seconds
         self._max_pending_chunks = max_pending_chunks
-        # By external_id and chunk: how many, and when the last was.
+        # By external_id and chunk: the number of uses and the time of the last.
         self._pending: dict[str, dict[UUID, tuple[int, datetime]]] = {}
         self._pending_chunks = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -55,7 +55,7 @@ class UseRecorder:
         self._is_closed = False
 
     def note(self, external_id: str, chunk_ids: Sequence[UUID]) -> None:
-        """Count one use of each chunk; only within an event loop."""
+        """Count one use of each chunk; requires a running event loop."""
         if self._is_closed or not chunk_ids:
             return
         now = self._clock()
@@ -70,8 +70,8 @@ class UseRecorder:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        # A timer and no task that waits for ever: who forgets to close leaves nothing running behind. And one writer at
-        # a time: what comes while it is at it waits for the next.
+        # A timer instead of an endless task: if close() is forgotten, nothing keeps running. One writer at a time: uses
+        # that arrive meanwhile wait for the next.
         if self._timer is None and self._task is None and not self._is_closed:
             self._timer = asyncio.get_running_loop().call_later(
                 self._write_seconds, self._begin_write, context=detached()
@@ -90,16 +90,16 @@ class UseRecorder:
                 self._set_timer()
 
     async def write(self) -> None:
-        """Write what was counted until now; what the store does not take is forgotten."""
+        """Write all uses so far; uses that the store does not accept are dropped."""
         async with self._writing:
             counted, self._pending, self._pending_chunks = self._pending, {}, 0
             for external_id, uses in counted.items():
                 try:
                     await self._write(external_id, uses)
                 except StoreError as error:
-                    # Without a traceback: it says nothing more, and this is no reason for alarm.
+                    # No traceback: it adds nothing, and there is no need for alarm.
                     _logger.warning(
-                        "uses of %d chunks are not counted: %s", len(uses), error, extra={"external_id": external_id}
+                        "uses of %d chunks were not counted: %s", len(uses), error, extra={"external_id": external_id}
                     )
 
     async def _write(self, external_id: str, uses: dict[UUID, tuple[int, datetime]]) -> None:
@@ -111,7 +111,7 @@ class UseRecorder:
             await repeated(add, operation="write uses", external_id=external_id)
 
     async def close(self) -> None:
-        """Write what is left, for no longer than a moment; further uses are not counted."""
+        """Write the remaining uses, within a short time limit; further uses are not counted."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""Checks of what a caller passes in, before anything is written; each message names the value and the limit."""
+"""Validates what a caller passes in, before anything is written; each message names the value and the limit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agent_reminiscence.config.constants import SOURCES, TIERS, Source, Tier
 from agent_reminiscence.domain.event import RESERVED_PREFIX
 from agent_reminiscence.exceptions import InvalidInputError
 
-# Integers of more bits are not spelled out in a message.
+# Larger integers are not written out in messages.
 _LARGE_BITS = 128
-# How much of a refused value a message repeats.
+# How many characters of a refused value a message repeats.
 _SHOWN_CHARACTERS = 60
 _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
@@ -27,7 +27,7 @@ assert get_args(Tier) == TIERS
 
 
 def external_id(value: object) -> str:
-    """The tenant key as text: a `str` as it is, an `int` or `UUID` in its usual spelling."""
+    """The tenant key as text: a `str` unchanged, an `int` or `UUID` in its usual form."""
     match value:
         case bool():
             pass
@@ -46,7 +46,7 @@ def identifier(name: str, value: object) -> str:
     """A short id: not empty, no surrounding space, no control characters."""
     text = _text(name, value, constants.MAX_ID_CHARACTERS)
     if not text.strip():
-        raise InvalidInputError(f"{name} must not be empty, as {text!r} is")
+        raise InvalidInputError(f"{name} must not be empty, but is {text!r}")
     if text != text.strip():
         raise InvalidInputError(f"{name} {_shown(text)} begins or ends with a space; strip it")
     if not text.isprintable() and any(unicodedata.category(character) == "Cc" for character in text):
@@ -55,12 +55,12 @@ def identifier(name: str, value: object) -> str:
 
 
 def optional_identifier(name: str, value: object) -> str | None:
-    """An id that may be absent."""
+    """An optional id."""
     return None if value is None else identifier(name, value)
 
 
 def title(value: object) -> str:
-    """A title: one or more visible characters."""
+    """A title: at least one visible character."""
     return _not_blank("title", _text("title", value, constants.MAX_TITLE_CHARACTERS))
 
 
@@ -80,18 +80,18 @@ def query(value: object) -> str:
 
 
 def erased_text(value: object) -> str:
-    """A text to erase; a single character or two would reach nearly everything."""
+    """A text to erase; one or two characters would match nearly everything."""
     text = _not_blank("text", _text("text", value, constants.MAX_QUERY_CHARACTERS))
     if len(text.strip()) < constants.MIN_ERASED_TEXT_CHARACTERS:
         raise InvalidInputError(
-            f"text {text!r} has fewer than {constants.MIN_ERASED_TEXT_CHARACTERS} characters and would reach nearly"
+            f"text {text!r} has fewer than {constants.MIN_ERASED_TEXT_CHARACTERS} characters and would match nearly"
             " everything; erase memories by their ids instead"
         )
     return text
 
 
 def metadata(value: object) -> dict[str, Any]:
-    """A JSON object within the limits of size and depth; None is an empty one."""
+    """A JSON object within the limits of size and depth; None becomes an empty one."""
     return json_object("metadata", {} if value is None else value, constants.MAX_METADATA_BYTES)
 
 
@@ -99,7 +99,7 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
     """Metadata of a memory; its `turns`, if any, are positions in `text`.
 
     Args:
-        text: The content they belong to; None where the content is not passed along, and then there may be none.
+        text: The content that `turns` refer to; None if no content is passed, and then `turns` are refused.
     """
     checked = metadata(value)
     if isinstance(checked.get("speaker"), str):
@@ -108,7 +108,7 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
     if turns is None:
         return checked
     if text is None:
-        raise InvalidInputError("metadata['turns'] are positions in content; pass the content with them")
+        raise InvalidInputError("metadata['turns'] are positions in content; pass the content as well")
     if not isinstance(turns, list):
         raise InvalidInputError("metadata['turns'] must be a list of objects with 'start' and 'speaker'")
     previous = -1
@@ -116,7 +116,7 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
         start = turn.get("start") if isinstance(turn, dict) else None
         if not isinstance(start, int) or isinstance(start, bool) or not previous < start < len(text):
             raise InvalidInputError(
-                f"metadata['turns'][{number}]['start'] must be a position in content, higher than the one before;"
+                f"metadata['turns'][{number}]['start'] must be a position in content after the previous one;"
                 f" it is {_shown(start)}"
             )
         if not isinstance(turn.get("speaker"), str | None):
@@ -127,14 +127,14 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
 
 
 def json_object(name: str, value: object, max_bytes: int) -> dict[str, Any]:
-    """A JSON object, copied, within `max_bytes` as UTF-8 and within the limit of depth."""
+    """A JSON object, copied, limited to `max_bytes` of UTF-8 and in depth."""
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{name} must be a mapping, not {type(value).__name__}")
     copied = _json(name, value, depth=1)
     try:
         size = len(json.dumps(copied, ensure_ascii=False, allow_nan=False).encode())
     except ValueError as error:
-        # Integers of more than 4,300 digits have no spelling.
+        # Integers of more than 4,300 digits cannot be written out.
         raise InvalidInputError(f"{name} is not JSON: {error}") from None
     if size > max_bytes:
         raise InvalidInputError(f"{name} takes {size:,} bytes as JSON; the limit is {max_bytes:,}")
@@ -145,7 +145,7 @@ def moment(name: str, value: object) -> datetime:
     """A time with a zone, in UTC: the same moment in another zone is the same value."""
     if not isinstance(value, datetime):
         raise InvalidInputError(f"{name} must be a datetime, not {type(value).__name__}")
-    # Some zones have an offset only on some days, so tzinfo alone is not enough.
+    # Some zones have an offset only for some dates, so checking tzinfo is not enough.
     if not isinstance(value.utcoffset(), timedelta):
         raise InvalidInputError(
             f"{name} {value.isoformat()!r} has no time zone; use an aware datetime such as datetime.now(UTC)"
@@ -153,11 +153,11 @@ def moment(name: str, value: object) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError:
-        raise InvalidInputError(f"{name} {value.isoformat()!r} lies outside the years 1 to 9999 in UTC") from None
+        raise InvalidInputError(f"{name} {value.isoformat()!r} is outside the years 1 to 9999 in UTC") from None
 
 
 def optional_moment(name: str, value: object) -> datetime | None:
-    """A time with a zone, or None."""
+    """An optional time with a zone."""
     return None if value is None else moment(name, value)
 
 
@@ -169,7 +169,7 @@ def source(value: object) -> Source:
 
 
 def tiers(value: object) -> list[Tier]:
-    """Tiers to search; None is all."""
+    """The tiers to search; None is all."""
     if value is None:
         return list(TIERS)
     wanted = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
@@ -187,7 +187,7 @@ def whole_number(name: str, value: object, *, minimum: int, maximum: int | None 
         raise InvalidInputError(f"{name} must be a whole number, not {_shown(value)}")
     if value < minimum or (maximum is not None and value > maximum):
         limit = f"at least {minimum:,}" if maximum is None else f"from {minimum:,} to {maximum:,}"
-        # An integer of more than 4,300 digits has no spelling.
+        # An integer of more than 4,300 digits cannot be written out.
         shown = f"{value:,}" if value.bit_length() < _LARGE_BITS else "a far larger number"
         raise InvalidInputError(f"{name} must be {limit}, not {shown}")
     return value
@@ -199,7 +199,7 @@ def optional_number(name: str, value: object, *, maximum: int | None = None) -> 
 
 
 def flag(name: str, value: object) -> bool:
-    """True or False, and nothing that merely counts as such."""
+    """Exactly True or False, nothing merely truthy or falsy."""
     if not isinstance(value, bool):
         raise InvalidInputError(f"{name} must be True or False, not {_shown(value)}")
     return value
@@ -213,16 +213,16 @@ def share(name: str, value: object) -> float:
 
 
 def seconds(name: str, value: object) -> float:
-    """A time span in seconds, from 0."""
+    """A duration in seconds, at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise InvalidInputError(f"{name} must be a number of seconds from 0, not {_shown(value)}")
+        raise InvalidInputError(f"{name} must be a number of seconds, at least 0, not {_shown(value)}")
     return float(value)
 
 
 def memory_id(value: object) -> UUID:
-    """The id of a memory, as a UUID or its text."""
+    """A memory id, given as a UUID or its text."""
     if isinstance(value, UUID):
-        # A plain one: the driver refuses subclasses.
+        # A plain UUID: the driver refuses subclasses.
         return UUID(int=value.int)
     try:
         return UUID(value) if isinstance(value, str) else _refuse_memory_id(value)
@@ -231,11 +231,11 @@ def memory_id(value: object) -> UUID:
 
 
 def _refuse_memory_id(value: object) -> UUID:
-    raise InvalidInputError(f"memory_id must be a UUID such as create_active_memory() returned, not {_shown(value)}")
+    raise InvalidInputError(f"memory_id must be a UUID, as returned by create_active_memory(), not {_shown(value)}")
 
 
 def entity(name: str, value: object) -> UUID | str:
-    """An entity by its id, as a UUID or its text, or by one of its names."""
+    """An entity, given by its id, as a UUID or its text, or by one of its names."""
     if isinstance(value, UUID):
         return UUID(int=value.int)
     text = entity_name(name, value)
@@ -246,12 +246,12 @@ def entity(name: str, value: object) -> UUID | str:
 
 
 def entity_id(name: str, value: object) -> UUID:
-    """An entity by its id alone."""
+    """An entity, given by its id only."""
     return _graph_id(name, value, "memory.admin.graph.entities() returns")
 
 
 def relationship_id(value: object) -> UUID:
-    """The id of a relationship, as a UUID or its text."""
+    """A relationship id, given as a UUID or its text."""
     return _graph_id("relationship_id", value, "memory.admin.graph.neighbourhood() returns")
 
 
@@ -261,21 +261,21 @@ def _graph_id(name: str, value: object, origin: str) -> UUID:
     if isinstance(value, str):
         with suppress(ValueError):
             return UUID(value)
-    raise InvalidInputError(f"{name} must be a UUID such as {origin}, not {_shown(value)}")
+    raise InvalidInputError(f"{name} must be a UUID, as {origin}, not {_shown(value)}")
 
 
 def entity_name(name: str, value: object) -> str:
-    """A name of an entity."""
+    """An entity's name."""
     return _not_blank(name, _text(name, value, constants.MAX_ENTITY_NAME_CHARACTERS))
 
 
 def graph_type(name: str, value: object) -> str | None:
-    """A type of entities or of relationships; None is any."""
+    """A type of entities or relationships; None is any."""
     return None if value is None else _not_blank(name, _text(name, value, constants.MAX_GRAPH_TYPE_CHARACTERS))
 
 
 def graph_types(value: object) -> list[str] | None:
-    """Types of entities or of relationships; None is any."""
+    """Types of entities or relationships; None is any."""
     if value is None:
         return None
     wanted = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else []
@@ -285,28 +285,28 @@ def graph_types(value: object) -> list[str] | None:
 
 
 def properties(name: str, value: object) -> dict[str, str | int | float | bool]:
-    """Values that metadata is to hold, by name; None asks for none."""
+    """Values that metadata must hold, by name; None requires none."""
     checked = json_object(name, {} if value is None else value, constants.MAX_METADATA_BYTES)
     for key, item in checked.items():
         if not isinstance(item, str | int | float):
             raise InvalidInputError(
                 f"{name}[{_shown(key)}] must be a str, a number, True or False, not {_shown(item)};"
-                " nested values cannot be asked for"
+                " nested values are not supported"
             )
     return checked
 
 
 def kinds(value: object) -> list[str] | None:
-    """Kinds of events to read; None is all."""
+    """Event kinds to read; None is all."""
     if value is None:
         return None
     if isinstance(value, str) or not isinstance(value, Sequence | set | frozenset):
-        raise InvalidInputError(f"kinds must be a list of kinds of events, not {_shown(value)}")
+        raise InvalidInputError(f"kinds must be a list of event kinds, not {_shown(value)}")
     return [identifier("kind", kind) for kind in value]
 
 
 def event_kind(value: object) -> str:
-    """A user's kind of event: dotted lower-case words outside our own prefix."""
+    """A custom event kind: dotted lower-case words without our own prefix."""
     text = identifier("kind", value)
     if not _KIND.fullmatch(text):
         raise InvalidInputError(
@@ -314,7 +314,7 @@ def event_kind(value: object) -> str:
         )
     if text.startswith(RESERVED_PREFIX):
         raise InvalidInputError(
-            f"kind {_shown(text)} begins with {RESERVED_PREFIX!r}, which is reserved for the package itself"
+            f"kind {_shown(text)} begins with {RESERVED_PREFIX!r}, which is reserved for the package; choose another"
         )
     return text
 
@@ -339,12 +339,12 @@ def _text(name: str, value: object, limit: int) -> str:
 
 def _not_blank(name: str, text: str) -> str:
     if not text.strip():
-        raise InvalidInputError(f"{name} must not be empty, as {_shown(text)} is")
+        raise InvalidInputError(f"{name} must not be empty, but is {_shown(text)}")
     return text
 
 
 def _json(name: str, value: object, *, depth: int) -> Any:
-    """A copy of `value` made of dict, list, str, int, float, bool and None only."""
+    """A copy of `value` made only of dict, list, str, int, float, bool and None."""
     if depth > constants.MAX_METADATA_DEPTH + 1:
         raise InvalidInputError(f"{name} is nested deeper than {constants.MAX_METADATA_DEPTH} levels")
     match value:
@@ -356,12 +356,12 @@ def _json(name: str, value: object, *, depth: int) -> Any:
             return int(value)
         case float():
             if value != value or value in (float("inf"), float("-inf")):
-                raise InvalidInputError(f"{name} holds {value!r}, which JSON has no spelling for")
+                raise InvalidInputError(f"{name} holds {value!r}, which JSON cannot represent")
             return float(value)
         case Mapping():
             for key in value:
                 if not isinstance(key, str):
-                    raise InvalidInputError(f"{name} has the key {_shown(key)}; JSON keys are str")
+                    raise InvalidInputError(f"{name} has the key {_shown(key)}; JSON keys must be str")
             return {
                 _text(f"a key in {name}", key, constants.MAX_METADATA_BYTES): _json(name, item, depth=depth + 1)
                 for key, item in value.items()
@@ -377,6 +377,6 @@ def _shown(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:
-        # An integer of more than 4,300 digits has no spelling.
+        # An integer of more than 4,300 digits cannot be written out.
         text = f"a {type(value).__name__} too large to show"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

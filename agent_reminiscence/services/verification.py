@@ -1,4 +1,4 @@
-"""Verify and rebuild: what is stored beside what a replay of the ledger gives."""
+"""Verify and rebuild: compares what is stored with what a replay of the ledger gives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _IncompleteReplayError(Exception):
 
 
 class _NothingToMendError(Exception):
-    """Ends the transaction of a rebuild that has nothing to put in place."""
+    """Ends the transaction of a rebuild that has nothing to write."""
 
     def __init__(self, report: StreamReport) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class VerificationService:
     """Compares and rebuilds the projections of streams, one at a time.
 
     Args:
-        follower: Holds Neo4j against the graph in PostgreSQL; None where no Neo4j is configured.
+        follower: Compares Neo4j with the graph in PostgreSQL; None if no Neo4j is configured.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class VerificationService:
         self._clock = clock
 
     async def verify(self, external_id: str | None, *, repair: bool, progress: ProgressCallback | None) -> AuditReport:
-        """Look for differences, and with `repair` rebuild the streams that have any."""
+        """Look for differences; with `repair`, rebuild the streams that have any."""
 
         async def look(tenant: str, note: Callable[[Replay], None]) -> StreamReport:
             report = await self._compare(tenant, note)
-            # Nothing is rebuilt from a ledger that is not what was written.
+            # Nothing is rebuilt from an altered ledger.
             if repair and report.drift and not report.faults:
                 report = await self._rebuild(tenant, note)
             return await self._with_graph(report, repair=repair)
@@ -78,7 +78,7 @@ class VerificationService:
         return await self._each(external_id, look, progress)
 
     async def rebuild(self, external_id: str | None, *, progress: ProgressCallback | None) -> AuditReport:
-        """Make the projections what the ledger gives."""
+        """Replace the projections by what the ledger gives."""
 
         async def work(tenant: str, note: Callable[[Replay], None]) -> StreamReport:
             return await self._with_graph(await self._rebuild(tenant, note), repair=True)
@@ -91,7 +91,7 @@ class VerificationService:
         work: Callable[[str, Callable[[Replay], None]], Awaitable[StreamReport]],
         progress: ProgressCallback | None,
     ) -> AuditReport:
-        """Do `work` for one stream, or for one after the other, and log what was found."""
+        """Run `work` for one stream, or for all in turn, and log the findings."""
         started_at, started = self._clock(), time.monotonic()
         tenants = [external_id] if external_id is not None else await self._list_streams()
         reports: list[StreamReport] = []
@@ -110,7 +110,7 @@ class VerificationService:
                         )
                     )
 
-            # Both may be made again: one only reads, and the other puts in place what is so already.
+            # Both can be repeated: one only reads, the other writes what the ledger gives.
             try:
                 report = await repeated(
                     partial(work, tenant, note), operation="verify or rebuild", external_id=tenant, repeatable=True
@@ -118,7 +118,7 @@ class VerificationService:
             except StoreError as error:
                 if external_id is not None:
                     raise
-                # What was found of the other streams is not lost over this one.
+                # One stream's failure must not lose the findings of the others.
                 report = _failed(tenant, error)
             _log(report)
             reports.append(report)
@@ -133,7 +133,7 @@ class VerificationService:
             return await self._ledger.head(db, external_id)
 
     async def _compare(self, external_id: str, note: Callable[[Replay], None]) -> StreamReport:
-        """What a replay gives beside what is stored, both at one moment; nobody waits for it."""
+        """Compare a replay with what is stored, both as of one moment; nobody waits for it."""
         replay = Replay(external_id)
         try:
             async with self._store.scratch_transaction(external_id, snapshot=True) as db:
@@ -144,9 +144,9 @@ class VerificationService:
             return _incomplete(replay)
 
     async def _rebuild(self, external_id: str, note: Callable[[Replay], None]) -> StreamReport:
-        """Replay, then lock the stream, replay what came in meanwhile, and put in place what differs.
+        """Replay, then lock the stream, replay what was added meanwhile, and replace what differs.
 
-        Readers see the old rows until the commit, and writers wait for the last part only.
+        Readers see the old rows until the commit, and writers wait only for the last part.
         """
         replay = Replay(external_id)
         try:
@@ -159,13 +159,13 @@ class VerificationService:
                 await self._ledger.lock(db, external_id)
                 await self._replayer.run(db, replay, progress=note)
                 if replay.missed_an_erasure:
-                    # Some of what was replayed before the lock has been erased meanwhile.
+                    # Events that were replayed before the lock have since been erased.
                     await self._scratch.empty(db)
                     replay = Replay(external_id)
                     await self._replayer.run(db, replay, progress=note)
                 report = await self._report(db, replay)
                 if report.faults or not report.drift:
-                    # Nothing to write, and nothing is: to lock a stream that is not there is to create it.
+                    # Nothing to write, so nothing is written: locking a stream that does not exist would create it.
                     raise _NothingToMendError(report)
                 await self._scratch.swap(db, external_id)
                 await self._scratch.discard_vectors(db, external_id, report.drift)
@@ -181,23 +181,23 @@ class VerificationService:
         try:
             _, missing = await self._embedding.fill_missing(external_id)
         except StoreError as error:
-            # Without a traceback: the driver's error in it may quote a row.
+            # No traceback: the driver's error in it may quote a row.
             _logger.warning(
-                "the rebuild is stored, but vectors are still to be made: %s", error, extra={"external_id": external_id}
+                "the rebuild is stored, but vectors are still missing: %s", error, extra={"external_id": external_id}
             )
             return report
         return report.model_copy(update={"missing_vectors": missing})
 
     async def _with_graph(self, report: StreamReport, *, repair: bool) -> StreamReport:
-        """The report with what was found in Neo4j, and with `repair` was mended there.
+        """Add what was found in Neo4j to the report and, with `repair`, what was mended there.
 
-        It is held against the tables of PostgreSQL, which have just been held against the ledger; what is wrong in
-        both is reported of both.
+        Neo4j is compared with the PostgreSQL tables, which have just been compared with the ledger; what is wrong in
+        both is reported for both.
         """
         if self._follower is None:
             return report
         tenant = report.external_id
-        # Nothing is sent that was made of a ledger which is not what was written.
+        # Nothing derived from an altered ledger is sent.
         repair = repair and not report.faults
         try:
             if repair:
@@ -207,15 +207,15 @@ class VerificationService:
                 return report.model_copy(update={"graph": found.state, "drift": (*report.drift, *found.drift)})
             mended = await self._follower.resync(tenant)
         except GraphAwayError as error:
-            _logger.warning("the graph in Neo4j is not as it should be: %s", error, extra={"external_id": tenant})
+            _logger.warning("the graph in Neo4j could not be checked: %s", error, extra={"external_id": tenant})
             return report.model_copy(update={"graph": "unavailable"})
         return report.model_copy(update={"graph": "current", "drift": (*report.drift, *mended.drift), "repaired": True})
 
     async def _report(self, db: SqlExecutor, replay: Replay) -> StreamReport:
-        """Compare, in the transaction that has replayed.
+        """Compare, in the transaction of the replay.
 
         Raises:
-            _IncompleteReplayError: There is nothing whole to compare with.
+            _IncompleteReplayError: The replay is not complete enough to compare.
         """
         if not replay.is_readable:
             raise _IncompleteReplayError
@@ -279,21 +279,21 @@ def _failed(external_id: str, error: StoreError) -> StreamReport:
 
 
 def _log(report: StreamReport) -> None:
-    """Say what was found, by ids and numbers only."""
+    """Log the findings, by ids and numbers only."""
     if report.error is not None:
-        _logger.error("a stream could not be looked at: %s", report.error, extra={"external_id": report.external_id})
+        _logger.error("a stream could not be checked: %s", report.error, extra={"external_id": report.external_id})
     details = {"external_id": report.external_id, "faults": len(report.faults), "drift": len(report.drift)}
     if report.faults:
         _logger.error(
-            "the ledger is not as it was written: %d faults, the first at position %d",
+            "the ledger has been altered: %d faults, the first at position %d",
             len(report.faults),
             report.faults[0].position,
             extra=details,
         )
     if report.drift:
         _logger.warning(
-            "%d rows were not what the ledger gives%s",
+            "%d rows differed from what the ledger gives%s",
             len(report.drift),
-            ", and were mended" if report.repaired else "",
+            " and were mended" if report.repaired else "",
             extra=details,
         )

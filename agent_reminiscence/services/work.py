@@ -1,8 +1,8 @@
-"""The work that follows writes: whatever is due for one stream, done by a worker or in a call of one's own.
+"""The work that follows writes: whatever is due for one stream, done by a worker or in a direct call.
 
-A run may happen at any time, any number of times and beside another one: each step looks first at what is still to be
-done, and what it decides is applied under the stream's lock, after a check that it still holds. That is why a worker
-may be killed at any point, and why a job that comes twice does no harm.
+A run may happen at any time, any number of times and concurrently: each step first checks what is still to be done,
+and its decisions are applied under the stream's lock, after a check that they still hold. So a worker may be killed at
+any point, and a job that runs twice does no harm.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from agent_reminiscence.services.vectors.cells import CellService
 
 _logger = logging.getLogger("agent_reminiscence.work")
 
-# How often `wait_until_idle` looks: soon at first, later not so often that it slows down what it waits for.
+# How often `wait_until_idle` polls: often at first, later less, so as not to slow down what it waits for.
 _FIRST_LOOK_SECONDS = 0.02
 _LONGEST_LOOK_SECONDS = 0.5
 _STATEMENTS_MODULE = "agent_reminiscence.database.postgres_manager"
-# Their messages are our own words; any other may quote what a statement or a model was given.
+# Their messages are our own words; others may quote what a statement or model was given.
 _TELLING_ERRORS = (AgentError, EmbeddingError, StoreTimeoutError, StoreUnavailableError)
 
 
 class WorkService:
-    """Does what is due for a stream, and keeps account of what failed.
+    """Does what is due for a stream and records failures.
 
     Args:
-        follower: Brings Neo4j up to the stream's graph; None where none is configured.
-        max_attempts: After so many failures in a row it is not tried again by itself.
+        follower: Updates Neo4j with the stream's graph; None if none is configured.
+        max_attempts: After this many failures in a row, work is no longer retried automatically.
         retry_seconds: The pause after the first failure; each further one is four times as long, up to an hour.
     """
 
@@ -88,20 +88,20 @@ class WorkService:
         self._follower = follower
         self._max_attempts = max_attempts
         self._retry_seconds = retry_seconds
-        # Since when this process has had nobody who makes vectors; of all streams, for it is the same for all.
+        # Since when this process has had no embedder, for all streams alike.
         self._outage_began: float | None = None
 
     async def run(self, external_id: str, *, follows: bool = True) -> WorkReport:
-        """Do what is due for the stream; what fails is noted and queued again, and nothing is raised for it.
+        """Do what is due for the stream; failures are recorded and queued again, not raised.
 
-        A memory whose consolidation fails keeps no other from its own.
+        A memory whose consolidation fails does not block others.
 
         Args:
             follows: Whether to wait until Neo4j has followed, which may take as long as Neo4j's timeout; otherwise
-                `follow` is to be called.
+                call `follow` afterwards.
 
         Raises:
-            StoreError: Not even the failure could be noted; the work stays due.
+            StoreError: Not even the failure could be recorded; the work stays due.
         """
         run = _Run(external_id)
         await self._work_off(run)
@@ -110,30 +110,30 @@ class WorkService:
         if run.error is not None and not run.is_stores_fault:
             await self.fail(external_id, run.error, is_outage=run.is_outage)
         elif not run.is_settled:
-            # The server was away, and is there again if this can be noted; or work grows as fast as it is done, and
-            # others may have their turn.
+            # Either the server was away and is back if this can be recorded; or work grows as fast as it is done, and
+            # others get their turn.
             await self.enqueue(external_id, delay_seconds=self._retry_seconds)
         elif run.graph_followed is False:
             await self._follow_later(external_id)
         return run.report()
 
     async def _work_off(self, run: _Run) -> None:
-        """Round after round, until nothing is left or something fails."""
+        """Run rounds until nothing is left or something fails."""
         for number in range(WORK_ROUNDS):
-            # A memory that changes faster than its plans are made is consolidated in the end while its writers wait.
+            # A memory that changes faster than its plans are made is finally consolidated while its writers wait.
             is_last = number == WORK_ROUNDS - 1
-            await run.attempt("its work", self._do_what_is_due(run, locked=is_last))
+            await run.attempt("work", self._do_what_is_due(run, locked=is_last))
             if run.error is None:
-                await run.attempt("its end", self._settle(run))
+                await run.attempt("settling", self._settle(run))
             if run.error is not None or run.is_settled:
                 return
 
     async def _do_what_is_due(self, run: _Run, *, locked: bool) -> None:
         for memory_id in await self._find_due(run):
             await run.attempt(f"memory {memory_id}", self._consolidate(run, memory_id, locked=locked))
-        # A text that has no vector keeps nothing else from being done.
-        await run.attempt("its vectors", self._fill_vectors(run))
-        await run.attempt("its cells", self._sort_cells(run))
+        # A text without a vector must not block the other steps.
+        await run.attempt("vectors", self._fill_vectors(run))
+        await run.attempt("vector cells", self._sort_cells(run))
         if run.is_stores_fault:
             return
         reviewed = await self._lifecycle.review(run.external_id)
@@ -143,38 +143,38 @@ class WorkService:
 
     @property
     def has_follower(self) -> bool:
-        """Whether a Neo4j is configured, that follows the graph."""
+        """Whether a Neo4j that follows the graph is configured."""
         return self._follower is not None
 
     async def follow(self, external_id: str) -> None:
-        """Bring Neo4j up to what a run has left, or have it tried again.
+        """Update Neo4j after a run, or schedule a retry.
 
         Raises:
-            StoreError: PostgreSQL is away, too; a worker finds the stream later.
+            StoreError: PostgreSQL is unavailable, too; a worker finds the stream later.
         """
         if self._follower is not None and not await self._try_to_follow(external_id, self._follower):
             await self._follow_later(external_id)
 
     async def _try_to_follow(self, external_id: str, follower: GraphFollower) -> bool:
-        """Whether Neo4j has followed; whatever keeps it from that is no failure of the work."""
+        """Whether Neo4j has followed; if it cannot, the work does not count as failed."""
         try:
             await follower.follow(external_id)
         except GraphAwayError as error:
-            # That it is away is told once, by whoever has found it so.
-            _logger.debug("Neo4j does not follow for now: %s", error, extra={"external_id": external_id})
-        except Exception as error:  # noqa: BLE001 - the follower leaves the stream alone for a pause that grows
-            # Without a traceback: an error's message may quote a text.
+            # Whoever found Neo4j unavailable has already logged it.
+            _logger.debug("Neo4j cannot follow at the moment: %s", error, extra={"external_id": external_id})
+        except Exception as error:  # noqa: BLE001 - the follower retries the stream after growing pauses
+            # No traceback: an error's message may quote a text.
             _logger.warning(
-                "Neo4j does not follow for now: %s", describe_error(error), extra={"external_id": external_id}
+                "Neo4j cannot follow at the moment: %s", describe_error(error), extra={"external_id": external_id}
             )
         else:
             return True
         return False
 
     async def _follow_later(self, external_id: str) -> None:
-        """Have it tried again soon, unless Neo4j has been away for long: then a worker finds the stream in the end.
+        """Schedule a retry soon, unless Neo4j has been unavailable for long: then a worker finds the stream in the end.
 
-        So an outage costs no work for each stream that waits for its end.
+        So an outage does not cause work for every waiting stream.
         """
         assert self._follower is not None
         pause = self._follower.pause_of(external_id) or self._retry_seconds
@@ -192,13 +192,13 @@ class WorkService:
         await self._cells.sort(run.external_id)
 
     async def _find_due(self, run: _Run) -> list[UUID]:
-        """Memories to consolidate. Under the stream's lock: who has made one due and not yet committed is waited for.
+        """Find memories to consolidate. Locks the stream to wait for uncommitted writers that made one due.
 
-        Its own job was not queued where this one was still waiting; without the lock this one would miss it.
+        Their job was not queued if this one was still waiting; without the lock this run would miss the memory.
         """
         async with self._store.transaction(run.external_id) as db:
             if await self._queue.read(db, run.external_id) is None:
-                # Nobody has ever written there, and asking is no write.
+                # Nobody has ever written there, and asking must not create it.
                 return []
             await self._ledger.lock(db, run.external_id)
             run.seen = await self._queue.read(db, run.external_id)
@@ -216,9 +216,9 @@ class WorkService:
             run.consolidated.append(memory_id)
 
     async def _settle(self, run: _Run) -> None:
-        """Note that nothing is due any more, unless something is, because it was written meanwhile.
+        """Record that nothing is due any more, unless something was written meanwhile.
 
-        Each write that makes work changes `work_at`, so that nothing has to be searched for what may be new.
+        Each write that makes work changes `work_at`, so there is no need to search for what may be new.
         """
         if run.seen is None:
             run.is_settled = True
@@ -234,20 +234,20 @@ class WorkService:
         run.is_settled = True
 
     async def enqueue(self, external_id: str, *, delay_seconds: float | None = None) -> None:
-        """Queue the stream's work once more, for now or not before so many seconds."""
+        """Queue the stream's work once more, for now or after a delay."""
         async with self._store.transaction(external_id) as db:
-            # Whoever queues a retry holds the stream too; work for now must not give way to one not yet committed.
+            # A queued retry also holds the stream; work for now must not yield to one that is not yet committed.
             await self._ledger.lock(db, external_id)
             await self._queue.enqueue(db, delay_seconds=delay_seconds)
 
     async def fail(self, external_id: str, error: str, *, by_death: bool = False, is_outage: bool = False) -> None:
-        """Note that the stream's work failed, and have it tried again after a pause, unless it did so too often.
+        """Record that the stream's work failed, and schedule a retry unless it has failed too often.
 
         Args:
-            by_death: Whether its worker died over it, or of something else. Then it is tried again at once, and later
-                after pauses that do not grow: most deaths are not the work's fault.
-            is_outage: Whether nobody here makes vectors: the embedder's server is away, or this process has none. Then
-                it is tried again however long that lasts, here or by a worker that has one, and uses up no attempt.
+            by_death: Whether its worker died, of this work or something else. Then it is retried at once, and later
+                after constant pauses: most deaths are not the work's fault.
+            is_outage: Whether there is no embedder: its server is unavailable, or this process has none. Then it is
+                retried for as long as that lasts, here or by a worker that has one, without using up an attempt.
         """
         async with self._store.transaction(external_id) as db:
             failure = await self._queue.fail(
@@ -265,10 +265,10 @@ class WorkService:
         if pause is None:
             _logger.error("work failed %d times and is given up: %s", failure.failed_attempts, error, extra=extra)
         else:
-            _logger.warning("work failed and is tried again in %.0f s: %s", pause, error, extra=extra)
+            _logger.warning("work failed; next attempt in %.0f s: %s", pause, error, extra=extra)
 
     def _outage_pause(self) -> float:
-        """As long as the outage has lasted, some minutes at most."""
+        """As long as the outage has lasted, but at most some minutes."""
         now = time.monotonic()
         if self._outage_began is None:
             self._outage_began = now
@@ -277,13 +277,13 @@ class WorkService:
         return pause * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
 
     def _pause(self, failed_attempts: int) -> float:
-        # A failure that is noted over and over may have any number; the power of so many would be no number.
+        # The count of failures is unbounded; so large a power would not be a finite number.
         pause = self._retry_seconds * RETRY_PAUSE_FACTOR ** min(failed_attempts - 1, 100)
         # Jittered, so that what failed together does not come back together.
         return min(pause, MAX_RETRY_PAUSE_SECONDS) * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
 
     async def jobs(self, external_id: str | None) -> list[Job]:
-        """Work that waits, runs or was given up; of one stream, or of all."""
+        """Return work that is waiting, running or given up; of one stream, or of all."""
         if external_id is not None:
             async with self._store.transaction(external_id, read_only=True) as db:
                 return await self._queue.jobs(db, external_id)
@@ -293,7 +293,7 @@ class WorkService:
             return await self._queue.list_all(db, failing)
 
     async def retry(self, external_id: str | None) -> int:
-        """Queue work that was given up, of one stream or of all; returns of how many streams."""
+        """Queue work that was given up, of one stream or all; returns of how many streams."""
         given_up = [job.external_id for job in await self.jobs(external_id) if job.state == "failed"]
         queued = 0
         for tenant in given_up:
@@ -304,7 +304,7 @@ class WorkService:
         return queued
 
     async def wait_until_idle(self, external_id: str | None, *, timeout_seconds: float) -> list[Job]:
-        """Wait until nothing waits or runs; what is due and has no job is queued.
+        """Wait until nothing waits or runs; due work without a job is queued.
 
         Returns:
             Work that was given up.
@@ -340,7 +340,7 @@ class WorkService:
                 await self._queue.enqueue_idle(db)
 
     async def _find_behind(self, external_id: str | None) -> str:
-        """What Neo4j has not followed yet, in words; '' where there is nothing of it."""
+        """Describe what Neo4j has not followed yet; '' if nothing."""
         if self._follower is None:
             return ""
         if external_id is None:
@@ -354,10 +354,10 @@ class WorkService:
         return ""
 
     async def enqueue_due(self, *, grace_seconds: float) -> int:
-        """Queue the work of streams that is due and has no job, as after a crash; returns of how many.
+        """Queue streams whose work is due but has no job, for example after a crash; returns how many.
 
         Args:
-            grace_seconds: What has become due later than so long ago is left to the call that is still at it.
+            grace_seconds: Work that became due more recently is left to the call that is still doing it.
         """
 
         async def list_due(after: str) -> list[str]:
@@ -370,11 +370,11 @@ class WorkService:
 
     @property
     def graph_is_away(self) -> bool:
-        """Whether Neo4j is known to be away; asking changes nothing."""
+        """Whether Neo4j is known to be unavailable; reading this changes nothing."""
         return self._follower is not None and self._follower.is_away
 
     async def enqueue_behind(self) -> int:
-        """Queue streams of which Neo4j lacks something; returns how many. None while it is away."""
+        """Queue streams that Neo4j lags behind on; returns how many, 0 while it is unavailable."""
         if (follower := self._follower) is None:
             return 0
 
@@ -384,11 +384,11 @@ class WorkService:
         try:
             return await self._enqueue_all(list_behind)
         except GraphAwayError as error:
-            _logger.debug("Neo4j is not asked what it lacks: %s", error)
+            _logger.debug("cannot ask Neo4j what it lacks: %s", error)
             return 0
 
     async def _enqueue_all(self, list_page: Callable[[str], Awaitable[list[str]]]) -> int:
-        """Queue the work of the streams that `list_page` gives, where no job of theirs waits or runs."""
+        """Queue the streams that `list_page` returns, unless a job of theirs waits or runs."""
         async with self._store.transaction("", role=WORKER_ROLE, read_only=True) as db:
             busy = await self._queue.list_busy(db)
         queued, after = 0, ""
@@ -406,7 +406,7 @@ class WorkService:
             async with self._store.transaction(external_id) as db:
                 return await self._queue.enqueue_idle(db)
         except StoreTimeoutError as error:
-            # Somebody holds it. Others are not to wait for that.
+            # Someone holds it; others should not wait for that.
             _logger.warning("due work is not queued yet: %s", error, extra={"external_id": external_id})
             return False
 
@@ -423,7 +423,7 @@ def _still_busy(external_id: str | None, busy: Sequence[Job], timeout_seconds: f
 
 
 class _Run:
-    """What one run has done so far, and the first thing that failed in it."""
+    """What one run has done so far, and its first failure."""
 
     def __init__(self, external_id: str) -> None:
         self.external_id = external_id
@@ -435,7 +435,7 @@ class _Run:
         self.vectors_missing = 0
         self.graph_followed: bool | None = None
         self.is_settled = False
-        # The stream's work as it was when the last round began.
+        # The stream's work as of the beginning of the last round.
         self.seen: WorkState | None = None
         self.error: str | None = None
         self.error_type: str | None = None
@@ -443,14 +443,14 @@ class _Run:
         self.is_outage = False
 
     async def attempt(self, what: str, work: Awaitable[None]) -> None:
-        """Await `work`; what it raises is noted instead."""
+        """Await `work` and record any error instead of raising it."""
         try:
             await work
-        except Exception as error:  # noqa: BLE001 - a job is where every error ends
+        except Exception as error:  # noqa: BLE001 - errors of a job must not go further
             description = describe_error(error)
-            # Without a traceback: an error's message may quote a text.
+            # No traceback: an error's message may quote a text.
             _logger.warning(
-                "%s of a stream's work failed: %s", what, description, extra={"external_id": self.external_id}
+                "a stream's work failed (%s): %s", what, description, extra={"external_id": self.external_id}
             )
             if self.error is None:
                 self.error, self.error_type = f"{what}: {description}", type(error).__name__
@@ -472,7 +472,7 @@ class _Run:
 
 
 def describe_error(error: Exception) -> str:
-    """What failed and where, in words that cannot hold a text of memories."""
+    """What failed and where, without any text of memories."""
     name = type(error).__name__
     if isinstance(error, _TELLING_ERRORS):
         return f"{name}: {error}"
@@ -480,7 +480,7 @@ def describe_error(error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None:
         module = trace.tb_frame.f_globals.get("__name__", "")
-        # Who asked for a statement says more than where all of them are run.
+        # The caller of a statement says more than the place where all statements run.
         if module.startswith("agent_reminiscence.") and module != _STATEMENTS_MODULE:
             place = f" in {module}, line {trace.tb_lineno}"
         trace = trace.tb_next

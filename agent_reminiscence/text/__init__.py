@@ -1,1 +1,1 @@
-"""Pure functions over text: the words, the language and the dates of a text. They know no store, clock or locale."""
+"""Pure functions over text: its words, language and dates. They use no store, clock or locale."""

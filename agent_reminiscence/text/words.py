@@ -1,9 +1,9 @@
-"""The terms of a text: what is indexed of it, and what a question looks up.
+"""The terms of a text: what is indexed, and what a question looks up.
 
-Writing and asking use the same function, so a term means the same everywhere. It depends on nothing but the text and
-the language: not on the locale, the machine or the server. Two things come from outside and are pinned in
-pyproject.toml, because other versions give other terms: Snowball's stemmers and the lists of stop words. A letter that
-a new version of Unicode added is a letter only to a Python that knows it (3.12 has Unicode 15.0, 3.14 has 16.0).
+Indexing and querying use the same function, so a term means the same everywhere. It depends only on the text and the
+language, not on the locale, the machine or the server. Two dependencies are pinned in pyproject.toml because other
+versions give different terms: Snowball's stemmers and the lists of stop words. A letter that a new version of Unicode
+added is a letter only to a Python that knows it (3.12 has Unicode 15.0, 3.14 has 16.0).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import Stemmer  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 from agent_reminiscence.text.languages import LANGUAGES, question_words, stop_words
 
-# Recorded with the schema; postings that another version made are rebuilt. Raise it when a text or its speaker gives
-# other terms.
+# Recorded with the schema; postings made by another version are rebuilt. Raise it when a text or its speaker gives
+# different terms.
 ANALYSER_VERSION: Final = 3
 
-# A longer word is cut and ends in a hash of the whole, so that an index can hold it; see `MAX_TERM_BYTES`.
+# A longer word is cut and ends in a hash of the whole word so that an index can hold it; see `MAX_TERM_BYTES`.
 MAX_WORD_CHARACTERS: Final = 64
 _KEPT_CHARACTERS: Final = 32
-# No term is longer than this in UTF-8. An entry of a btree may have some 2,700 bytes.
+# No term is longer than this in UTF-8. A btree entry may have some 2,700 bytes.
 MAX_TERM_BYTES: Final = 512
 
 _HAN_RANGES: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003347f"
-# Scripts that put no spaces between words, and Hangul, whose words carry their particles. Ranges of Unicode.
+# Unicode ranges of scripts without spaces between words, and of Hangul, whose words carry their particles.
 _UNSPACED: Final = (
     "\u0e01-\u0e3a\u0e40-\u0e4e"  # Thai
     "\u0e81-\u0ecf"  # Lao
@@ -43,8 +43,8 @@ _UNSPACED: Final = (
     "\u3005-\u3007\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # Kana
     "\u3105-\u312f\u31a0-\u31bf"  # Bopomofo
 ) + _HAN_RANGES
-# Marks that stand inside words and are not word characters to Python: accents without a composed form, the vowel signs
-# of Hebrew and Arabic, and those of the scripts of India, whose blocks of 128 share one layout.
+# Marks inside words that Python does not treat as word characters: accents without a composed form, the vowel signs of
+# Hebrew and Arabic, and those of the scripts of India, whose blocks of 128 share one layout.
 _INDIC_MARKS: Final = "".join(
     f"{chr(block)}-{chr(block + 0x03)}{chr(block + 0x3A)}-{chr(block + 0x3C)}{chr(block + 0x3E)}-{chr(block + 0x4F)}"
     f"{chr(block + 0x51)}-{chr(block + 0x57)}{chr(block + 0x62)}{chr(block + 0x63)}"
@@ -62,15 +62,15 @@ _UNSPACED_RUN: Final = re.compile(f"[{_UNSPACED}]+")
 _WORD_OR_RUN: Final = re.compile(f"{_UNSPACED_RUN.pattern}|{_WORD.pattern}")
 _HAN: Final = re.compile(f"[{_HAN_RANGES}]")
 _ASCII_WORD: Final = re.compile(r"[a-z0-9]+")
-# Letters and digits in the width of a Han character, and Kana in half of it.
+# Full-width letters and digits, and half-width Kana.
 _OTHER_WIDTH: Final = re.compile(r"[\uff01-\uffee]+")
-# What case folding makes of I with a dot; in Turkish, I without one has a small letter of its own.
+# What case folding makes of dotted capital I; in Turkish, dotless I has a small letter of its own.
 _DOTTED_I: Final = "i\u0307"
 _TURKIC_I: Final = str.maketrans({"I": "\u0131", "\u0130": "i"})
 
 
 class _Stemmers(threading.local):
-    """The stemmers of one thread: one that two threads use at once gives wrong stems."""
+    """The stemmers of one thread: a stemmer used by two threads at once gives wrong stems."""
 
     def __init__(self) -> None:
         self._of_language: dict[str, Stemmer.Stemmer] = {}
@@ -92,8 +92,8 @@ _stemmers = _Stemmers()
 class QueryWord:
     """One word of a query.
 
-    `terms` holds one term for each way in which the languages read the word. A text has the word if it has any of them.
-    `count` says how often the word stands in the query.
+    `terms` holds one term for each way the languages read the word; a text has the word if it has any of them. `count`
+    is how often the word occurs in the query.
     """
 
     terms: tuple[str, ...]
@@ -101,12 +101,12 @@ class QueryWord:
 
 
 def analyse(text: str, language: str) -> list[str]:
-    """The terms of `text` in their order, with repetitions.
+    """The terms of `text` in order, with repetitions.
 
-    Words are case folded, split at everything that is neither letter nor digit (also at apostrophes), left out where
-    `language` has them as stop words, and cut to their stems. Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese
-    give pairs of neighbouring characters instead, in a text of any language. Never raises; a language without stemmer
-    and stop words, also an unknown one, keeps its words.
+    Words are case folded, split at everything that is neither letter nor digit (apostrophes too), dropped if they are
+    stop words of `language`, and stemmed. Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese give pairs of
+    neighbouring characters instead, in a text of any language. Never raises; a language without stemmer and stop words,
+    including an unknown one, keeps its words.
 
     Returns:
         Terms of 1 to `MAX_TERM_BYTES` bytes in UTF-8; none begins with a control character.
@@ -116,11 +116,11 @@ def analyse(text: str, language: str) -> list[str]:
 
 
 def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
-    """The words of `query` as each of `languages` reads them, in the order in which they are first said.
+    """The words of `query` as each of `languages` reads them, in order of first occurrence.
 
-    Stop words and question words of the query's own language are left out of every reading: to German, "the" is a word
-    that no text has, and "wann" asks for what a text says otherwise. The query's own language is the one that it has
-    most of these words of.
+    Stop words and question words of the query's own language are left out of every reading: in German, "the" is a word
+    that no text has, and a text that answers "wann" uses other words. The query's own language is the one with the most
+    such words in it.
     """
     readings = {language: _words(query, language) for language in languages}
     grammar = _grammar(readings)
@@ -137,7 +137,7 @@ def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
 
 
 def _grammar(readings: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """The words of grammar of the language that has most of them in a query; of several, if they have equally many."""
+    """The grammatical words of the language that has most of them in a query; of several languages in a tie."""
     votes = {language: sum(word in _grammar_of(language) for word in words) for language, words in readings.items()}
     most = max(votes.values(), default=0)
     return frozenset().union(*(_grammar_of(language) for language, count in votes.items() if count == most > 0))
@@ -152,7 +152,7 @@ def _stems(words: list[str], language: str) -> list[str]:
     stemmer = _stemmers.get(language)
     if stemmer is None:
         return words
-    # A word that was cut ends in a hash, and "ed" is an end that a stemmer takes off.
+    # A cut word ends in a hash, which may end in "ed", a suffix that a stemmer removes.
     return [
         stem if stem and len(word) <= MAX_WORD_CHARACTERS else word
         for stem, word in zip(stemmer.stemWords(words), words, strict=True)
@@ -184,7 +184,7 @@ def _mixed_words(folded: str) -> list[str]:
 
 
 def _folded(text: str, language: str) -> str:
-    """`text` composed and without case; composed twice, since some letters have a composed form in lower case only."""
+    """`text` composed and case folded; composed twice, since some letters have a composed form in lower case only."""
     composed = unicodedata.normalize("NFC", text)
     composed = _OTHER_WIDTH.sub(lambda match: unicodedata.normalize("NFKC", match[0]), composed)
     if language == "tr":

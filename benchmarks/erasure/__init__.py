@@ -1,1 +1,1 @@
-"""What is left of a user's memories after they were deleted: the same steps on two products."""
+"""What remains of a user's memories after deletion: the same steps on two products."""

@@ -1,9 +1,9 @@
-"""What is left after everything of a user was deleted.
+"""What remains after deleting everything of a user.
 
     python -m benchmarks.erasure run mem0 --json build/erasure/mem0.json
     python -m benchmarks.erasure table build/erasure/*.json
 
-Each product is measured in the environment that it is installed in; the figures meet as JSON files.
+Each product is measured in its own environment; the figures are combined from JSON files.
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ def details(report: dict[str, Any]) -> str:
 
 def main() -> None:
     """Parse the arguments and run."""
-    parser = argparse.ArgumentParser(prog="benchmarks.erasure", description="What is left after delete_all.")
+    parser = argparse.ArgumentParser(prog="benchmarks.erasure", description="What remains after delete_all.")
     commands = parser.add_subparsers(dest="command", required=True)
     runs = commands.add_parser("run", help="measure one store")
     runs.add_argument("store", choices=STORES)
-    runs.add_argument("--memories", type=int, default=200, help="of the user whose memories are deleted")
-    runs.add_argument("--json", type=Path, help="file to write the figures to")
+    runs.add_argument("--memories", type=int, default=200, help="memories of the user to delete")
+    runs.add_argument("--json", type=Path, help="write the figures to this file")
     tables = commands.add_parser("table", help="print the figures of several runs side by side")
     tables.add_argument("files", type=Path, nargs="+")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Memories that can be found again wherever they went: unique words in plain sentences, and the search for them."""
+"""Memories that can be traced anywhere: unique words in plain sentences, and the search for them."""
 
 from __future__ import annotations
 

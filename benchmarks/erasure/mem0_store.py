@@ -1,8 +1,8 @@
-"""mem0 (open source), as its documentation configures it for one machine.
+"""mem0 (open source), configured for one machine as in its documentation.
 
 That is `Memory()` with its defaults: OpenAI's protocol for model and embedder, qdrant in a local folder, and a SQLite
-file for history. Only addresses and folders differ: the model's address is a stub on this machine, and both stores lie
-in a folder of ours instead of `/tmp/qdrant` and `~/.mem0`.
+file for history. Only addresses and folders differ: the model is a local stub, and both stores are in our own folder
+instead of `/tmp/qdrant` and `~/.mem0`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""agent_reminiscence without any configuration: the embedded server in a folder, and the bundled embedder."""
+"""agent_reminiscence with its defaults: the embedded server in a folder, and the bundled embedder."""
 
 from __future__ import annotations
 

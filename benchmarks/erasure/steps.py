@@ -1,4 +1,4 @@
-"""The steps that every store goes through, and what is counted afterwards."""
+"""The steps every store goes through, and what is counted afterwards."""
 
 from __future__ import annotations
 

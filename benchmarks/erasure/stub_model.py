@@ -1,6 +1,6 @@
-"""A model on this machine that speaks OpenAI's protocol and follows a script: no network, no key, the same each time.
+"""A local scripted model that speaks OpenAI's protocol: no network, no key, the same each time.
 
-It stands where a product expects its provider, through the product's own settings, and keeps what it was sent.
+It takes the place of a product's provider, through the product's own settings, and records what it was sent.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A tenant with a hundred thousand entities and three hundred thousand relationships, in both stores.
+"""Measure a tenant with a hundred thousand entities and three hundred thousand relationships, in both stores.
 
     python -m benchmarks.graph [--entities 100000] [--relationships 300000] [--quick]
 
-They come in as events and through their handlers, so the write rate is the application's. Neo4j follows, and then both
-are asked the same.
+They are written as events through their handlers, so the write rate is the application's. Neo4j follows; then both
+stores answer the same queries.
 """
 
 from __future__ import annotations
@@ -308,19 +308,19 @@ def say(text: str) -> None:
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--entities", type=int, default=100_000, help="of the large tenant")
-    parser.add_argument("--relationships", type=int, default=300_000, help="of the large tenant")
+    parser.add_argument("--entities", type=int, default=100_000, help="entities of the large tenant")
+    parser.add_argument("--relationships", type=int, default=300_000, help="its relationships")
     parser.add_argument("--batch", type=int, default=1_000, help="new entities in one event")
     parser.add_argument("--asked", type=int, default=200, help="questions of each kind")
-    parser.add_argument("--hubs", type=int, default=20, help="entities with most relationships that are asked about")
+    parser.add_argument("--hubs", type=int, default=20, help="number of most-connected entities to query")
     parser.add_argument("--consolidations", type=int, default=20, help="real consolidations of each kind")
-    parser.add_argument("--per-second", type=float, default=5, help="consolidations a second while Neo4j follows")
-    parser.add_argument("--seconds", type=float, default=60, help="how long they go on")
-    parser.add_argument("--away", type=float, default=30, help="how long Neo4j is away, in seconds")
+    parser.add_argument("--per-second", type=float, default=5, help="consolidations per second while Neo4j follows")
+    parser.add_argument("--seconds", type=float, default=60, help="how long these continue, in seconds")
+    parser.add_argument("--away", type=float, default=30, help="length of the Neo4j outage, in seconds")
     parser.add_argument("--heap-mb", type=int, default=1_024, help="heap of Neo4j's JVM, in MiB")
     parser.add_argument("--page-cache-mb", type=int, default=512, help="page cache of Neo4j, in MiB")
-    parser.add_argument("--quick", action="store_true", help="2,000 entities and few of all else: does it run?")
-    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    parser.add_argument("--quick", action="store_true", help="smoke run: 2,000 entities and few of everything else")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.entities, arguments.relationships, arguments.batch = 2_000, 6_000, 500

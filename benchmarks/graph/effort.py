@@ -1,4 +1,4 @@
-"""Processor time beside wall time: on a machine that others use, it is what two runs have in common."""
+"""CPU time in addition to wall time: on a shared machine, only CPU time is comparable between runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far Neo4j is behind: while it is filled, under steady writes, and after it was away."""
+"""Measures Neo4j's lag: while it is filled, under steady writes, and after an outage."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How both stores find what the graph's queries ask for: EXPLAIN and PROFILE of every statement as it is called.
+"""Query plans of the graph in both stores: EXPLAIN and PROFILE of every statement as it is called.
 
-The repositories are given connections that explain each statement on its way. So what is looked at are the statements
-with the parameters that the package gives them, on the data of this run; what they write is rolled back.
+The repositories get connections that explain each statement in passing. So the plans are of the package's own
+statements and parameters, on this run's data; writes are rolled back.
 """
 
 from __future__ import annotations

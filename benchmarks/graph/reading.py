@@ -1,4 +1,4 @@
-"""Times what recall, the planner and users ask of the graph, in both stores in turns."""
+"""Times the graph queries of recall, the planner and users, alternating between the two stores."""
 
 from __future__ import annotations
 

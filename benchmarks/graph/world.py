@@ -1,4 +1,4 @@
-"""Made-up entities and relationships with a few hubs, as what memories would name one after the other."""
+"""Synthetic entities and relationships with a few hubs, in the order memories would name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings a made-up graph in as the application does: as memories and events, by their handlers."""
+"""Writes a synthetic graph as the application does: as memories and events, through their handlers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How load rate, disk, recall and response times grow from ten thousand over a hundred thousand to a million chunks."""
+"""How load rate, disk, recall and response times scale from ten thousand to a million chunks."""

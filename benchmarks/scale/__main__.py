@@ -1,4 +1,4 @@
-"""Tenants of uneven size with ten thousand, a hundred thousand and a million chunks: what grows, and how.
+"""Measure how tenants of uneven size scale, with ten thousand, a hundred thousand and a million chunks.
 
 python -m benchmarks.scale [--chunks 10000 100000 1000000] [--quick]
 """
@@ -177,15 +177,13 @@ def _phase(name: str, one: Mapping[str, Any]) -> str:
 def main() -> None:
     """Parse the arguments and run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("--chunks", type=int, nargs="+", default=_CHUNKS, help="sizes, each a database of its own")
-    parser.add_argument("--seconds", type=float, default=8.0, help="how long each number of readers asks")
-    parser.add_argument(
-        "--questions", type=int, default=40, help="questions whose hits are compared with the exact ones"
-    )
+    parser.add_argument("--chunks", type=int, nargs="+", default=_CHUNKS, help="sizes, each in its own database")
+    parser.add_argument("--seconds", type=float, default=8.0, help="seconds per number of readers")
+    parser.add_argument("--questions", type=int, default=40, help="questions whose hits are compared with exact search")
     parser.add_argument("--written", type=int, default=2_000, help="chunks written by the four methods")
-    parser.add_argument("--quick", action="store_true", help="4,000 chunks: does it run?")
-    parser.add_argument("--folder", type=Path, help="where to make the databases, and leave them")
-    parser.add_argument("--json", type=Path, help="file to write the figures to, after each size")
+    parser.add_argument("--quick", action="store_true", help="smoke run with 4,000 chunks")
+    parser.add_argument("--folder", type=Path, help="create the databases in this folder, and keep them")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, after each size")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.chunks, arguments.seconds, arguments.questions, arguments.written = [4_000], 1.0, 5, 200

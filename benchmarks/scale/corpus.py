@@ -1,8 +1,8 @@
-"""Tenants of uneven size, and their rows as files that COPY reads.
+"""Tenants of uneven size, and their rows as files for COPY.
 
-Through the four methods a million chunks would take many hours. Here each memory is one event, digested and chained as
-the ledger does it, and the package's own handler makes the rows of it, which are written down instead of sent. So
-`verify` finds nothing that was not as the package would have made it. The vectors are those of the bundled embedder.
+Writing a million chunks with the four methods would take many hours. Here each memory is one event, digested and
+chained like the ledger does, and the package's own handler makes its rows, which go to files instead of the server. So
+`verify` finds no differences. The vectors are from the bundled embedder.
 """
 
 from __future__ import annotations

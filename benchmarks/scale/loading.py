@@ -1,4 +1,4 @@
-"""Fills a database of its own: rows by COPY, then what the embedder's cache holds, then the cells of large tenants."""
+"""Fills a separate database: rows by COPY, then the embedding cache, then the cells of large tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a filled database is asked: its size, how many of the exact hits it finds, how long readers and writers wait."""
+"""Measures a filled database: its size, recall compared with exact search, and the latency of readers and writers."""
 
 from __future__ import annotations
 

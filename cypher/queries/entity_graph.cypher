@@ -1,12 +1,12 @@
-// But for the first three, every query begins with $external_id and reaches what it reads by a seek within it; the hints
-// say so, for the planner counts all tenants together, by statistics that may be old, and would now and then rather scan.
+// Except for the first three, every query begins with $external_id and reaches its data by a seek within it. The hints
+// enforce this: the planner counts all tenants together, by possibly old statistics, and would sometimes rather scan.
 // `{{...}}` stands for another part of this file.
 //
-// What is read comes as one record with a list in it, and as lists of values instead of maps: the driver takes 0.1 ms for a
-// record and several times as long for a map. Times travel as text, for it takes 0.1 ms for one of its own, too.
+// Results come as one record with a list in it, and as lists of values instead of maps: the driver takes 0.1 ms for a
+// record and several times as long for a map. Times are sent as text, because it takes 0.1 ms for each time value, too.
 
 // name: identify_store
-// Which store this is; made once.
+// The id of this store; created once.
 MERGE (g:GraphStore {name: 'agent_reminiscence'})
 ON CREATE SET g.id = randomUUID()
 RETURN g.id AS id
@@ -25,14 +25,14 @@ MERGE (s:MemoryStream {external_id: $external_id})
 SET s.locked_at = datetime()
 
 // name: find_mark
-// Up to where the stream has followed, and whose turn it is; how long it has left says this server's own clock.
+// The position up to which the stream has followed, and who holds the turn; the time left is by this server's clock.
 MATCH (s:MemoryStream {external_id: $external_id})
 USING INDEX SEEK s:MemoryStream(external_id)
 RETURN s.position AS position, s.chain AS chain, s.turn AS turn, toStringOrNull(s.turn_ends_at) AS turn_ends_at,
     (s.turn_ends_at.epochMillis - datetime().epochMillis) / 1000.0 AS turn_left_seconds
 
 // name: set_position
-// It ends a turn.
+// Ends a turn.
 MATCH (s:MemoryStream {external_id: $external_id})
 USING INDEX SEEK s:MemoryStream(external_id)
 SET s.position = $position, s.chain = $chain
@@ -51,7 +51,7 @@ FOREACH (_ IN CASE row.tier WHEN 'longterm' THEN [1] ELSE [] END | SET e:Longter
 FOREACH (_ IN CASE row.tier WHEN 'longterm' THEN [] ELSE [1] END | SET e:ShorttermEntity REMOVE e:LongtermEntity)
 
 // name: delete_stale_names
-// What entities were called and are no longer.
+// Names that entities no longer have.
 UNWIND $rows AS row
 MATCH (n:EntityName {external_id: $external_id, entity_id: row.id})
 USING INDEX SEEK n:EntityName(external_id, entity_id)
@@ -64,7 +64,7 @@ UNWIND row.keys AS key
 MERGE (:EntityName {external_id: $external_id, key: key, entity_id: row.id})
 
 // name: delete_stale_merges
-// Of entities that stand for themselves again.
+// Of entities that represent themselves again.
 UNWIND $rows AS row
 MATCH (m:MergedEntity {external_id: $external_id, entity_id: row.id})
 USING INDEX SEEK m:MergedEntity(external_id, entity_id)
@@ -78,7 +78,7 @@ MERGE (m:MergedEntity {external_id: $external_id, id: merged_id})
 SET m.entity_id = row.id
 
 // name: delete_moved_relationships
-// An edge cannot change its ends; where a merge did, it is made anew.
+// An edge cannot change its ends; if a merge changed them, it is recreated.
 UNWIND $rows AS row
 MATCH (a)-[r:RELATES_TO {external_id: $external_id, id: row.id}]->(b)
 USING INDEX SEEK r:RELATES_TO(external_id, id)
@@ -87,7 +87,7 @@ WHERE NOT coalesce(a.id = row.from_id AND b.id = row.to_id, false)
 DELETE r
 
 // name: merge_relationships
-// One whose ends are not both here is left out, and is missing in the count.
+// Those whose ends are not both here are left out, and are missing from the count.
 UNWIND $rows AS row
 MATCH (a:Entity {external_id: $external_id, id: row.from_id})
 USING INDEX SEEK a:Entity(external_id, id)
@@ -175,7 +175,7 @@ USING INDEX SEEK e:Entity(external_id, id)
 RETURN collect(DISTINCT e.id) AS ids
 
 // name: find_ids_by_key
-// Of entities that are, or were, called so.
+// Of entities that have, or had, this name.
 UNWIND $keys AS key
 MATCH (n:EntityName)
 USING INDEX SEEK n:EntityName(external_id, key, entity_id)
@@ -197,7 +197,7 @@ WITH e ORDER BY e.mentions DESC, e.id LIMIT $limit
 RETURN collect(e.id) AS ids
 
 // name: page_entity_ids
-// Ordered as the index is, so that no page reads the ones behind it.
+// In index order, so that no page reads those after it.
 MATCH (e:Entity)
 USING INDEX SEEK e:Entity(external_id, id)
 WHERE e.external_id = $external_id AND e.id > $after
@@ -224,7 +224,7 @@ RETURN collect([
 ]) AS states
 
 // name: read_names_of
-// By which names, and by which ids of merged ones, entities are found.
+// The names and the ids of merged entities by which entities are found.
 UNWIND $ids AS id
 WITH id,
     COLLECT {
@@ -241,7 +241,7 @@ WHERE size(keys) > 0 OR size(merged_ids) > 0
 RETURN collect([id, keys, merged_ids]) AS held
 
 // name: page_stray_ids
-// Of entities that are not here, though names or ids of merged ones still lead to them.
+// Of entities that do not exist here, although names or merged ids still lead to them.
 CALL () {
     MATCH (n:EntityName)
     USING INDEX SEEK n:EntityName(external_id, entity_id)
@@ -284,7 +284,7 @@ WITH e, n ORDER BY e.mentions DESC, e.id, n.key LIMIT $limit
 RETURN collect([e.id, n.key, e.mentions]) AS names
 
 // name: fits
-// Whether a relationship r is one of those that are asked for.
+// Whether a relationship r matches the filter.
 r.external_id = $external_id
 AND ($relationship_types IS NULL OR r.type IN $relationship_types)
 AND r.confidence >= $min_confidence
@@ -306,7 +306,7 @@ WITH a, r, b ORDER BY r.observations DESC, r.id LIMIT $limit
 RETURN collect(r.id) AS ids
 
 // name: outline
-// Of some entities, most mentions first, and of the strongest relationships between them only what it takes to weigh them.
+// Some entities, most mentions first, and the strongest relationships between them, reduced to what ranking needs.
 CALL () {
     MATCH (e:Entity)
     USING INDEX SEEK e:Entity(external_id, id)
@@ -321,8 +321,8 @@ CALL () {
 RETURN entities, relationships
 
 // name: hop
-// From some entities along the strongest relationships of each: what was not seen before, that behind the strongest first,
-// and whether one of them has more relationships than are followed.
+// One hop from some entities along their strongest relationships: new entities, those with the strongest relationships
+// first, and whether one of them has more relationships than are followed.
 UNWIND $ids AS id
 MATCH (e:Entity {external_id: $external_id, id: id})
 USING INDEX SEEK e:Entity(external_id, id)
@@ -344,8 +344,8 @@ CALL (followed) {
 RETURN ids, any(edges IN followed WHERE size(edges) > $fan_out) AS is_cut
 
 // name: find_shortest_path
-// Of the shortest ways the one whose ids come first. So many are compared at most: two names that everybody knows may have
-// any number between them.
+// The shortest path whose ids come first. At most this many are compared: two names that everybody knows may have any
+// number of paths between them.
 MATCH (a:Entity {external_id: $external_id, id: $from_id})
 USING INDEX SEEK a:Entity(external_id, id)
 MATCH (b:Entity {external_id: $external_id, id: $to_id})
@@ -358,7 +358,7 @@ WITH [e IN nodes(way) | e.id] AS ids
 RETURN ids ORDER BY ids LIMIT 1
 
 // name: find_strongest
-// Between each entity of a way and the next one.
+// Between each entity of a path and the next one.
 UNWIND range(0, size($ids) - 2) AS place
 MATCH (a:Entity {external_id: $external_id, id: $ids[place]})
 USING INDEX SEEK a:Entity(external_id, id)
@@ -383,7 +383,7 @@ USING INDEX SEEK r:RELATES_TO(external_id, type)
 WHERE r.external_id = $external_id AND r.type = $relationship_type AND {{matches}}
 
 // name: matches
-// Whether a relationship and its ends fit a pattern; and the strongest of those that do.
+// Whether a relationship and its ends match a pattern, and the strongest of those that do.
 a.external_id = $external_id AND b.external_id = $external_id
     AND ($from_type IS NULL OR a.type = $from_type)
     AND ($to_type IS NULL OR b.type = $to_type)

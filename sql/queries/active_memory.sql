@@ -23,7 +23,7 @@ FROM active_memory
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 
 -- name: get_all_active_memories
--- Oldest first; ids are made in order of time, so they break ties.
+-- Oldest first; ids are created in order of time, so they break ties.
 SELECT external_id, memory_id, version, title, content, description, metadata::text AS metadata, language,
     language_origin, source, actor, conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version,
     due_version, chunk_ids, chunk_starts
@@ -37,8 +37,8 @@ FROM active_memory
 WHERE external_id = $(external_id)p AND archived_at IS NULL;
 
 -- name: find_told_language
--- That of the newest memory whose text shows one, or for which one was named; ids are made in order of time. It looks at no
--- more than a hundred: a tenant may have very many texts that show none.
+-- The language of the newest memory whose text shows one or for which one was given; ids are created in order of time.
+-- Checks at most a hundred: a tenant may have very many texts that show none.
 SELECT newest.language
 FROM (
     SELECT language, language_origin, memory_id
@@ -52,7 +52,7 @@ ORDER BY newest.memory_id DESC
 LIMIT 1;
 
 -- name: count_memories
--- How many of these memories there are, archived ones too.
+-- How many of these memories exist, including archived ones.
 SELECT count(*) AS memories
 FROM active_memory
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::uuid[]);
@@ -64,7 +64,7 @@ WHERE external_id = $(external_id)p
 ORDER BY created_at, memory_id;
 
 -- name: update_active_memory
--- No row where another writer has changed the version.
+-- No row if another writer has changed the version.
 UPDATE active_memory
 SET version = $(version)p, title = $(title)p, content = $(content)p, description = $(description)p,
     metadata = $(metadata)p::text::jsonb, language = $(language)p, language_origin = $(language_origin)p,
@@ -76,7 +76,7 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND version = 
 RETURNING version;
 
 -- name: archive_active_memory
--- Archived once; a second time may only end its chunks.
+-- Archived only once; archiving again may only end chunks.
 UPDATE active_memory
 SET archived_at = coalesce(archived_at, $(archived_at)p)
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p

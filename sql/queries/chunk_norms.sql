@@ -1,5 +1,5 @@
 -- name: list_stale_norms
--- Memories whose norms are missing or were computed for another layout, and how many chunks each has.
+-- Memories whose norms are missing or belong to another layout, with their number of chunks.
 SELECT l.memory_id, l.chunks
 FROM memory_layout AS l
 WHERE l.external_id = $(external_id)p AND NOT EXISTS (
@@ -9,7 +9,7 @@ WHERE l.external_id = $(external_id)p AND NOT EXISTS (
 ORDER BY l.memory_id;
 
 -- name: list_memories
--- All memories that have a layout or norms, and how many chunks each has.
+-- All memories that have a layout or norms, with their number of chunks.
 SELECT coalesce(l.memory_id, n.memory_id) AS memory_id, coalesce(l.chunks, 0) AS chunks
 FROM (SELECT memory_id, chunks FROM memory_layout WHERE external_id = $(external_id)p) AS l
 FULL JOIN (SELECT memory_id FROM chunk_norms_{generation} WHERE external_id = $(external_id)p) AS n
@@ -22,8 +22,8 @@ FROM chunk_norms_{generation}
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::uuid[]);
 
 -- name: read_layout_vectors
--- Of each of some memories its layout, what norms there are, and where these are to be computed the vectors of what stands in
--- the layout; NULL where there is no layout. With is_forced norms are computed also where they belong to this layout.
+-- For each of some memories: its layout (NULL if it has none), its norms, and, if these have to be computed, the
+-- vectors of what is in the layout. With is_forced, norms are also computed if they belong to this layout.
 SELECT asked.memory_id, l.entries, n.layout_hash IS NOT NULL AS has_norms,
     NOT $(is_forced)p::boolean AND n.layout_hash IS NOT DISTINCT FROM sha256(l.entries) AS is_current,
     v.numbers, v.masses, v.vectors
@@ -64,7 +64,7 @@ FROM unnest($(memory_ids)p::uuid[], $(layout_hashes)p::text[], $(firsts)p::int[]
 ON CONFLICT (external_id, memory_id) DO UPDATE SET layout_hash = excluded.layout_hash, norms = excluded.norms;
 
 -- name: put_new_norms
--- Norms of memories that this transaction has created: their layouts are known without being read.
+-- Norms of memories created by this transaction: their layouts are known without being read.
 INSERT INTO chunk_norms_{generation} (external_id, memory_id, layout_hash, norms)
 SELECT $(external_id)p, m.memory_id, sha256(l.entries), substring($(norms)p::bytea FROM m.first FOR m.length)
 FROM unnest($(memory_ids)p::uuid[], $(firsts)p::int[], $(lengths)p::int[]) AS m (memory_id, first, length)

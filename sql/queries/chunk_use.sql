@@ -1,13 +1,13 @@
 -- name: schedule_review
--- Have a worker look at the stream within so many seconds. It locks the stream, as whoever changes its rows does, so that
--- nobody erases a chunk while its use is written.
+-- Schedule a review of the stream within this many seconds. It locks the stream, like everyone who changes its rows, so
+-- that nobody erases a chunk while its use is written.
 UPDATE memory_stream
 SET review_at = least(review_at, clock_timestamp() + make_interval(secs => $(delay_seconds)p::float8))
 WHERE external_id = $(external_id)p
 RETURNING head;
 
 -- name: add_uses
--- Only of chunks that are still there.
+-- Only for chunks that still exist.
 INSERT INTO chunk_use (external_id, chunk_id, uses, last_used_at)
 SELECT $(external_id)p, u.chunk_id, u.uses, u.last_used_at
 FROM unnest($(chunk_ids)p::uuid[], $(uses)p::int[], $(last_used_at)p::timestamptz[]) AS u (chunk_id, uses, last_used_at)
@@ -17,13 +17,13 @@ SET uses = least(chunk_use.uses::bigint + EXCLUDED.uses, 2147483647)::int,
     last_used_at = greatest(chunk_use.last_used_at, EXCLUDED.last_used_at);
 
 -- name: reset_uses
--- They have been counted in a decision. When a chunk was used last stays known.
+-- They were counted in a decision. The time of a chunk's last use is kept.
 UPDATE chunk_use
 SET uses = 0
 WHERE external_id = $(external_id)p AND chunk_id = ANY($(chunk_ids)p::uuid[]) AND uses > 0;
 
 -- name: touch_repetitions
--- What has ended as a repetition of some chunks, and is about to live again because they end.
+-- Chunks that ended as repetitions of some chunks, and will live again because these end.
 INSERT INTO chunk_use (external_id, chunk_id, uses, last_used_at)
 SELECT $(external_id)p, c.chunk_id, 0, $(moment)p
 FROM memory_chunk AS c
@@ -39,7 +39,7 @@ WHERE u.external_id = $(external_id)p AND NOT EXISTS (
 );
 
 -- name: find_used
--- Live shortterm chunks that were used since their importance was decided, behind a chunk id in order.
+-- Live shortterm chunks that were used since their importance was decided, after a chunk id in order.
 SELECT c.chunk_id, c.memory_id, c.importance, u.uses, greatest(c.recorded_at, u.last_used_at) AS touched_at
 FROM chunk_use AS u
 JOIN memory_chunk AS c ON c.external_id = $(external_id)p AND c.chunk_id = u.chunk_id

@@ -4,7 +4,7 @@ FROM memory_chunk AS c
 WHERE c.external_id = $(external_id)p
 
 -- name: missing_chunks_of
--- Those of some memories, one memory after the other: the planner must not read all of the tenant's for them.
+-- Those of some memories, memory by memory: the planner must not read all of the tenant's for them.
 FROM unnest($(memory_ids)p::uuid[]) AS asked (memory_id)
 CROSS JOIN LATERAL (
     SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND memory_id = asked.memory_id OFFSET 0
@@ -23,9 +23,9 @@ CROSS JOIN LATERAL (
 WHERE true
 
 -- name: find_missing
--- Chunks and headings behind a number that have no vectors, in order: what their texts are made of, and whether the cache
--- holds the vectors of these. Headings have negative numbers and come first. Here and below OFFSET 0 has each looked up by its
--- key: as a join the planner may hold every chunk against every vector.
+-- Chunks and headings after a number that have no vectors, in order: what their texts are made of, and whether the
+-- cache holds their vectors. Headings have negative numbers and come first. Here and below, OFFSET 0 makes the planner
+-- look each up by its key: as a join it might compare every chunk with every vector.
 WITH missing AS MATERIALIZED (
     (
         SELECT h.number, NULL::uuid AS chunk_id, h.memory_id, h.text_hash, h.title AS content, h.day,
@@ -58,8 +58,8 @@ FROM missing
 ORDER BY missing.number;
 
 -- name: nearest_cell
--- A new vector goes to the nearest cell of the last sorting; where nothing was ever sorted there is one cell. Found here for
--- the few vectors that come from the cache: it takes a millisecond for three hundred cells.
+-- A new vector goes to the nearest cell of the last sorting; if nothing was ever sorted, there is one cell. Computed
+-- here for the few vectors that come from the cache: it takes a millisecond for three hundred cells.
 coalesce((
     SELECT s.cell
     FROM vector_cell_{generation} AS s
@@ -71,10 +71,10 @@ coalesce((
 ), 0)
 
 -- name: fill_vectors
--- Vectors for chunks and headings that still have the text which was embedded: what was erased or changed meanwhile must
--- leave none. Each has its place among the new vectors, or 0 where the cache holds its own, and a cell, or -1 where it is to
--- be found. Nothing where the generation is not in the state that the caller thinks (its vectors would be for nobody), or
--- where the caller does not know that there are cells.
+-- Vectors for chunks and headings that still have the embedded text: what was erased or changed meanwhile must get
+-- none. Each has an index into the new vectors, or 0 if the cache holds its vector, and a cell, or -1 if it must be
+-- determined. Nothing if the generation is not in the state that the caller expects (nobody would use its vectors), or
+-- if the caller does not know that there are cells.
 WITH asked AS MATERIALIZED (
     SELECT a.number, decode(a.text_hash, 'hex') AS text_hash, a.mass, a.place, a.cell
     FROM unnest(
@@ -137,7 +137,7 @@ SELECT (SELECT string_agg(int8send(number), ''::bytea) FROM filled) AS numbers,
     (SELECT text_chunks FROM memory_stream WHERE external_id = $(external_id)p) AS text_chunks;
 
 -- name: read_newest_cells
--- Those of the last sorting.
+-- The cells of the last sorting.
 SELECT string_agg(int4send(cell), ''::bytea) AS cells, string_agg(halfvec_send(vector), ''::bytea) AS vectors
 FROM vector_cell_{generation}
 WHERE external_id = $(external_id)p AND cell >= (
@@ -145,7 +145,7 @@ WHERE external_id = $(external_id)p AND cell >= (
 );
 
 -- name: find_uncached
--- Which of some texts the cache has no vectors of.
+-- Which of some texts have no vector in the cache.
 SELECT h.text_hash
 FROM unnest($(text_hashes)p::text[]) WITH ORDINALITY AS h (text_hash, place)
 WHERE NOT EXISTS (
@@ -162,7 +162,7 @@ SELECT count(*) AS chunks
 );
 
 -- name: lacks_vectors
--- Whether a chunk or a heading of a memory has no vector.
+-- Whether a chunk or heading of a memory has no vector.
 SELECT EXISTS (
     SELECT
     FROM (SELECT number FROM memory_chunk WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p OFFSET 0) AS c
@@ -186,20 +186,19 @@ FROM memory_chunk AS c
 WHERE c.external_id = $(external_id)p;
 
 -- name: delete_cached_vectors
--- What the cache holds of a model that is not used any more.
+-- What the cache holds of a model that is no longer used.
 DELETE FROM embedding_cache
 WHERE external_id = $(external_id)p AND model_name = $(model_name)p;
 
 -- name: find_dots
--- Of every vector the negated dot product with the question's. Both lists are in the order of one scan.
+-- The negated dot product of every vector with the question's. Both lists are in the order of one scan.
 SELECT string_agg(int8send(number), ''::bytea) AS numbers,
     string_agg(float4send((vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
 FROM chunk_vector_{generation}
 WHERE external_id = $(external_id)p;
 
 -- name: find_dots_and_norms
--- The same, and the lengths of the vectors of all windows, one memory after the other as in open_stream; zeros where these
--- are not there.
+-- The same, plus the vector lengths of all windows, memory by memory as in open_stream; zeros where there are none.
 SELECT of_vectors.*, of_windows.*
 FROM (
     SELECT string_agg(int8send(number), ''::bytea) AS numbers,
@@ -213,7 +212,7 @@ CROSS JOIN (
         ''::bytea ORDER BY l.memory_id) AS norms
     FROM memory_layout AS l
     LEFT JOIN LATERAL (
-        -- Looked up one by one: a plan kept from a small table held all norms against all layouts.
+        -- Looked up one by one: a plan kept from a small table compared all norms with all layouts.
         SELECT norms FROM chunk_norms_{generation}
         WHERE external_id = $(external_id)p AND memory_id = l.memory_id
         OFFSET 0
@@ -222,9 +221,9 @@ CROSS JOIN (
 ) AS of_windows;
 
 -- name: find_near_dots
--- The same of the vectors in the nearest cells. While a tenant is being sorted anew it has two sets of cells, told apart by
--- what stands above the lowest 16 bits, and the nearest of both are read. Cell 0 holds what was never sorted.
--- OFFSET 0: cell by cell. As one condition the planner may read all vectors of the tenant for it.
+-- The same for the vectors in the nearest cells. During a new sorting, a tenant has two sets of cells, which differ
+-- above the lowest 16 bits, and the nearest of both are read. Cell 0 holds what was never sorted.
+-- OFFSET 0: cell by cell. With a single condition the planner might read all vectors of the tenant.
 SELECT string_agg(int8send(v.number), ''::bytea) AS numbers,
     string_agg(float4send((v.vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
 FROM (
@@ -245,8 +244,8 @@ CROSS JOIN LATERAL (
 ) AS v;
 
 -- name: find_dots_of
--- The same of vectors whose numbers lie in some ranges. Texts are numbered in order, so a few ranges name what would be many
--- numbers, and one search of the index finds each.
+-- The same for vectors whose numbers are in some ranges. Texts are numbered in order, so a few ranges replace many
+-- numbers, and each takes one index search.
 SELECT string_agg(int8send(stored.number), ''::bytea) AS numbers,
     string_agg(float4send((stored.vector <#> $(vector)p::halfvec)::real), ''::bytea) AS dots
 FROM unnest($(firsts)p::bigint[], $(lasts)p::bigint[]) AS run (first, last)

@@ -1,5 +1,5 @@
 -- name: entity_states
--- Canonical entities r of the ids in `chosen`, each with all that was merged into it, in the order of every list of them.
+-- Canonical entities r of the ids in `chosen`, each with everything merged into it, in the order of all their lists.
 SELECT r.entity_id AS id, r.external_id, members.tier, r.name, members.type,
     members.description, members.confidence, members.importance,
     members.first_seen, members.last_seen, names.aliases, array_remove(members.ids, r.entity_id) AS merged_ids,
@@ -7,14 +7,14 @@ SELECT r.entity_id AS id, r.external_id, members.tier, r.name, members.type,
     evidence.chunk_ids, evidence.positions
 FROM chosen
 CROSS JOIN LATERAL (
-    -- OFFSET 0: otherwise what follows may be computed for each entity that there is, before the chosen ones are looked up.
+    -- OFFSET 0: otherwise the rest may be computed for every existing entity before the chosen ones are looked up.
     SELECT * FROM entity WHERE external_id = $(external_id)p AND entity_id = chosen.id OFFSET 0
 ) AS r
 CROSS JOIN LATERAL (
     SELECT array_agg(m.entity_id ORDER BY m.entity_id) AS ids,
         CASE WHEN bool_or(m.tier = 'longterm') THEN 'longterm' ELSE 'shortterm' END AS tier,
         {canonical_type} AS type,
-        -- Of what is surest: whoever is merged brings a description with them, and so has whom they are merged into.
+        -- The description with the highest confidence: a merged entity and the one it became part of may both have one.
         (array_agg(m.description ORDER BY m.confidence DESC, m.merged_into IS NOT NULL, m.last_seen DESC, m.entity_id)
             FILTER (WHERE m.description IS NOT NULL))[1] AS description,
         max(m.confidence) AS confidence, max(m.importance) AS importance,
@@ -22,14 +22,14 @@ CROSS JOIN LATERAL (
         (array_agg(m.shortterm_memory_id ORDER BY m.first_seen, m.entity_id))[1] AS shortterm_memory_id,
         sum(m.mentions)::bigint AS mentions
     FROM (
-        -- OFFSET 0: where sorting is to be avoided, all entities would be read, for they lie in the order that is asked for.
+        -- OFFSET 0: to avoid sorting, the planner would read all entities, which are stored in the requested order.
         SELECT * FROM entity WHERE external_id = $(external_id)p AND canonical_id = r.entity_id OFFSET 0
     ) AS m
 ) AS members
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(other.name ORDER BY other.key COLLATE "C", other.name COLLATE "C"), '{}') AS aliases
     FROM (
-        -- One member after the other: for several at a time the planner may read the names of all entities.
+        -- Member by member: for several at a time the planner may read the names of all entities.
         SELECT DISTINCT n.key, n.name
         FROM unnest(members.ids) AS member (id)
         CROSS JOIN LATERAL (
@@ -58,11 +58,11 @@ CROSS JOIN LATERAL (
 ) AS evidence
 
 -- name: canonical_type
--- What is known of the type of entities m that are one: what the one that speaks for them is, or else the first of the others.
+-- The type of entities m that are one: that of the canonical one if it is known, otherwise the first known one.
 coalesce((array_agg(m.type ORDER BY m.merged_into IS NOT NULL, m.entity_id) FILTER (WHERE m.type <> 'other'))[1], 'other')
 
 -- name: ranked
--- All canonical entities of some types with their mentions. Only those that something was merged into need to be summed up.
+-- All canonical entities of some types with their mentions. Only those with merged entities need to be summed up.
 merged AS MATERIALIZED (
     SELECT DISTINCT canonical_id AS id
     FROM entity
@@ -72,7 +72,7 @@ merged AS MATERIALIZED (
     FROM entity
     WHERE external_id = $(external_id)p AND merged_into IS NULL
         AND ($(types)p::text[] IS NULL OR type = ANY($(types)p::text[]))
-        -- NOT IN, and no join: it is a look-up in a hash table, also before the planner knows how many there are.
+        -- NOT IN instead of a join: a hash lookup, even before the planner knows how many there are.
         AND entity_id NOT IN (SELECT id FROM merged)
     UNION ALL
     SELECT merged.id, members.mentions
@@ -86,7 +86,7 @@ merged AS MATERIALIZED (
 )
 
 -- name: relationship_states
--- Relationships of the ids in `chosen`. One of an entity to itself, as a merge may leave behind, is none.
+-- Relationships of the ids in `chosen`. An entity's relationship to itself, as left behind by a merge, does not count.
 SELECT r.relationship_id AS id, r.external_id, r.tier, r.from_id, r.to_id, r.type, r.description, r.confidence,
     r.importance, r.observations, r.first_observed, r.last_observed, r.start_date, r.end_date, r.last_updated,
     r.metadata::text AS metadata, evidence.chunk_ids, evidence.positions
@@ -110,7 +110,7 @@ CROSS JOIN LATERAL (
 ) AS evidence
 
 -- name: fits
--- Whether a relationship r is one of those that are asked for.
+-- Whether a relationship r matches the filter.
 ($(relationship_types)p::text[] IS NULL OR r.type = ANY($(relationship_types)p::text[]))
 AND r.confidence >= $(min_confidence)p::float8
 AND ($(at)p::timestamptz IS NULL OR r.start_date <= $(at)p::timestamptz)
@@ -123,11 +123,11 @@ FROM entity
 WHERE external_id = $(external_id)p AND entity_id = ANY($(ids)p::uuid[])
 
 -- name: candidates_by_key
--- The canonical entities that are, or were, called so.
+-- The canonical entities that have, or had, this name.
 SELECT DISTINCT e.canonical_id AS id
 FROM unnest($(keys)p::text[]) AS wanted (key)
 CROSS JOIN LATERAL (
-    -- OFFSET 0: nothing is known of how keys are spread, and the planner would rather read all entities first.
+    -- OFFSET 0: the distribution of keys is unknown, and the planner would rather read all entities first.
     SELECT entity_id FROM entity_name WHERE external_id = $(external_id)p AND key = wanted.key OFFSET 0
 ) AS n
 CROSS JOIN LATERAL (
@@ -135,7 +135,7 @@ CROSS JOIN LATERAL (
 ) AS e
 
 -- name: find_entities
--- Those of some candidates with most mentions.
+-- The candidates with most mentions.
 WITH chosen AS (
     SELECT candidate.id
     FROM ({candidates}) AS candidate
@@ -152,7 +152,7 @@ WITH chosen AS (
 ORDER BY mentions DESC, id;
 
 -- name: list_entities
--- Those of all with most mentions.
+-- The entities with most mentions.
 WITH {ranked}, chosen AS (
     SELECT id FROM ranked ORDER BY mentions DESC, id LIMIT $(limit)p
 )
@@ -160,8 +160,8 @@ WITH {ranked}, chosen AS (
 ORDER BY mentions DESC, id;
 
 -- name: find_names
--- The keys of all names, with the canonical entity of each, those of the entities with most mentions first. Each has a name:
--- more entities than names that are wanted need not be looked at.
+-- The keys of all names, each with its canonical entity, those of the entities with most mentions first. As every
+-- entity has one, no more entities than wanted names need to be read.
 WITH {ranked}, chosen AS (
     SELECT id, mentions FROM ranked ORDER BY mentions DESC, id LIMIT $(limit)p
 )
@@ -178,7 +178,7 @@ ORDER BY chosen.mentions DESC, chosen.id, n.key COLLATE "C"
 LIMIT $(limit)p;
 
 -- name: find_known_types
--- Canonical entities of no type of their own, with the one that they have from what was merged into them.
+-- Canonical entities without a type of their own, with the type from what was merged into them.
 SELECT known.id, known.type
 FROM (
     SELECT canonical_id AS id, (array_agg(type ORDER BY entity_id))[1] AS type
@@ -187,7 +187,7 @@ FROM (
     GROUP BY canonical_id
 ) AS known
 CROSS JOIN LATERAL (
-    -- OFFSET 0 as above; and before the comparison, for which there is another index, of no use here.
+    -- OFFSET 0 as above; and before the comparison, which has another index that does not help here.
     SELECT type FROM entity WHERE external_id = $(external_id)p AND entity_id = known.id OFFSET 0
 ) AS r
 WHERE r.type = 'other'
@@ -220,7 +220,7 @@ ORDER BY r.observations DESC, r.relationship_id
 LIMIT $(limit)p
 
 -- name: find_relationships_among
--- The same, with all that is known of them.
+-- The same, with everything known of them.
 WITH chosen AS (
     {strongest_among}
 )
@@ -228,8 +228,8 @@ WITH chosen AS (
 ORDER BY r.observations DESC, r.relationship_id;
 
 -- name: walk
--- What can be reached from some canonical entities, one row for each hop: those that it reaches first, the ones behind the
--- strongest relationships if there are too many, and whether something was left out. Of each entity only the strongest
+-- What can be reached from some canonical entities, one row per hop: those it reaches first (if there are too many,
+-- those with the strongest relationships), and whether something was left out. For each entity only the strongest
 -- relationships are followed, and one more is read to see whether there are more.
 WITH RECURSIVE walk AS (
     SELECT 0 AS hop, start.ids AS reached, start.ids AS seen, start.is_cut
@@ -298,7 +298,7 @@ FROM walk
 ORDER BY hop;
 
 -- name: count_mentions
--- How often some canonical entities are mentioned, those with most mentions first; of one that is not there no row.
+-- How often some canonical entities are mentioned, those with most mentions first; no row for those that do not exist.
 SELECT wanted.id, members.mentions
 FROM unnest($(ids)p::uuid[]) AS wanted (id)
 CROSS JOIN LATERAL (
@@ -310,7 +310,7 @@ WHERE members.mentions IS NOT NULL
 ORDER BY members.mentions DESC, wanted.id;
 
 -- name: find_neighbours
--- For each of some canonical entities those that a relationship joins it with, whichever way it points.
+-- For each of some canonical entities, those it has a relationship with, whichever way it points.
 SELECT DISTINCT entity.id, edge.other_id
 FROM unnest($(entity_ids)p::uuid[]) AS entity (id)
 CROSS JOIN LATERAL (
@@ -347,8 +347,8 @@ CROSS JOIN LATERAL (
 ORDER BY pair.place;
 
 -- name: match
--- Relationships that fit a pattern, with their ends. What the pattern leaves open is NULL and planned away, up to the joins,
--- which are therefore outer ones. Of entities that have their type from another one come the ids.
+-- Relationships that match a pattern, with their ends. What the pattern leaves open is NULL and planned away, including
+-- the joins, which are outer joins for that reason. Entities whose type comes from another one are passed as ids.
 SELECT r.relationship_id, r.from_id, r.to_id
 FROM relationship AS r
 LEFT JOIN entity AS f ON f.external_id = $(external_id)p AND f.entity_id = r.from_id
@@ -374,7 +374,7 @@ JOIN entity AS e ON e.external_id = $(external_id)p AND e.entity_id = g.item_id
 WHERE c.external_id = $(external_id)p AND c.memory_id = $(memory_id)p;
 
 -- name: find_place
--- What an entity was merged into, and who speaks for it.
+-- What an entity was merged into, and its canonical entity.
 SELECT merged_into, canonical_id
 FROM entity
 WHERE external_id = $(external_id)p AND entity_id = $(entity_id)p;
@@ -401,7 +401,7 @@ CROSS JOIN LATERAL (
 ORDER BY n.key COLLATE "C", members.mentions DESC, r.entity_id, n.entity_id;
 
 -- name: list_names
--- Names that begin as some others do, an article left aside, those of the newest entities; with the mentions of the
+-- Names that begin like some others, ignoring an article, those of the newest entities; with the mentions of the
 -- canonical one under its own name.
 SELECT n.key, n.entity_id, r.entity_id AS canonical_id, r.name, members.type, r.mentions
 FROM (
@@ -426,11 +426,11 @@ ORDER BY n.key COLLATE "C", r.mentions DESC, r.entity_id, n.entity_id;
 -- Position of the last event that changed an entity; 0 without any.
 SELECT coalesce(max(position), 0) AS position
 FROM entity
--- The second condition opens the index of positions.
+-- The second condition allows the index of positions to be used.
 WHERE external_id = $(external_id)p AND position > 0;
 
 -- name: find_between
--- Relationships of one type between pairs of entities as they were stated, whichever way they point.
+-- Relationships of one type between pairs of entities as stated, whichever way they point.
 SELECT r.relationship_id, r.stated_from_id, r.stated_to_id, r.observations
 FROM (
     SELECT DISTINCT stated.from_id, stated.to_id
@@ -440,8 +440,8 @@ FROM (
     ) AS stated (from_id, to_id)
 ) AS wanted
 CROSS JOIN LATERAL (
-    -- OFFSET 0 as above. The type is compared outside: inside, the index of types may be used, and that reads all of a
-    -- tenant's relationships for each pair.
+    -- OFFSET 0 as above. The type is compared outside: inside, the planner might use the index of types, which reads
+    -- all of a tenant's relationships for each pair.
     SELECT relationship_id, stated_from_id, stated_to_id, type, observations
     FROM relationship
     WHERE external_id = $(external_id)p AND stated_from_id = wanted.from_id AND stated_to_id = wanted.to_id
@@ -451,8 +451,8 @@ WHERE r.type = $(type)p
 ORDER BY r.relationship_id;
 
 -- name: find_stated
--- What is known of the same kind as something that is stated now: of one type, from one entity to another as they were
--- stated. Those that have not ended first. With the labels of the chunks that say it, and how many these are.
+-- What is known of the same kind as a new statement: of one type, from one entity to another, as stated. Those that
+-- have not ended first. With the labels and the number of the chunks that say it.
 SELECT r.relationship_id, r.stated_from_id, r.stated_to_id, r.type, r.observations, r.start_date, r.end_date, r.end_is_stated,
     r.last_observed, evidence.sources
 FROM unnest($(from_ids)p::uuid[], $(to_ids)p::uuid[], $(types)p::text[]) AS wanted (from_id, to_id, type)
@@ -479,10 +479,10 @@ WHERE r.type = wanted.type
 ORDER BY r.end_date IS NOT NULL, r.relationship_id;
 
 -- name: find_known_relationships
--- What is known of some canonical entities, holds at a moment and is more than that they stand together; strongest first.
--- With the labels of the chunks that say it, how many these are, and the memories that a reader of it has been shown
--- something of. What does not count is left out before the strongest are chosen: a name that stands beside everybody has
--- hundreds that say no more than that. And the few are chosen before it is looked up who says them.
+-- What is known of some canonical entities, holds at a moment and is more than being mentioned together; strongest
+-- first. With the labels and the number of the chunks that say it, and the memories that its reader has been shown
+-- parts of. Irrelevant ones are left out before the strongest are chosen: a name mentioned beside everybody has
+-- hundreds that say no more than that. Only for the few chosen ones are their sources looked up.
 SELECT r.relationship_id, r.type, r.from_id, source.name AS from_name, r.to_id, target.name AS to_name, r.observations,
     r.start_date, r.last_observed, evidence.sources,
     evidence.memory_ids || source.shortterm_memory_id || target.shortterm_memory_id AS memory_ids
@@ -539,7 +539,7 @@ WHERE evidence.sources IS NOT NULL
 ORDER BY r.observations DESC, r.relationship_id;
 
 -- name: read_changed_entities
--- Canonical entities of which something changed after a position.
+-- Canonical entities with any change after a position.
 WITH chosen AS (
     SELECT DISTINCT canonical_id AS id
     FROM entity
@@ -549,7 +549,7 @@ WITH chosen AS (
 ORDER BY r.entity_id;
 
 -- name: find_merged_away
--- Entities that have become part of another one after a position.
+-- Entities that were merged into another one after a position.
 SELECT entity_id AS id
 FROM entity
 WHERE external_id = $(external_id)p AND position > $(after)p::bigint AND merged_into IS NOT NULL
@@ -566,7 +566,7 @@ WITH chosen AS (
 ORDER BY r.relationship_id;
 
 -- name: find_closed_in
--- Relationships both ends of which have become one after a position.
+-- Relationships whose ends became the same entity after a position.
 SELECT relationship_id AS id
 FROM relationship
 WHERE external_id = $(external_id)p AND position > $(after)p::bigint AND from_id = to_id

@@ -4,7 +4,7 @@ FROM memory_event
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text;
 
 -- name: find_resting
--- Events of other memories that rest on what one of these says, because a model was shown it.
+-- Events of other memories that rest on these, because a model was shown them.
 SELECT position
 FROM memory_event
 WHERE external_id = $(external_id)p
@@ -17,17 +17,17 @@ WHERE external_id = $(external_id)p
     );
 
 -- name: find_by_conversation
--- What a conversation led to: a memory as a whole, because its later versions repeat what the earlier ones say, and
--- single events that belong to no memory, of users' own kinds and of the graph. Receipts of erasures, and that one has
--- reached the store of graphs, hold no text and are never erased.
+-- What a conversation led to: memories as a whole, because later versions repeat what earlier ones say, and single
+-- events that belong to no memory: custom kinds and graph events. Receipts of erasures, and records that one has
+-- reached the graph store, hold no text and are never erased.
 SELECT DISTINCT memory_id, CASE WHEN memory_id IS NULL THEN position END AS position
 FROM memory_event
 WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
     AND conversation_id = $(conversation_id)p;
 
 -- name: find_by_text
--- One page of events that may say it, in any version. Whether a payload says it or merely spells it, in a name of a field
--- or in how JSON writes a line break, is for the caller to see. Receipts hold no text but the name of who erased.
+-- One page of events that may contain the text, in any version. The caller checks whether a payload really says it or
+-- only matches by a field name or by how JSON writes a line break. Receipts hold no text but the name of the eraser.
 SELECT position, kind, payload::text AS payload,
     coalesce(strpos(actor, $(text)p) > 0, false) OR coalesce(strpos(conversation_id, $(text)p) > 0, false)
         OR coalesce(strpos(idempotency_key, $(text)p) > 0, false) AS is_labelled
@@ -45,7 +45,7 @@ FROM memory_event
 WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased');
 
 -- name: list_items
--- What a selection stands for, in order of position.
+-- What a selection covers, in order of position.
 SELECT e.kind, e.memory_id, e.position, m.title, e.events
 FROM (
     SELECT 'memory' AS kind, memory_id, min(position) AS position, count(*) AS events
@@ -71,7 +71,7 @@ WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memor
     );
 
 -- name: empty_events
--- The one change that the ledger knows: the row, its place, its digest and its chain stay.
+-- The only change the ledger allows: the row, its position, its digest and its chain stay.
 UPDATE memory_event
 SET payload = '{}', idempotency_key = NULL, request_hash = NULL, salt = NULL, actor = NULL, conversation_id = NULL
 WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memory.erased', 'memory.graph_erased')
@@ -112,7 +112,7 @@ SELECT EXISTS (
 ) AS was_updated;
 
 -- name: find_not_empty
--- Events that a receipt names and that are not what it left of them.
+-- Events named by a receipt that are not in the state it left them in.
 SELECT named.position, e.position IS NULL AS is_missing
 FROM unnest($(positions)p::bigint[], $(digests)p::text[]) AS named (position, digest)
 LEFT JOIN memory_event AS e ON e.external_id = $(external_id)p AND e.position = named.position
@@ -122,8 +122,8 @@ WHERE e.position IS NULL OR e.payload <> '{}' OR e.salt IS NOT NULL OR e.request
 ORDER BY 1;
 
 -- name: find_left_over
--- Rows of memories that were erased, and what was made of texts that are gone. A name that two memories have stays, for
--- the other one; that it is what the rest of the ledger says follows from the replay that gave it.
+-- Rows of erased memories, and what was derived from deleted texts. A name that two memories have stays for the other
+-- one; the replay that produced it ensures that it matches the rest of the ledger.
 SELECT 'memory_event.payload' AS place, position::text AS key, 'belongs to an erased memory' AS problem
 FROM reminiscence.memory_event
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[])
@@ -226,8 +226,8 @@ SELECT (SELECT count(*) FROM reminiscence.chunk_vector_{generation} WHERE extern
         AS vector_cell_{generation};
 
 -- name: find_left_over_vectors
--- Vectors of what is gone, norms of texts that are gone, and centres of vectors that are gone. While a sorting is not ended,
--- its own cells may be empty still, and those of the sorting before may be empty already: its end looks after both.
+-- Vectors of deleted chunks, norms of deleted texts, and centres of deleted vectors. During a sorting, its own cells
+-- may still be empty, and those of the previous sorting may already be: its end takes care of both.
 SELECT 'chunk_vector_{generation}.vector' AS place, v.number::text AS key,
     'is the vector of a chunk or heading that is gone' AS problem
 FROM reminiscence.chunk_vector_{generation} AS v

@@ -1,20 +1,20 @@
 -- name: lock_stream
--- Lock the stream's row: writers of one stream take turns from here to their commit.
+-- Lock the stream's row: from here to the commit, writers of one stream take turns.
 SELECT head
 FROM memory_stream
 WHERE external_id = $(external_id)p
 FOR UPDATE;
 
 -- name: create_stream
--- Two first writers may both find no row; the second one waits here and then locks the first one's.
+-- Two first writers may both find no row; the second waits here and then locks the first one's.
 INSERT INTO memory_stream (external_id)
 VALUES ($(external_id)p)
 ON CONFLICT (external_id) DO NOTHING;
 
 -- name: append_event
--- Append at the next position of a stream that this transaction has locked. Time never runs against position.
--- Where the event makes work, the stream's work_at becomes its time, by which the call that wrote it knows later that its
--- own work was all that was open. A second write meanwhile makes it a time that neither of them has.
+-- Append at the next position of a stream that this transaction has locked. Times never decrease with position.
+-- If the event makes work, its time becomes the stream's work_at; that later tells the call that wrote it whether its
+-- own work was the only open work. A second write in between sets a time that matches neither.
 WITH moment AS MATERIALIZED (
     SELECT greatest(clock_timestamp(), last_recorded_at) AS recorded_at
     FROM memory_stream
@@ -52,14 +52,14 @@ FROM memory_event
 WHERE external_id = $(external_id)p AND idempotency_key = $(idempotency_key)p;
 
 -- name: find_idempotency_keys
--- What each of the keys that are known was used for; the ids only of what made or changed a memory.
+-- What each known key was used for; ids only for events that made or changed a memory.
 SELECT idempotency_key, memory_id
 FROM memory_event
 WHERE external_id = $(external_id)p AND idempotency_key = ANY($(idempotency_keys)p::text[]);
 
 -- name: read_events
--- One page in order of position; NULL filters take everything. Events may be of several MB, so a page of many can be
--- limited in bytes too, by their stored size, which is known without unpacking them; the first is always in it.
+-- One page in order of position; NULL filters match everything. Events may have several MB, so a page can also be
+-- limited in bytes, by stored size, which is known without unpacking; it always holds at least one event.
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM (
@@ -86,7 +86,7 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text AND posi
 ORDER BY position;
 
 -- name: find_writers
--- Of some memories: the labels of all who have written on them.
+-- The labels of everyone who wrote to some memories.
 SELECT memory.id AS memory_id, array_agg(DISTINCT written.source) AS sources
 FROM unnest($(memory_ids)p::text[]) AS memory (id)
 CROSS JOIN LATERAL (
@@ -105,15 +105,15 @@ FROM memory_stream
 WHERE external_id = $(external_id)p;
 
 -- name: note_event
--- What an event has changed of the stream's own row: its counts, the languages of its texts, and whether a store that follows
--- the graph has something to do. Where that is work, work_at becomes a time that no write has, so that the call which wrote
--- the event does not take its own work for all there is.
+-- What an event changed in the stream's own row: its counts, the languages of its texts, and whether a store that
+-- follows the graph has something to do. If that is work, work_at becomes a time that no write has, so that the call
+-- that wrote the event does not take its own work for all there is.
 UPDATE memory_stream AS s
 SET live_chunks = s.live_chunks + $(live_chunks)p, text_chunks = s.text_chunks + $(text_chunks)p,
     text_words = s.text_words + $(text_words)p,
     languages = CASE
         WHEN $(language)p::text IS NULL OR $(language)p::text = ANY(s.languages) THEN s.languages
-        -- Sorted, as a rebuild gives them.
+        -- Sorted, like a rebuild's.
         ELSE ARRAY(SELECT l.name FROM unnest(array_append(s.languages, $(language)p::text)) AS l (name) ORDER BY l.name COLLATE "C")
     END,
     graph_head = CASE WHEN graph.has_changed THEN $(position)p ELSE s.graph_head END,
@@ -158,12 +158,12 @@ SELECT EXISTS (
 ) AS is_due;
 
 -- name: text_totals
--- What the stream's own row says of its texts, computed from their layouts.
+-- The totals in the stream's own row, computed from the layouts.
 SELECT (SELECT coalesce(sum(chunks), 0)::bigint FROM memory_layout WHERE external_id = $(external_id)p) AS text_chunks,
     (SELECT coalesce(sum(words), 0)::bigint FROM memory_layout WHERE external_id = $(external_id)p) AS text_words;
 
 -- name: set_projected
--- What of a stream's own row follows from its events. A worker looks at the stream soon: what is due may have changed.
+-- The part of a stream's own row that follows from its events. A worker reviews it soon: what is due may have changed.
 UPDATE memory_stream
 SET live_chunks = $(live_chunks)p, text_chunks = $(text_chunks)p, text_words = $(text_words)p, languages = $(languages)p,
     due_at = CASE WHEN $(is_due)p THEN coalesce(due_at, clock_timestamp()) END,
@@ -171,21 +171,21 @@ SET live_chunks = $(live_chunks)p, text_chunks = $(text_chunks)p, text_words = $
 WHERE external_id = $(external_id)p;
 
 -- name: demand_graph_comparison
--- What was put in place at once, or taken out, is not found by position: a store that follows compares everything. Each
--- time a number of its own below zero, so that a note of an earlier comparison cannot pass for one of this.
+-- What was replaced or removed directly cannot be found by position: a store that follows compares everything. Each
+-- request uses a new negative number, so that a record of an earlier comparison cannot be mistaken for this one.
 UPDATE memory_stream
 SET graph_head = head, graph_position = -pg_current_xact_id()::text::bigint,
     work_at = least(work_at, clock_timestamp()) - interval '1 microsecond'
 WHERE external_id = $(external_id)p;
 
 -- name: list_streams
--- As the scheduler, who sees that there are streams and nothing of what they hold.
+-- As the scheduler, who sees which streams exist but nothing of their contents.
 SELECT external_id
 FROM memory_stream
 ORDER BY external_id;
 
 -- name: import_events
--- Events of an export, with the positions, times and chains that they have there.
+-- Events of an export, with their positions, times and chains.
 INSERT INTO memory_event (
     external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source, payload,
     idempotency_key, request_hash, salt, digest, chain

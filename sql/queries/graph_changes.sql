@@ -1,11 +1,11 @@
 -- name: record_entities
--- What a plan says of entities: new ones come in, and of known ones only what it adds is written. Mentions are counted
--- by the rows that really come in, so that a plan which names a chunk again changes nothing. A description stays where more
--- has been trusted than the chunks are that give another one: beside that confidence it would seem as sure. Returned are
--- those that speak for what has changed.
--- A replay plans this while its tables are empty, and without hash joins: tables are met by their whole keys (LIMIT makes
--- it so, where part of one finds all mentions of a name), and what was put together here is grouped and never joined.
--- Conflicts are by the name of the key, which in a replay is a shorter one.
+-- Apply a plan's entities: insert new ones, and for known ones only what the plan adds. Mentions are counted by the
+-- rows actually inserted, so a plan that names a chunk again changes nothing. A description stays if it came from more
+-- trusted chunks than a new one: next to that confidence the new one would seem as certain. Returns the canonical
+-- entities of what changed.
+-- A replay plans this while its tables are empty, and without hash joins: tables are looked up by their whole keys
+-- (LIMIT ensures that, where part of a key finds all mentions of a name), and intermediate results are grouped, never
+-- joined. Conflicts are given by the name of the key, which is shorter in a replay.
 WITH entry AS (
     SELECT *
     FROM unnest(
@@ -34,7 +34,7 @@ WITH entry AS (
     INSERT INTO entity_name (external_id, key, entity_id, name, position)
     SELECT $(external_id)p, n.key, n.entity_id, n.name, $(position)p
     FROM unnest($(named_ids)p::uuid[], $(keys)p::text[], $(spellings)p::text[]) AS n (entity_id, key, name)
-    -- What no chunk names is no entity, and has no name.
+    -- Without a chunk that names it, an entity is not stored and has no name.
     WHERE n.entity_id IN (SELECT entity_id FROM mention)
     ON CONFLICT DO NOTHING
     RETURNING entity_id
@@ -89,9 +89,9 @@ FROM written
 WHERE canonical_id <> entity_id;
 
 -- name: record_relationships
--- The same of relationships, whose entities came in before. One that had ended with its last passage lives again as soon as
--- a passage says it. An end that was stated holds until a memory that had not said it before says it of a later time: to
--- mend a word in an old note proves nothing.
+-- The same for relationships, whose entities were inserted before. One that ended with its last passage revives as soon
+-- as a passage says it. A stated end holds until a memory that had not said it before says it of a later time:
+-- correcting a word in an old note proves nothing.
 WITH entry AS (
     SELECT *
     FROM unnest(
@@ -165,7 +165,7 @@ WITH entry AS (
         CASE
             WHEN stated_end IS NOT NULL THEN stated_end
             WHEN still_holds THEN known_end
-            -- Where the passages had ended before the plan was carried out, it ended with them.
+            -- If the passages had ended before the plan was applied, it ended with them.
             WHEN observations = 0 THEN coalesce(known_end, observed_until)
         END AS end_date
     FROM stated
@@ -193,15 +193,15 @@ WHERE (known.tier, known.description, known.confidence, known.importance, known.
     EXCLUDED.end_is_stated, EXCLUDED.metadata);
 
 -- name: touch_roots
--- Who looks from outside sees the entity that speaks for one that was merged, so it has changed too.
+-- Readers see a merged entity as its canonical one, so that one has changed too.
 UPDATE entity
 SET position = $(position)p
 WHERE external_id = $(external_id)p AND entity_id = ANY($(entity_ids)p::uuid[])
     AND position IS DISTINCT FROM $(position)p;
 
 -- name: end_mentions
--- What some chunks said is said no more where they have ended; where they repeat others it still is. Returned are those
--- that speak for the entities.
+-- What some chunks said no longer holds if they have ended; if they repeat others it still does. Returns the canonical
+-- entities.
 WITH ended AS (
     UPDATE graph_mention AS m
     SET is_live = false, position = $(position)p
@@ -223,7 +223,7 @@ WITH ended AS (
 ), relationships AS (
     UPDATE relationship AS r
     SET observations = r.observations - lost.mentions,
-        -- With the last passage it ends, also where an end had been stated for later.
+        -- It ends with its last passage, even if a later end had been stated.
         (end_date, end_is_stated) = (
             SELECT CASE WHEN is_last THEN last_end ELSE r.end_date END, r.end_is_stated AND NOT is_last
             FROM (SELECT greatest(r.start_date, $(ended_at)p::timestamptz) AS last_end) AS moment
@@ -240,7 +240,7 @@ FROM entities
 WHERE canonical_id <> entity_id;
 
 -- name: promote_items
--- What longterm chunks say is as important as they are. Returned are those that speak for the entities.
+-- What longterm chunks say is as important as they are. Returns the canonical entities.
 WITH item AS MATERIALIZED (
     SELECT m.item_id, max(p.importance) AS importance
     FROM unnest($(chunk_ids)p::uuid[], $(importances)p::float8[]) AS p (chunk_id, importance)
@@ -267,7 +267,7 @@ FROM entities
 WHERE canonical_id <> entity_id;
 
 -- name: merge_entities
--- By those that speak for the two now; where one speaks for both, or one is not there, nothing changes.
+-- By their current canonical entities; if these are the same, or one does not exist, nothing changes.
 WITH roots AS MATERIALIZED (
     SELECT survivor.canonical_id AS survivor_id, merged.canonical_id AS merged_id
     FROM entity AS survivor
@@ -294,7 +294,7 @@ FROM roots
 WHERE r.external_id = $(external_id)p AND (r.from_id = roots.merged_id OR r.to_id = roots.merged_id);
 
 -- name: unmerge_entity
--- It takes with it what was merged into it before, and what was stated of any of these.
+-- It keeps what was merged into it before, and what was stated of any of these.
 WITH RECURSIVE parted AS MATERIALIZED (
     SELECT entity_id, canonical_id AS root_id
     FROM entity

@@ -4,13 +4,13 @@ FROM memory_stream
 WHERE external_id = $(external_id)p;
 
 -- name: find_chain
--- The chain at one event, by which a store of graphs says of which history it is.
+-- The chain at one event, by which a graph store identifies its history.
 SELECT encode(chain, 'hex') AS chain
 FROM memory_event
 WHERE external_id = $(external_id)p AND position = $(position)p;
 
 -- name: note_progress
--- Only where all is as it was read: whoever asked for a comparison meanwhile did not mean the one that was made.
+-- Only if nothing has changed since it was read: a comparison requested meanwhile is not the one that was made.
 UPDATE memory_stream
 SET graph_position = $(position)p, graph_store = $(graph_store)p
 WHERE external_id = $(external_id)p AND graph_position = $(seen_position)p::bigint
@@ -18,8 +18,8 @@ WHERE external_id = $(external_id)p AND graph_position = $(seen_position)p::bigi
 RETURNING external_id;
 
 -- name: list_behind_streams
--- As the scheduler, behind an external_id in order: those of which this store of graphs does not hold everything, but for
--- those whose work was given up.
+-- As the scheduler, after an external_id in order: streams that this graph store does not fully hold, except those
+-- whose work was given up.
 SELECT external_id
 FROM memory_stream
 WHERE graph_head > 0 AND external_id > $(after)p AND failed_at IS NULL
@@ -28,7 +28,7 @@ ORDER BY external_id
 LIMIT $(limit)p;
 
 -- name: find_unconfirmed_erasures
--- Receipts up to a position of which no event says that they have reached a store of graphs, in order.
+-- Receipts up to a position without an event saying that they have reached a graph store, in order.
 SELECT e.payload ->> 'receipt_id' AS receipt_id
 FROM memory_event AS e
 WHERE e.external_id = $(external_id)p AND e.kind = 'memory.erased' AND e.position <= $(position)p
@@ -40,7 +40,7 @@ WHERE e.external_id = $(external_id)p AND e.kind = 'memory.erased' AND e.positio
 ORDER BY e.position;
 
 -- name: find_graph_erasure
--- When a receipt has reached a store of graphs.
+-- When a receipt reached a graph store.
 SELECT payload ->> 'erased_at' AS erased_at
 FROM memory_event
 WHERE external_id = $(external_id)p AND kind = 'memory.graph_erased'

@@ -1,5 +1,5 @@
 -- name: read_memory_events_of_stream
--- All events that made the memories of a stream, up to a moment of recording, in order.
+-- All events that made the memories of a stream, up to a recording time, in order.
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM memory_event
@@ -10,7 +10,7 @@ ORDER BY position
 LIMIT $(limit)p;
 
 -- name: find_titles
--- The title that each of some memories had in the version which was known at known_at to be true at as_of.
+-- The title of each of some memories in the version that held at as_of, by what was known at known_at.
 WITH version AS (
     SELECT memory.id AS memory_id, of_it.position, of_it.occurred_at, of_it.title
     FROM unnest($(memory_ids)p::text[]) AS memory (id)

@@ -1,6 +1,6 @@
 -- name: touched_at
--- When a chunk c was touched last: it came in, begins to hold, was returned by a search, or was said again elsewhere; or its
--- memory, or one that says it again, was updated, while the chunk is in the active tier, or consolidated.
+-- When a chunk c was last touched: it was added, begins to hold, was returned by a search, or was said again elsewhere;
+-- or its memory, or one that says it again, was updated (while the chunk is in the active tier) or consolidated.
 greatest(
     c.recorded_at, c.start_date, u.last_used_at, CASE c.tier WHEN 'active' THEN m.updated_at ELSE s.last_updated END,
     (
@@ -12,7 +12,7 @@ greatest(
 )
 
 -- name: live_chunks
--- Live chunks with what is known of their use and of their memory.
+-- Live chunks with their use and their memory.
 memory_chunk AS c
 LEFT JOIN chunk_use AS u ON u.external_id = $(external_id)p AND u.chunk_id = c.chunk_id
 LEFT JOIN active_memory AS m ON m.external_id = $(external_id)p AND m.memory_id = c.memory_id
@@ -20,7 +20,7 @@ LEFT JOIN shortterm_memory AS s ON s.external_id = $(external_id)p AND s.memory_
 WHERE c.external_id = $(external_id)p AND c.superseded_at IS NULL
 
 -- name: find_untouched
--- Chunks of one tier that nothing has touched since a moment, behind a chunk id in order.
+-- Chunks of one tier untouched since a moment, after a chunk id in order.
 SELECT c.chunk_id
 FROM {live_chunks}
     AND c.tier = $(tier)p AND c.recorded_at <= $(moment)p::timestamptz
@@ -37,9 +37,9 @@ FROM {live_chunks}
 GROUP BY c.tier;
 
 -- name: find_least_important
--- By what importance has become, as `effective_importance` computes it; ties end by age, then by chunk id. What is not yet
--- rated ends last: it has had no chance to prove anything. What only begins later is left out, because after its end no
--- search would ever find it. Exponents are capped where they make no difference: a power that underflows is an error.
+-- By current importance, as `effective_importance` computes it; ties end by age, then by chunk id. Unrated chunks end
+-- last: they had no chance to prove anything. Chunks that begin later are left out, because no search could find them
+-- after their end. Exponents are capped where they make no difference: a power that underflows is an error.
 SELECT chunk_id
 FROM (
     SELECT c.chunk_id, c.recorded_at, c.tier = 'active' AS is_unrated,
@@ -56,7 +56,7 @@ ORDER BY is_unrated, effective, recorded_at, chunk_id
 LIMIT $(limit)p;
 
 -- name: read_live
--- Those of some chunks that are live, with all that decides about their end.
+-- Those of some chunks that are live, with everything that decides about their end.
 SELECT c.chunk_id, c.memory_id, c.tier, c.source, c.importance, c.recorded_at, coalesce(u.uses, 0) AS uses,
     greatest(c.recorded_at, u.last_used_at) AS used_at, {touched_at} AS touched_at
 FROM {live_chunks}
@@ -64,8 +64,8 @@ FROM {live_chunks}
 ORDER BY c.chunk_id;
 
 -- name: find_repetitions
--- Chunks that have ended because they repeat some others; where a moment is given, those that hold from then or before,
--- and where labels are, those that bear one of them.
+-- Chunks that ended because they repeat some others; with a moment, only those that hold from then or earlier, and with
+-- labels, only those that have one of them.
 SELECT chunk_id, duplicate_of
 FROM memory_chunk
 WHERE external_id = $(external_id)p AND duplicate_of = ANY($(chunk_ids)p::uuid[])

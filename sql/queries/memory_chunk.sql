@@ -18,7 +18,7 @@ FROM unnest(
 );
 
 -- name: add_facts
--- What was concluded from chunks. It is no part of a text, so it is indexed alone, and its order is nobody's.
+-- What was concluded from chunks. It is not part of a text, so it is indexed separately and has no order.
 INSERT INTO memory_chunk (
     external_id, chunk_id, number, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
     text_hash, metadata, words, text_flags, source, importance, confidence, start_date, end_date, recorded_at, derived_from
@@ -38,8 +38,8 @@ FROM unnest(
 );
 
 -- name: end_facts
--- What rests on chunks that are not to be relied on any more, of whichever memories they are. An end that it had itself may
--- be earlier, and was known from the beginning.
+-- Facts that rest on chunks that can no longer be relied on, of any memory. A fact's own end may be earlier, and was
+-- known from the beginning.
 WITH ended AS (
     UPDATE memory_chunk
     SET superseded_at = $(recorded_at)p, end_date = least(end_date, greatest(start_date, $(ended_at)p)),
@@ -57,28 +57,27 @@ WITH ended AS (
 SELECT memory_id, count(*) AS chunks FROM ended GROUP BY memory_id;
 
 -- name: layout_chunks
--- A portion of the chunks that tile a memory's text, in text order; those that ended as duplicates, or for good, are part
--- of it.
+-- A portion of the chunks that tile a memory's text, in text order, also those that ended as duplicates or for good.
 SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.estimate, c.source, c.memory_version,
     c.start_date, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended
 FROM active_memory AS m
 CROSS JOIN LATERAL unnest(m.chunk_ids[$(after)p + 1 : $(after)p + $(limit)p]) WITH ORDINALITY AS layout (chunk_id, place)
 CROSS JOIN LATERAL (
-    -- OFFSET 0: looked up one by one. A plan made for a small tenant read all that a large one has.
+    -- OFFSET 0: looked up one by one. A plan made for a small tenant read everything of a large one.
     SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = layout.chunk_id OFFSET 0
 ) AS c
 WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
 ORDER BY layout.place;
 
 -- name: retouch_chunks
--- The white space around a chunk belongs to it, so that the chunks tile the text; the index leaves it out.
+-- The white space around a chunk belongs to it, so that the chunks tile the text; the index ignores it.
 UPDATE memory_chunk AS c
 SET content = touched.content, metadata = touched.metadata::jsonb
 FROM unnest($(chunk_ids)p::uuid[], $(contents)p::text[], $(metadata)p::text[]) AS touched (chunk_id, content, metadata)
 WHERE c.external_id = $(external_id)p AND c.chunk_id = touched.chunk_id;
 
 -- name: get_texts
--- All that is indexed of a memory beside its headings, also what has ended, a portion at a time.
+-- Everything indexed of a memory except its headings, including what has ended, a portion at a time.
 SELECT chunk_id, number, content, speaker_key, start_date, derived_from IS NOT NULL AS is_fact
 FROM memory_chunk
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND number > $(after)p
@@ -86,7 +85,7 @@ ORDER BY number
 LIMIT $(limit)p;
 
 -- name: reread_chunks
--- What the text of chunks is in another language.
+-- How chunks are read in another language.
 UPDATE memory_chunk AS c
 SET words = reread.words, text_flags = reread.text_flags
 FROM unnest($(chunk_ids)p::uuid[], $(words)p::int[], $(text_flags)p::smallint[]) AS reread (chunk_id, words, text_flags)
@@ -96,7 +95,7 @@ WHERE c.external_id = $(external_id)p AND c.chunk_id = reread.chunk_id;
 -- What an update replaced: known to have ended from recorded_at on, in the world from ended_at on.
 WITH ended AS (
     UPDATE memory_chunk
-    -- A fact may have an end of its own, known from the beginning; nothing else that is live has one.
+    -- A fact may have its own end, known from the beginning; nothing else that is live has one.
     SET superseded_at = $(recorded_at)p, end_date = least(end_date, greatest(start_date, $(ended_at)p)),
         corrected_at = CASE WHEN end_date IS NULL THEN corrected_at ELSE ARRAY[recorded_at] END,
         corrected_end_dates = CASE WHEN end_date IS NULL THEN corrected_end_dates ELSE ARRAY[end_date] END
@@ -106,14 +105,14 @@ WITH ended AS (
 SELECT memory_id, count(*) AS chunks FROM ended GROUP BY memory_id;
 
 -- name: correct_end_dates
--- What is true from before an end that was known moves that end for whatever is not part of the text any more. The
--- first end stays beside it, because it is what was known until now.
+-- A statement that holds from before a known end moves that end for everything no longer in the text. The first end is
+-- kept beside it, because it is what was known until now.
 WITH corrected AS (
     UPDATE memory_chunk
     SET corrected_at = array_append(corrected_at, $(recorded_at)p::timestamptz),
         corrected_end_dates = array_append(corrected_end_dates, greatest(start_date, $(ended_at)p::timestamptz))
     WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND superseded_at IS NOT NULL
-        -- A fact goes with the chunks that it rests on.
+        -- A fact ends with the chunks it rests on.
         -- As a subquery it is hashed, whatever the plan.
         AND CASE WHEN derived_from IS NULL THEN chunk_id NOT IN (SELECT unnest($(kept)p::uuid[]))
             ELSE NOT derived_from <@ $(kept)p::uuid[] END
@@ -124,15 +123,15 @@ WITH corrected AS (
 SELECT count(*) AS chunks FROM corrected;
 
 -- name: count_live
--- How many of a memory's chunks a search sees now, or would see if what they repeat were to end.
+-- How many of a memory's chunks a search sees now, or would see if what they repeat ended.
 SELECT count(*) AS chunks
 FROM memory_chunk
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p
     AND (superseded_at IS NULL OR duplicate_of IS NOT NULL);
 
 -- name: forget_duplicates
--- A repetition that left its text has nothing to come back to. It ended when it left: its memory said it until then,
--- even if what it repeated turns out to have ended earlier.
+-- A repetition that left its text has nothing to return to. It ended when it left: its memory said it until then, even
+-- if what it repeated turns out to have ended earlier.
 WITH forgotten AS (
     UPDATE memory_chunk
     SET superseded_at = $(recorded_at)p, end_date = greatest(start_date, $(ended_at)p), duplicate_of = NULL
@@ -142,7 +141,7 @@ WITH forgotten AS (
 SELECT memory_id, count(*) AS chunks FROM forgotten GROUP BY memory_id;
 
 -- name: revive_duplicates
--- A chunk that repeated one that has ended now stands for itself.
+-- A chunk that repeated one that has ended now counts itself.
 WITH revived AS (
     UPDATE memory_chunk
     SET superseded_at = NULL, end_date = NULL, duplicate_of = NULL
@@ -152,7 +151,7 @@ WITH revived AS (
 SELECT memory_id, count(*) AS chunks FROM revived GROUP BY memory_id;
 
 -- name: end_duplicates
--- Only for a chunk that is still live: the plan may have been made before it ended.
+-- Only if the chunk is still live: the plan may be older than its end.
 WITH pair AS (
     SELECT *
     FROM unnest($(chunk_ids)p::uuid[], $(duplicates_of)p::uuid[]) AS p (chunk_id, duplicate_of)
@@ -172,8 +171,8 @@ WITH pair AS (
 SELECT count(*) AS chunks FROM ended;
 
 -- name: rate_chunks
--- Importance and confidence as a plan decided them; with a tier, the chunks move to it. Longterm chunks stay. A plan names
--- every chunk of a text, and most of them are rated as before: a row that is written again is indexed again.
+-- Importance and confidence as a plan decided them; with a tier, the chunks move to it. Longterm chunks stay. A plan
+-- names every chunk of a text, and most ratings do not change: rows written again are indexed again.
 UPDATE memory_chunk AS c
 SET importance = rating.importance, confidence = rating.confidence, estimate = coalesce(rating.estimate, c.estimate),
     tier = CASE WHEN c.tier = 'longterm' THEN c.tier ELSE coalesce($(tier)p::text, c.tier) END
@@ -198,7 +197,7 @@ ORDER BY c.number DESC
 LIMIT $(compared)p
 
 -- name: mine
--- The vectors of the chunks that are asked about.
+-- The vectors of the requested chunks.
 SELECT c.chunk_id, v.vector
 FROM memory_chunk AS c
 JOIN chunk_vector_{generation} AS v ON v.external_id = $(external_id)p AND v.number = c.number
@@ -206,7 +205,7 @@ WHERE c.external_id = $(external_id)p AND c.chunk_id = ANY($(chunk_ids)p::uuid[]
 
 -- name: count_similar
 -- For some chunks of a memory: how many live consolidated chunks of other memories are close to each, at most `limit`,
--- and how many have ended as its duplicates. One scan reads the others; the search for each chunk ends at the limit.
+-- and how many have ended as its duplicates. One scan reads the others; the search for each chunk stops at the limit.
 WITH mine AS MATERIALIZED ({mine}), newest AS MATERIALIZED ({newest_compared}), other AS MATERIALIZED (
     SELECT v.vector
     FROM newest
@@ -234,8 +233,8 @@ FROM memory_chunk AS asked
 WHERE asked.external_id = $(external_id)p AND asked.chunk_id = ANY($(chunk_ids)p::uuid[]);
 
 -- name: find_near
--- The consolidated live chunks of some labels, of any memory, that are most like some chunks; no facts. One scan reads
--- the others.
+-- The live consolidated chunks of some labels, of any memory, that are most similar to some chunks; no facts. One scan
+-- reads the others.
 WITH mine AS MATERIALIZED ({mine}), newest AS MATERIALIZED ({newest_compared}), other AS MATERIALIZED (
     SELECT newest.number, v.vector
     FROM newest
@@ -265,13 +264,13 @@ CROSS JOIN LATERAL (
 ORDER BY near.distance, c.number;
 
 -- name: find_twins
--- For each new chunk in a portion of a memory's text: the oldest live consolidated chunk of another memory with the same text and speaker
--- that is trusted no less and holds at the moment from which it would stand for both.
+-- For each new chunk in a portion of a memory's text: the oldest live consolidated chunk of another memory with the
+-- same text and speaker that is trusted no less and holds at the moment from which it would represent both.
 SELECT mine.chunk_id, other.chunk_id AS twin_id, other.memory_id, other.importance, other.confidence
 FROM active_memory AS m
 CROSS JOIN LATERAL unnest(m.chunk_ids[$(after)p + 1 : $(after)p + $(limit)p]) AS layout (chunk_id)
 CROSS JOIN LATERAL (
-    -- OFFSET 0: looked up one by one. A plan made before the tables were analysed held every chunk against every other.
+    -- OFFSET 0: looked up one by one. A plan made before tables were analysed compared every chunk with every other.
     SELECT chunk_id, folded_hash, speaker_key, confidence, start_date FROM memory_chunk
     WHERE external_id = $(external_id)p AND chunk_id = layout.chunk_id AND tier = 'active' AND superseded_at IS NULL
     OFFSET 0
@@ -280,7 +279,7 @@ CROSS JOIN LATERAL (
     SELECT chunk_id, memory_id, importance, confidence FROM memory_chunk AS c
     WHERE external_id = $(external_id)p AND folded_hash = mine.folded_hash
         AND tier <> 'active' AND superseded_at IS NULL AND memory_id IS DISTINCT FROM m.memory_id
-        -- What a model has written stands in for nothing that was said.
+        -- What a model wrote replaces nothing that was said.
         AND derived_from IS NULL
         AND speaker_key IS NOT DISTINCT FROM mine.speaker_key AND confidence >= mine.confidence
         AND start_date <= greatest(mine.start_date, $(moment)p)
@@ -291,7 +290,7 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
 ORDER BY mine.chunk_id;
 
 -- name: find_known_texts
--- Which of these texts live chunks say, in their folded form, that hold at a moment or later.
+-- Which of these texts, in folded form, are said by live chunks that hold at a moment or later.
 SELECT DISTINCT asked.digest AS folded_hash
 FROM unnest($(folded_hashes)p::text[], $(moments)p::timestamptz[]) AS asked (digest, moment)
 CROSS JOIN LATERAL (

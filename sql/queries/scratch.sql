@@ -1,8 +1,8 @@
 -- name: create_tables
--- Tables of this transaction that bear the names of the projected ones and so take their places: the handlers' own
--- statements replay into them. They hold one stream, so no key begins with external_id, and none that is joined has it at
--- all: planned while they are empty, a lookup by that alone would seem as good, and it finds every row. Vectors
--- are not replayed, so they have no table here.
+-- Tables of this transaction with the names of the projected ones, which they replace: the handlers' own statements
+-- replay into them. They hold one stream, so no key begins with external_id, and keys used in joins omit it entirely:
+-- planned on empty tables, a lookup by it alone would seem just as good, but it finds every row. Vectors are not
+-- replayed, so they have no table here.
 CREATE TEMPORARY TABLE active_memory (
     LIKE reminiscence.active_memory INCLUDING DEFAULTS, PRIMARY KEY (memory_id)
 ) ON COMMIT DROP;
@@ -66,8 +66,8 @@ SELECT (SELECT count(*) FROM pg_temp.active_memory) AS active_memory,
     (SELECT count(*) FROM pg_temp.graph_mention) AS graph_mention;
 
 -- name: compare_table
--- Rows in which the stored and the replayed table differ in a single byte (*<> compares the stored form), and in which
--- columns; no value is returned but that of `shown`, which is never text.
+-- Rows that differ between the stored and the replayed table in a single byte (*<> compares the stored form), and in
+-- which columns; only the values of `shown` are returned, which are never text.
 SELECT concat_ws('/', {shown}) AS key,
     CASE WHEN stored.{first} IS NULL THEN 'missing' WHEN replayed.{first} IS NULL THEN 'unexpected' ELSE 'changed' END
         AS problem,
@@ -83,8 +83,8 @@ WHERE stored.{first} IS NULL OR replayed.{first} IS NULL OR stored::record *<> r
 ORDER BY 1;
 
 -- name: compare_vectors
--- Vectors of what is not there, that are not what the cache holds for the text, or whose cell has no centre, so that no search
--- would find them. What has no vector is none of these. Cell 0 needs no centre: every search looks into it.
+-- Vectors without a chunk, vectors that differ from the cached one of the text, and vectors whose cell has no centre,
+-- so that no search would find them. Missing vectors are not reported. Cell 0 needs no centre: every search reads it.
 WITH indexed AS (
     SELECT number, text_hash FROM pg_temp.memory_chunk
     UNION ALL
@@ -136,7 +136,7 @@ WHERE NOT EXISTS (
 );
 
 -- name: delete_differing
--- Rows that the replay does not give; those that it gives stay untouched, with their entries in every index.
+-- Rows that the replay does not give; equal rows stay untouched, with their index entries.
 DELETE FROM reminiscence.{table} AS stored
 WHERE stored.external_id = $(external_id)p AND NOT EXISTS (
     SELECT FROM pg_temp.{table} AS replayed
@@ -144,7 +144,7 @@ WHERE stored.external_id = $(external_id)p AND NOT EXISTS (
 );
 
 -- name: insert_missing
--- A row that differed was deleted before, so that it comes back as a new one and never by an update in place.
+-- A row that differed was deleted before, so it is inserted as a new one and never updated in place.
 INSERT INTO reminiscence.{table}
 SELECT replayed.*
 FROM pg_temp.{table} AS replayed
@@ -154,8 +154,8 @@ WHERE NOT EXISTS (
 );
 
 -- name: discard_vectors
--- Some vectors of one generation, and what the cache holds for their texts by its model, so that the embedder makes both
--- again. Other chunks that say the same go with them: nothing would stand behind their vectors.
+-- Some vectors of one generation, and the cached vectors of their texts by its model, so that the embedder makes both
+-- again. Other chunks with the same text are included: their vectors could no longer be checked.
 WITH indexed AS MATERIALIZED (
     SELECT number, text_hash FROM pg_temp.memory_chunk
     UNION ALL
@@ -174,7 +174,7 @@ WHERE external_id = $(external_id)p AND number IN (
 );
 
 -- name: discard_rows
--- Vectors that are right, with something beside them that is not: they are filled in again from the cache.
+-- Correct vectors whose other columns are wrong: they are filled in again from the cache.
 DELETE FROM reminiscence.chunk_vector_{generation}
 WHERE external_id = $(external_id)p AND number = ANY($(numbers)p::bigint[]);
 
@@ -186,7 +186,7 @@ WHERE v.external_id = $(external_id)p
 RETURNING v.number;
 
 -- name: delete_orphaned_cache
--- Vectors of texts that nothing has any more, former ones of chunks that are still there included.
+-- Vectors of texts that nothing has any more, including former texts of existing chunks.
 DELETE FROM reminiscence.embedding_cache AS e
 WHERE e.external_id = $(external_id)p
     AND NOT EXISTS (SELECT FROM pg_temp.memory_chunk AS c WHERE c.text_hash = e.text_hash)

@@ -6,7 +6,7 @@ external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >
         $(known_at)p::timestamptz)
 
 -- name: postings
--- Blocks of terms, term after term and block after block: which of the terms, which block, how many bytes, and the entries.
+-- Blocks of terms, term by term and block by block: index of the term, block, number of bytes, and the entries.
 SELECT string_agg(int4send(asked.place::int), ''::bytea ORDER BY asked.place, stored.block) AS places,
     string_agg(int8send(stored.block), ''::bytea ORDER BY asked.place, stored.block) AS blocks,
     string_agg(int4send(octet_length(stored.entries)), ''::bytea ORDER BY asked.place, stored.block) AS lengths,
@@ -17,15 +17,15 @@ SELECT string_agg(int4send(asked.place::int), ''::bytea ORDER BY asked.place, st
 {postings}
 FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
 CROSS JOIN LATERAL (
-    -- Looked up one by one: the planner knows nothing of how many entries a term has.
+    -- Looked up one by one: the planner does not know how many entries a term has.
     SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
 ) AS stored;
 
 -- name: open_stream
--- What a search wants to know of a stream, and which vectors are searched at this moment. Of a small one also the layouts of
--- all texts, one memory after the other, the chunks that are still laid out, though they have ended in the world by now, and
--- all entries of the first of the terms; of a larger one what find_rare_postings says, but the entries of the rarest terms
--- only. Where there are entities, all these only if asked for.
+-- What a search needs of a stream, and the current vector generation. For a small tenant also the layouts of all texts,
+-- memory by memory, the chunks that are still laid out although they have ended in the world, and all entries of the
+-- first terms; for a larger one the same as find_rare_postings, but only the entries of the rarest terms. If there are
+-- entities, all this only on request.
 WITH stream AS MATERIALIZED (
     SELECT *, reads AND text_chunks <= $(whole)p::int AS is_whole
     FROM (
@@ -71,8 +71,8 @@ CROSS JOIN (
 ) AS found;
 
 -- name: find_rare_postings
--- In how many chunks and headings each of some terms is, six bytes each; and all entries of the rarest of those that are in
--- few.
+-- How many chunks and headings have each of some terms, six bytes each; and all entries of the rarest of the infrequent
+-- ones.
 WITH counted AS MATERIALIZED (
     SELECT asked.place, sum(octet_length(stored.entries)) / 6 AS total
     FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
@@ -107,9 +107,9 @@ CROSS JOIN LATERAL (
 ) AS stored;
 
 -- name: read_layouts_of
--- The layouts of the texts that some chunks or headings belong to, or whose chunks came in within some days, one after the
--- other; beside them the lengths of their windows' vectors, zeros where these are not there; and those of open_stream
--- that have ended.
+-- The layouts of texts that some chunks or headings belong to, or with chunks added within some days, one after the
+-- other; beside them the vector lengths of their windows, zeros where there are none; and the ended chunks as in
+-- open_stream.
 WITH wanted AS (
     SELECT c.memory_id
     FROM unnest($(numbers)p::bigint[]) AS n (number)
@@ -156,13 +156,13 @@ FROM memory_chunk
 WHERE {visible} AND number = ANY($(numbers)p::bigint[]);
 
 -- name: find_eligible
--- The numbers of all chunks that may be hits, where not all that is live may.
+-- The numbers of all chunks that may be hits, if not all live ones may.
 SELECT string_agg(int8send(number), ''::bytea) AS numbers
 FROM memory_chunk
 WHERE {visible};
 
 -- name: find_said
--- Which of some chunks some speakers have said.
+-- Which of some chunks were said by some speakers.
 SELECT string_agg(int8send(said.number), ''::bytea) AS numbers
 FROM unnest($(numbers)p::bigint[]) AS asked (number)
 CROSS JOIN LATERAL (
@@ -172,8 +172,7 @@ CROSS JOIN LATERAL (
 ) AS said;
 
 -- name: read_past
--- A portion of what the layouts of another moment are made of: chunks that were visible then, and those that had ended as
--- duplicates.
+-- A portion of the chunks for the layouts of another moment: those visible then, and those ended as duplicates.
 SELECT number, chunk_id, memory_id, (start_date AT TIME ZONE 'UTC')::date AS day, speaker_key, words, text_flags,
     derived_from IS NOT NULL AS is_fact, NOT is_visible AS is_duplicate,
     is_visible AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8 AS is_eligible
@@ -189,7 +188,7 @@ ORDER BY number
 LIMIT $(limit)p;
 
 -- name: read_past_texts
--- Of each memory the version that was known at known_at to be true at as_of: its chunks in order.
+-- The version of each memory that held at as_of, by what was known at known_at: its chunks in order.
 SELECT DISTINCT ON (memory_id) memory_id,
     ARRAY(
         SELECT chunk.entry ->> 'id'
@@ -207,7 +206,7 @@ FROM memory_heading
 WHERE external_id = $(external_id)p;
 
 -- name: newest_mentions
--- Of an item the mentions that a search of this moment may look at; a chunk's id says when it was made.
+-- The mentions of an item that a search of this moment may consider; a chunk's id tells when it was created.
 SELECT g.chunk_id
 FROM graph_mention AS g
 WHERE g.external_id = $(external_id)p AND g.item_id = item.item_id AND (g.is_live OR $(as_of)p::timestamptz IS NOT NULL)
@@ -215,8 +214,8 @@ ORDER BY g.chunk_id DESC
 LIMIT $(mentions)p::int
 
 -- name: reach_chunks
--- The chunks that entities, under any of their merged ids, and relationships are mentioned in, with the sum of their weights.
--- What is reached far less than the best is left out.
+-- The chunks that mention entities, under any of their merged ids, or relationships, with the sum of their weights.
+-- Chunks far below the best are left out.
 SELECT number, weight
 FROM (
     SELECT seen.number, sum(mentioned.weight) AS weight, max(sum(mentioned.weight)) OVER () AS most
@@ -244,7 +243,7 @@ FROM (
 WHERE weight >= most * $(least_share)p::float8;
 
 -- name: graph_evidence
--- The chunks behind entities and relationships that a search of this moment may see, of each id as it was stated.
+-- The visible chunks behind entities and relationships, for each id as stated.
 SELECT item.id, item.item_id, item.name, item.type, count(*) AS mentions,
     array_agg(seen.chunk_id ORDER BY seen.chunk_id DESC) AS chunk_ids, min(seen.start_date) AS first_start,
     max(seen.start_date) AS last_start, max(seen.recorded_at) AS last_recorded_at
@@ -271,7 +270,7 @@ ORDER BY item.id, item.item_id;
 -- name: read_hits
 -- The rows of some chunks, in no order.
 SELECT c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importance, c.confidence,
-    -- An end that was learned later is not shown; one that was part of a plan was known from the beginning.
+    -- An end learned later is not shown; one that was part of a plan was known from the beginning.
     c.start_date, least(CASE WHEN c.superseded_at > $(known_at)p::timestamptz THEN NULL ELSE c.end_date END, (
         SELECT min(correction.end_date)
         FROM unnest(c.corrected_at, c.corrected_end_dates) AS correction (learned_at, end_date)
@@ -279,13 +278,13 @@ SELECT c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importan
     )) AS end_date,
     c.recorded_at, c.superseded_at, c.speaker, c.source, c.metadata::text AS metadata,
     c.memory_version, c.span_start, c.span_end, c.derived_from, m.version AS current_version,
-    -- A chunk that came in with the current version stands where it came in; a fact has the span of its chunks.
+    -- A chunk added with the current version has its original position; a fact has the span of its chunks.
     CASE WHEN c.derived_from IS NOT NULL THEN NULL
         WHEN c.memory_version = m.version THEN c.span_start
         ELSE m.chunk_starts[array_position(m.chunk_ids, c.chunk_id)] END AS current_start
 FROM unnest($(numbers)p::bigint[]) AS best (number)
 CROSS JOIN LATERAL (
-    -- Looked up one by one: joined at the planner's choice, every chunk of the tenant may be read.
+    -- Looked up one by one: if the planner chose the join, it might read every chunk of the tenant.
     SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND number = best.number OFFSET 0
 ) AS c
 CROSS JOIN LATERAL (

@@ -11,8 +11,7 @@ FROM shortterm_memory
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 
 -- name: find_promotable
--- Live shortterm chunks of one memory that are important enough, or were used since that was decided, in order of their
--- ids.
+-- Live shortterm chunks of one memory that are important enough, or were used since that was decided, in order of ids.
 SELECT c.chunk_id, c.importance, c.confidence, c.start_date, c.end_date, c.source, coalesce(u.uses, 0) AS uses,
     greatest(c.recorded_at, u.last_used_at) AS touched_at
 FROM memory_chunk AS c

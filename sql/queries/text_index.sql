@@ -1,6 +1,6 @@
 -- name: add_texts
--- New headings, and the entries of what an event has brought in, appended to their blocks. The writers of a stream take
--- turns, so the order is that of the ledger.
+-- New headings, and the entries of an event's texts, appended to their blocks. Writers of a stream take turns, so the
+-- order is that of the ledger.
 WITH heading AS (
     INSERT INTO memory_heading (external_id, number, memory_id, day, title, words, text_hash)
     SELECT $(external_id)p, h.number, $(memory_id)p, h.day, $(title)p, h.words, decode(h.text_hash, 'hex')
@@ -20,7 +20,7 @@ FROM memory_heading
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND title = $(title)p;
 
 -- name: add_layout
--- Of a memory that has none yet; what it holds is what refresh_layouts would make.
+-- For a memory that has none yet; refresh_layouts would compute the same.
 INSERT INTO memory_layout (external_id, memory_id, entries, chunks, words)
 VALUES ($(external_id)p, $(memory_id)p, $(entries)p::bytea, $(chunks)p, $(words)p);
 
@@ -62,7 +62,7 @@ ORDER BY h.number
 LIMIT 1
 
 -- name: refresh_layouts
--- Makes the layouts of some memories what their chunks are now, and says by how much the tenant's counts change.
+-- Recomputes the layouts of some memories from their chunks, and returns the change of the tenant's counts.
 -- Flags: 1 begins a text, 2 fact, 4 duplicate; the others are the chunk's own.
 WITH asked AS (
     SELECT DISTINCT a.memory_id FROM unnest($(memory_ids)p::uuid[]) AS a (memory_id)

@@ -1,5 +1,5 @@
 -- name: count_chunks
--- By tier; ended chunks in the tier that they had last.
+-- By tier; ended chunks count in their last tier.
 SELECT tier, count(*) FILTER (WHERE superseded_at IS NULL) AS live_chunks,
     count(*) FILTER (WHERE superseded_at IS NOT NULL) AS ended_chunks,
     coalesce(sum(octet_length(content)) FILTER (WHERE superseded_at IS NULL), 0)::bigint AS text_bytes
@@ -15,12 +15,12 @@ FROM active_memory
 WHERE external_id = $(external_id)p;
 
 -- name: count_graph
--- Without entities that others speak for, and without relationships both ends of which have become one.
+-- Without merged entities, and without relationships whose ends have become the same entity.
 SELECT (SELECT count(*) FROM entity WHERE external_id = $(external_id)p AND merged_into IS NULL) AS entities,
     (SELECT count(*) FROM relationship WHERE external_id = $(external_id)p AND from_id <> to_id) AS relationships;
 
 -- name: read_live_texts
--- One page of live chunks behind a chunk id, in order.
+-- One page of live chunks after a chunk id, in order.
 SELECT chunk_id, tier, content
 FROM memory_chunk
 WHERE external_id = $(external_id)p AND superseded_at IS NULL
@@ -29,8 +29,8 @@ ORDER BY chunk_id
 LIMIT $(limit)p;
 
 -- name: sum_tokens_today
--- What models have read and written since midnight of UTC, by the ledger's clock. That goes forward with positions, so
--- only the events of the day are read, from the end: of 100,000 events 0.1 ms instead of 500 ms.
+-- What models have read and written since midnight UTC, by the ledger's clock. That increases with the position, so
+-- only the day's events are read, from the end: with 100,000 events 0.1 ms instead of 500 ms.
 SELECT coalesce(sum(used.input_tokens + used.output_tokens), 0)::bigint AS tokens
 FROM memory_event AS e
 CROSS JOIN LATERAL jsonb_to_recordset(
@@ -47,7 +47,7 @@ WHERE e.external_id = $(external_id)p AND starts_with(e.kind, 'memory.')
     ), 0);
 
 -- name: sum_model_usage
--- What models were asked for. Writes of callers ask none, and their payloads are the large ones.
+-- The use of each model. Callers' writes ask no model, and they have the large payloads.
 SELECT used.model, sum(used.requests)::bigint AS requests, sum(used.input_tokens)::bigint AS input_tokens,
     sum(used.output_tokens)::bigint AS output_tokens
 FROM memory_event AS e

@@ -1,6 +1,6 @@
 -- name: describe_cells
--- How many cells the last sorting made, whether any vector is in another cell, and the head of the stream. Cells of one
--- sorting have the same number above their lowest 16 bits.
+-- How many cells the last sorting made, whether any vector is in another cell, and the head of the stream. The cells of
+-- one sorting have the same number above their lowest 16 bits.
 SELECT (SELECT count(*) FROM vector_cell_{generation} WHERE external_id = $(external_id)p AND cell >= newest.first) AS cells,
     newest.first, s.head,
     EXISTS (
@@ -21,7 +21,7 @@ WHERE s.external_id = $(external_id)p;
 SELECT count(*) AS vectors FROM chunk_vector_{generation} WHERE external_id = $(external_id)p;
 
 -- name: sample_numbers
--- The numbers of every so many-th vector: the same ones for the same vectors.
+-- The numbers of every n-th vector: the same ones for the same vectors.
 SELECT string_agg(int8send(number), ''::bytea) AS numbers
 FROM (
     SELECT number, row_number() OVER (ORDER BY number) AS place
@@ -31,9 +31,9 @@ FROM (
 WHERE place % $(step)p::bigint = 0;
 
 -- name: add_cells
--- The centres of a new sorting. Not where something was erased since the vectors were read that they were made of.
--- Before the first one there is cell 0, which has no centre. It gets a row that says nothing, so that this sorting, too, has
--- cells of an earlier one to take away in the end: as long as there are such cells, a sorting is not ended.
+-- The centres of a new sorting, unless something was erased since their vectors were read.
+-- Before the first sorting there is cell 0, which has no centre. It gets an empty row, so that this sorting, too, has
+-- earlier cells to delete at its end: a sorting is unfinished as long as there are such cells.
 INSERT INTO vector_cell_{generation} (external_id, cell, vector)
 SELECT $(external_id)p, made.cell, made.vector
 FROM (
@@ -51,8 +51,8 @@ WHERE NOT EXISTS (
 RETURNING cell;
 
 -- name: read_unsorted
--- Some vectors that are not in a cell of the last sorting, behind one of them in order: what was moved before leaves dead
--- entries in the index, which are not to be read again each time.
+-- Some vectors that are not in a cell of the last sorting, after one of them in order: vectors already moved leave dead
+-- index entries, which should not be read again each time.
 SELECT string_agg(int8send(number), ''::bytea) AS numbers, string_agg(float4send(mass), ''::bytea) AS masses,
     string_agg(halfvec_send(vector), ''::bytea) AS vectors, string_agg(int4send(cell), ''::bytea) AS cells
 FROM (
@@ -65,8 +65,8 @@ FROM (
 ) AS v;
 
 -- name: move_vectors
--- Deleted and inserted, not updated: a row that is updated stays on its page where there is room, and those of a cell would
--- lie as scattered as before.
+-- Deleted and inserted, not updated: an updated row stays on its page if there is room, and the rows of a cell would
+-- remain scattered.
 WITH moved AS (
     DELETE FROM chunk_vector_{generation} AS v
     USING unnest($(numbers)p::bigint[], $(cells)p::int[]) AS m (number, cell)
@@ -79,7 +79,7 @@ INSERT INTO chunk_vector_{generation} (external_id, cell, number, mass, vector)
 SELECT external_id, cell, number, mass, vector FROM moved ORDER BY cell, number;
 
 -- name: delete_empty_cells
--- Cells before a number that hold no vector, and all of them where nothing is left. OFFSET 0: looked up one by one.
+-- Cells before a number that hold no vector, and all cells if no vector is left. OFFSET 0: looked up one by one.
 DELETE FROM vector_cell_{generation} AS c
 WHERE c.external_id = $(external_id)p AND NOT EXISTS (
     SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND cell = c.cell OFFSET 0
@@ -88,8 +88,8 @@ WHERE c.external_id = $(external_id)p AND NOT EXISTS (
 ));
 
 -- name: clear_empty_cells
--- Of some cells those that hold none: how many there are says how large the tenant was when it was sorted, so they stay, but
--- not the centre of what is gone.
+-- Empty cells among some cells: their number tells how large the tenant was when it was sorted, so they stay, but not
+-- their centres, which derive from deleted vectors.
 UPDATE vector_cell_{generation} AS c
 SET vector = array_fill(0::real, ARRAY[vector_dims(c.vector)])::halfvec
 WHERE c.external_id = $(external_id)p AND c.cell BETWEEN $(first)p::int AND $(last)p::int AND NOT EXISTS (
@@ -97,7 +97,7 @@ WHERE c.external_id = $(external_id)p AND c.cell BETWEEN $(first)p::int AND $(la
 );
 
 -- name: list_cells
--- Some cells behind one of them, in order.
+-- Some cells after one of them, in order.
 SELECT cell
 FROM vector_cell_{generation}
 WHERE external_id = $(external_id)p AND cell > $(after)p::int
@@ -105,7 +105,7 @@ ORDER BY cell
 LIMIT $(limit)p::int;
 
 -- name: recompute_cells
--- Makes the centres of some cells the means of the vectors that are there.
+-- Sets the centres of some cells to the means of their current vectors.
 UPDATE vector_cell_{generation} AS c
 SET vector = mean.vector
 FROM (

@@ -1,9 +1,9 @@
 -- name: enqueue_work
--- In the transaction that makes the work due. Without a delay for now, in place of a retry that waits for its time.
+-- In the transaction that makes the work due. Without a delay it runs now, replacing a waiting retry.
 SELECT enqueue_work(clock_timestamp() + make_interval(secs => $(delay_seconds)p::float8)) AS queued;
 
 -- name: enqueue_idle_work
--- Only where no job of the stream waits or runs; a retry keeps its time.
+-- Only if no job of the stream waits or runs; a retry keeps its time.
 SELECT enqueue_work(clock_timestamp()) AS queued
 WHERE NOT EXISTS (SELECT FROM list_work());
 
@@ -19,15 +19,15 @@ FROM memory_stream
 WHERE external_id = $(external_id)p;
 
 -- name: find_due_memories
--- Oldest first; archived ones too, for what they say stays searchable.
+-- Oldest first; including archived ones, because their text stays searchable.
 SELECT memory_id
 FROM active_memory
 WHERE external_id = $(external_id)p AND due_version > consolidated_version
 ORDER BY created_at, memory_id;
 
 -- name: finish_work
--- Nothing is due any more. The next review is never at a moment that has passed, by whatever clock that was computed: the
--- stream would be worked on again and again. One that was asked for meanwhile stays.
+-- Nothing is due any more. The next review is never in the past, by whatever clock it was computed: the stream would be
+-- worked on again and again. A review requested meanwhile is kept.
 UPDATE memory_stream
 SET work_at = NULL, failed_attempts = 0, failed_error = NULL, failed_at = NULL,
     review_at = least(
@@ -46,16 +46,16 @@ SET work_at = coalesce(least(work_at, $(recorded_at)p) - interval '1 microsecond
 WHERE external_id = $(external_id)p;
 
 -- name: settle_write
--- The work of one write is done in the call itself. Where another write came meanwhile the time is not this one's. Where
--- chunks expire, a worker looks at them when these could be the first.
+-- The work of one write was done in the call itself. If there was another write meanwhile, the time is not this one's.
+-- If chunks expire, a worker checks them when the first of these could.
 UPDATE memory_stream
 SET work_at = NULL,
     review_at = least(review_at, clock_timestamp() + make_interval(secs => $(review_within_seconds)p::float8))
 WHERE external_id = $(external_id)p AND work_at = $(recorded_at)p AND due_at IS NULL AND failed_attempts = 0;
 
 -- name: fail_work
--- One more failure; the last that is allowed ends the retries. One that is not the work's own fault uses up none of them:
--- it is told from a stream without failures, and counts as one however often it comes.
+-- One more failure; the last allowed one ends the retries. A failure that is not the work's own fault uses up no
+-- attempt: it is distinguished from a stream without failures, and counts as one however often it occurs.
 UPDATE memory_stream
 SET failed_attempts = CASE WHEN $(counts)p::boolean THEN failed_attempts + 1 ELSE greatest(failed_attempts, 1) END,
     failed_error = $(error)p,
@@ -74,8 +74,8 @@ WHERE external_id = $(external_id)p AND failed_at IS NOT NULL
 RETURNING external_id;
 
 -- name: list_due_streams
--- As the scheduler, behind an external_id in order. What has only just become due is still being done by the call that
--- made it so.
+-- As the scheduler, after an external_id in order. Work that has just become due is still being done by the call that
+-- made it due.
 SELECT external_id
 FROM memory_stream
 WHERE failed_at IS NULL AND external_id > $(after)p
@@ -87,7 +87,7 @@ ORDER BY external_id
 LIMIT $(limit)p;
 
 -- name: list_busy_streams
--- As the worker: those of which a job waits or runs.
+-- As the worker: streams with a waiting or running job.
 SELECT DISTINCT args ->> 'external_id' AS external_id
 FROM reminiscence_jobs.procrastinate_jobs
 WHERE task_name = 'work_stream' AND status IN ('todo', 'doing');

@@ -96,7 +96,7 @@ def test_a_repeated_ingest_adds_nothing_even_from_another_place(cli: CommandLine
     assert (summary["added"], summary["unchanged"]) == (0, 3)
     assert {item["status"] for item in items} == {"unchanged"}
     assert len(cli.json("memories", "--external-id", "crew")) == 3
-    assert "3 memories were there already" in cli("ingest", moved, "--external-id", "crew")
+    assert "3 memories were already there" in cli("ingest", moved, "--external-id", "crew")
 
 
 def test_another_tenant_gets_memories_of_its_own(cli: CommandLine, chat: Path) -> None:
@@ -148,7 +148,7 @@ def test_empty_files_and_messages_without_text_are_counted(cli: CommandLine, tmp
     assert cli.code == 0
     assert "1 memory added" in output
     assert "1 file is empty" in output
-    assert "1 message without text was left out" in output
+    assert "1 message without text was skipped" in output
 
 
 def test_search_takes_the_limits_of_retrieval(cli: CommandLine, chat: Path) -> None:
@@ -176,7 +176,7 @@ def test_text_output_is_for_reading(cli: CommandLine, chat: Path) -> None:
     assert ", match " in output
     assert "    Ben: Then I bring the coffee.\n" in output
     unanswered = cli("search", "which zebra did the penguin bite", "--external-id", "crew")
-    assert unanswered.startswith("Probably not there: nothing matches the question well.")
+    assert unanswered.startswith("Probably not in memory: nothing matches the question well.")
     assert "[1] " in unanswered
 
     memory_id = cli.json("memories", "--external-id", "crew")[0]["id"]
@@ -206,7 +206,7 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, tmp_path
         (["search", "x", "--external-id", "a", "--limit", "many"], "many"),
         (["search", "x", "--external-id", "a", "--limit", "0"], "limit must be from 1 to 200"),
         (["search", "x", "--external-id", " a"], "external_id"),
-        (["search", "x", "--external-id", "a", "--as-of", "soon"], "--as-of: 'soon' is no time"),
+        (["search", "x", "--external-id", "a", "--as-of", "soon"], "--as-of: 'soon' is not a time"),
         (
             ["search", "x", "--external-id", "a", "--data-dir", "d", "--postgres-dsn", "postgresql://a@b/c"],
             "contradict",
@@ -215,7 +215,7 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, tmp_path
         (["ingest", "--external-id", "a"], "paths"),
         (["ingest", "-", "--external-id", "a"], "--format"),
         (["migrate", "--login", "app"], ADMIN_DSN_VARIABLE),
-        (["migrate", "--login", "app", "--admin-dsn", "postgresql://a:s3cret@[b/c"], "cannot be read"),
+        (["migrate", "--login", "app", "--admin-dsn", "postgresql://a:s3cret@[b/c"], "cannot be parsed"),
         (["migrate", "--login", "app", "--print-sql", "--chunk-partitions", "0"], "chunk_partitions"),
     ],
 )
@@ -306,7 +306,7 @@ async def new_database(test_server: TestServer) -> AsyncIterator[str]:
 
 def test_doctor_says_what_is_wrong_and_exits_with_1(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     """As text with the remedy under the finding, and as JSON."""
-    assert "Nothing is wrong." in cli("doctor")
+    assert "No problems found." in cli("doctor")
     assert cli.code == 0
 
     monkeypatch.setenv("REMINISCENCE_EMBEDDING_DIMENSION", "32")

@@ -172,7 +172,7 @@ def test_migrate_goes_on_without_a_neo4j_that_is_away(
     lines = " ".join(said.split())
     assert "is up to date" in lines
     assert "Neo4j at 127.0.0.1:1 cannot be reached" in lines
-    assert "A worker makes its constraints and indexes once it can." in lines
+    assert "A worker will create the constraints and indexes once Neo4j is available." in lines
     assert "s3cret" not in said
     login = socket_dsn(test_server.login(new_database))
     assert cli.json("memories", "--external-id", "crew", "--postgres-dsn", login) == []

@@ -177,7 +177,7 @@ def test_verify_says_that_all_is_as_the_ledger_says(cli: CommandLine) -> None:
     output = cli("verify")
     assert cli.code == 0
     assert "ok     crew: 5 events, " in output
-    assert "all as the ledger says" in output
+    assert "all match the ledger" in output
 
     document = cli.json("verify", *_TENANT)
     (stream,) = document["streams"]
@@ -196,7 +196,7 @@ def test_drift_is_exit_code_1_until_it_is_mended(
     output = cli("verify", *_TENANT)
     assert cli.code == 1
     assert f"active_memory {stored[0].id}: changed (content)" in output
-    assert "1 not as written" in output
+    assert "1 with problems" in output
     assert "stolen" not in output
     assert cli("verify", "--external-id", "nobody")
     assert cli.code == 0
@@ -216,9 +216,9 @@ def test_rebuild_mends_and_exits_with_0(
 
     output = cli("rebuild")
     assert cli.code == 0
-    assert "mended crew: 5 events" in output
+    assert "fixed  crew: 5 events" in output
     assert "memory_chunk" in output
-    assert "1 mended" in output
+    assert "1 fixed" in output
     assert cli.json("rebuild", *_TENANT)["streams"][0]["drift"] == []
     assert cli.json("search", "boat green", *_TENANT)["hits"][0]["content"] == "The boat is green."
 
@@ -239,7 +239,7 @@ def test_many_differences_are_counted_and_json_lists_them_all(
     output = cli("verify", *_TENANT)
 
     assert len(output.splitlines()) < 30
-    assert "more, which --json lists" in output
+    assert "more; --json lists all" in output
     assert len(cli.json("verify", *_TENANT)["streams"][0]["drift"]) > 40
 
 
@@ -254,7 +254,7 @@ def test_a_changed_ledger_is_exit_code_1_and_is_not_rebuilt_from(
         output = cli(*command, *_TENANT)
         assert cli.code == 1
         assert "WRONG  crew" in output
-        assert "ledger, event 1: it does not say what its digest was made of" in output
+        assert "ledger, event 1: its content does not match its digest" in output
     assert "The boat is green." in cli("search", "boat", *_TENANT)
 
 
@@ -267,11 +267,11 @@ def test_a_changed_ledger_is_exit_code_1_and_is_not_rebuilt_from(
         ([], "one of --memory-id, --conversation-id, --text and --all"),
         (["--yes"], "one of --memory-id, --conversation-id, --text and --all"),
         (["--yes", "--all", "--text", "boat"], "got 2"),
-        (["--all"], "--yes erases without asking"),
-        (["--text", "boat"], "--yes erases without asking"),
+        (["--all"], "--yes to erase without asking"),
+        (["--text", "boat"], "--yes to erase without asking"),
         (["--all", "--dry-run", "--receipt", "receipt.json"], "--dry-run erases nothing"),
         (["--all", "--yes", "--receipt", "/"], "/ exists"),
-        (["--all", "--yes", "--receipt", "no/such/folder/receipt.json"], "cannot be written"),
+        (["--all", "--yes", "--receipt", "no/such/folder/receipt.json"], "cannot write"),
         (["--text", "b", "--yes"], "fewer than"),
         (["--memory-id", "00000000-0000-7000-8000-000000000000", "--yes"], "has no memory"),
     ],
@@ -377,12 +377,12 @@ def test_a_check_finds_what_is_there_again(
 
     output = cli("verify-erased", receipt)
     assert cli.code == 1
-    assert "memory_event 1: it is not what the erasure left" in output
+    assert "memory_event 1: it is not in the state the erasure left" in output
     assert "boat" not in output
 
     document: dict[str, Any] = json.loads(receipt.read_text())
     receipt.write_text(json.dumps(document | {"actor": "somebody else"}))
-    assert "it was changed since it was made" in cli("verify-erased", receipt)
+    assert "it was changed after it was made" in cli("verify-erased", receipt)
     assert cli.code == 1
 
 
@@ -450,7 +450,7 @@ def test_at_a_terminal_erase_shows_what_it_would_reach_and_asks(
     """Any answer but yes erases nothing, and an interruption is one; only the result is on standard output."""
     receipt = tmp_path / "receipt.json"
     words = ("erase", *_TENANT, "--memory-id", str(stored[0].id), "--receipt", receipt)
-    question = "Erase 3 events for ever?"
+    question = "Erase 3 events permanently?"
 
     refused = Terminal(*words, settings=environment(config()))
     refused.wait_for(question)
@@ -471,7 +471,7 @@ def test_at_a_terminal_erase_shows_what_it_would_reach_and_asks(
     agreed.type("yes")
     code, output = agreed.finish()
     assert (code, "Erased 3 events and 1 memory of 'crew'." in output) == (0, True)
-    assert "for ever?" not in output
+    assert "permanently?" not in output
     assert receipt.exists()
     assert len(cli.json("memories", *_TENANT)) == 1
 
@@ -490,7 +490,7 @@ def test_an_export_becomes_the_same_memories_elsewhere(cli: CommandLine, tmp_pat
     assert f"chain {cli.json('verify', *_TENANT)['streams'][0]['chain']}" in output
 
     assert "5 events of 'crew' imported into 'office'." in cli("import", file, "--external-id", "office")
-    assert "0 events of 'crew' imported into 'office', 5 were there already." in cli(
+    assert "0 events of 'crew' imported into 'office', 5 were already there." in cli(
         "import", file, "--external-id", "office"
     )
     assert cli.json("import", file)["imported"] == 0

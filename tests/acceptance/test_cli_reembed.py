@@ -55,7 +55,7 @@ def test_the_whole_change_on_the_command_line(cli: CommandLine, config: Callable
     assert (cli.code, cli.err) == (0, "")
     assert said[0].startswith("3 chunks of 1 external_id got vectors in ")
     assert said[0].endswith("searches use generation 2 (hash-96, 96 dimensions).")
-    assert said[1] == "generation 1 (hash-64, 64 dimensions) is replaced; --drop-old drops it."
+    assert said[1] == "generation 1 (hash-64, 64 dimensions) was replaced; --drop-old drops it."
     status = cli("reembed", "--status").splitlines()
     assert [line.split(",")[0] for line in status] == [
         "retired  generation 1 (hash-64",
@@ -65,7 +65,7 @@ def test_the_whole_change_on_the_command_line(cli: CommandLine, config: Callable
     found = cli.json("search", "What colour has the gate?", "--external-id", "crew")
     assert "meaning" in found["hits"][0]["score_parts"]
     assert cli("reembed", "--drop-old") == "Dropped: generation 1 (hash-64, 64 dimensions).\n"
-    assert cli("reembed", "--drop-old") == "There are no vectors that were replaced.\n"
+    assert cli("reembed", "--drop-old") == "There are no replaced vectors.\n"
     (only,) = cli.json("reembed", "--status")
     assert (only["number"], only["state"], only["vectors_missing"]) == (2, "current", 0)
 
@@ -118,8 +118,8 @@ def test_a_build_can_be_given_up(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--status", "--cancel"], "exclude each other"),
-        (["--cancel", "--provider", "hash"], "leave them out here"),
+        (["--status", "--cancel"], "mutually exclusive"),
+        (["--cancel", "--provider", "hash"], "leave them out with --status, --cancel and --drop-old"),
         (["--provider", "nobody"], "embedding_provider is 'nobody'"),
         (["--provider", "hash", "--dimension", "0"], "at least 1"),
     ],

@@ -123,7 +123,7 @@ def test_a_worker_of_its_own_process_works_until_it_is_asked_to_stop(
         process.wait()
 
     assert process.returncode == 0, said
-    assert said.splitlines()[-1] == "agent-reminiscence: ended; what was not finished stays queued"
+    assert said.splitlines()[-1] == "agent-reminiscence: stopped; unfinished work stays queued"
     assert "Traceback" not in said
 
 
@@ -162,7 +162,7 @@ def test_memories_are_consolidated_when_it_is_asked_for(cli: CommandLine, config
     assert (cli.code, cli.err) == (0, "")
     assert one.splitlines() == [
         f"{note}, version 1",
-        "    1 chunk, 0 of them said before, 3 entities, 3 relationships, 0 facts; 0 older statements are over",
+        "    1 chunk, 0 of them repeated, 3 entities, 3 relationships, 0 facts; 0 older statements ended",
         "Consolidated 1 of 1 memory.",
     ]
     assert cli("consolidate", "--external-id", "crew").splitlines()[-1] == "Consolidated 1 of 2 memories."
@@ -215,7 +215,7 @@ def test_a_dry_run_names_what_would_be_over(config: Callable[..., Config], capsy
     _show_consolidation(console(), report)
 
     shown = capsys.readouterr().out
-    assert " 1 fact; 1 older statement is over\n" in shown
+    assert " 1 fact; 1 older statement ended\n" in shown
     assert "    fact: The crew has Friday off.\n" in shown
     assert f" of memory {memory_id}, Now it is Monday.\n" in shown
 
@@ -229,7 +229,7 @@ def test_what_the_model_did_not_read_is_said(
 
     shown = cli("consolidate", "crew")
 
-    assert "    not all of it was decided by the model: invalid\n" in shown
+    assert "    the model did not decide all of it: invalid\n" in shown
     assert "Consolidated 1 of 1 memory.\n" in shown
 
 

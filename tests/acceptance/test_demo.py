@@ -87,7 +87,7 @@ async def test_the_demo_notices_when_a_claim_does_not_hold(config: Callable[...,
         await play(memory, stage)
 
     wrong = [claim.text for claim in stage.claims if not claim.holds]
-    assert "the positions have no gap, and time never runs against them" not in wrong
+    assert "positions have no gaps, and recording times never go backwards" not in wrong
     assert "every write above is one event" in wrong
 
 
@@ -150,7 +150,7 @@ async def test_the_demo_goes_on_without_a_model_that_fails(config: Callable[...,
         await read(memory, stage)
 
     assert [claim.text for claim in stage.claims if not claim.holds] == []
-    assert all(note.endswith("not all by the model (failed)") for note in stage.notes)
+    assert all(note.endswith("rules used (failed)") for note in stage.notes)
 
 
 def test_the_demo_reads_with_the_model_that_the_environment_names(temporary_folder: Path) -> None:

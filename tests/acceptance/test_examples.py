@@ -18,10 +18,10 @@ _EXPECTED = {
     "consolidate_with_a_model.py": "Kitchen: test read ",
     "forget_a_person.py": "left: ['Ms. Adair brings her own tea.']",
     "import_chat.py": "Ines, 2026-03-05T06:50:00+01:00, in 'Harbour crew': Ines: I have it.",
-    "remember_a_conversation.py": "nothing is remembered: model 'test' gave no answer that can be used",
+    "remember_a_conversation.py": "nothing is remembered: model 'test' gave no usable answer",
     "quickstart.py": "answer: Version 2 ships on Monday",
     "multi_agent.py": "the kitchen on salaries: []",
-    "use_ollama.py": "Ollama is away: found by words until it is back\nfound: ['The last ferry",
+    "use_ollama.py": "Ollama is unavailable: searching by words until it is back\nfound: ['The last ferry",
     "time_travel.py": "in February: The team meets in room Aspen.",
 }
 

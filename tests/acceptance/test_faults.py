@@ -269,7 +269,7 @@ async def test_a_retry_is_logged_with_ids_only(
 
     (record,) = [record for record in caplog.records if record.name == "agent_reminiscence.retries"]
     assert record.levelno == logging.WARNING
-    assert record.getMessage() == "the store was away; create is made again (attempt 2 of 5): StoreUnavailableError"
+    assert record.getMessage() == "the store was unavailable; retrying create (attempt 2 of 5): StoreUnavailableError"
     assert (record.__dict__["external_id"], record.__dict__["attempt"]) == ("agent-1", 2)
     assert not any("diary" in f"{record.getMessage()} {record.__dict__}".lower() for record in caplog.records)
 

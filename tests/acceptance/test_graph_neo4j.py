@@ -456,7 +456,9 @@ async def test_what_is_left_in_neo4j_is_found_by_verify_erased(
 
     check = await memory.admin.verify_erased(receipt, text="Marta")
 
-    assert [(finding.place, finding.problem) for finding in check.findings] == [("neo4j.entity", "it holds the text")]
+    assert [(finding.place, finding.problem) for finding in check.findings] == [
+        ("neo4j.entity", "it contains the text")
+    ]
 
 
 async def test_an_erased_tenant_leaves_nothing_in_neo4j(
@@ -497,7 +499,7 @@ async def test_doctor_sees_neo4j_and_how_far_it_is(
 
     assert behind["neo4j"][0] == behind["neo4j schema"][0] == "ok"
     assert behind["graph"][0] == "ok"
-    assert "behind in 1 external_ids" in behind["graph"][1]
-    assert current["graph"] == ("ok", "Neo4j has followed every external_id to its end")
+    assert "behind for 1 external_ids" in behind["graph"][1]
+    assert current["graph"] == ("ok", "Neo4j is up to date for every external_id")
     assert away["neo4j"][0] == "warning"
     assert "graph" not in away

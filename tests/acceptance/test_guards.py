@@ -44,7 +44,7 @@ async def test_an_erasure_is_refused_where_it_would_project_what_was_forged(
     await _tamper(admin, 1)
     before = await stored_rows(admin)
 
-    with pytest.raises(StoreError, match="event 1 of external_id 'agent-1' is not as it was written"):
+    with pytest.raises(StoreError, match="event 1 of external_id 'agent-1' has been altered"):
         await memory.admin.erase("agent-1", memory_id=second.id)
 
     assert await stored_rows(admin) == before
@@ -66,7 +66,7 @@ async def test_a_forged_event_can_be_erased_and_the_receipt_says_so(
         )
 
     assert [fault.position for fault in receipt.faults] == [1]
-    assert "not as it was written" in caplog.text
+    assert "had been altered" in caplog.text
     assert (await memory.admin.verify_erased(receipt)).ok
     assert (await memory.admin.verify("agent-1")).ok
 
@@ -115,7 +115,7 @@ async def test_a_file_from_the_future_is_refused(memory: AgentMem, tmp_path: Pat
     late = datetime.now(UTC) + timedelta(hours=1)
     event = event.model_copy(update={"recorded_at": late, "chain": next_chain(b"", event.digest, 1, late)})
 
-    with pytest.raises(InvalidInputError, match="still to come"):
+    with pytest.raises(InvalidInputError, match="in the future"):
         await memory.admin.import_(write_export(tmp_path / "late.zst", [event]))
 
     assert await memory.ledger.head("agent-1") == 0

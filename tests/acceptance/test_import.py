@@ -341,7 +341,7 @@ async def test_an_import_lets_other_tasks_run(memory: AgentMem) -> None:
     [
         ({"text": "Who?"}, "message 3: the message has no speaker"),
         ({"role": "user"}, "message 3: the message has no content"),
-        ({"role": "user", "content": "x", "timestamp": "noon"}, "message 3: 'noon' is no time"),
+        ({"role": "user", "content": "x", "timestamp": "noon"}, "message 3: 'noon' is not a time"),
         ({"role": "user", "content": "x", "timestamp": datetime(2026, 1, 1)}, "message 3: .* no time zone"),  # noqa: DTZ001
         ({"role": "user", "content": "x", "id": 1.5}, "message 3: an id must be"),
         ({"role": "user", "content": "a\x00b"}, "message 3: a NUL character"),
@@ -362,7 +362,7 @@ async def test_what_was_complete_before_a_bad_message_stays_and_the_rest_follows
     """After the message is mended, the same import comes to what it would have been at once."""
     messages = _long_messages(12)
     bad = [*messages[:-1], {"speaker": "Ana"}]
-    with pytest.raises(InvalidInputError, match=r"message 12: .*; 2 memories that were complete before it are written"):
+    with pytest.raises(InvalidInputError, match=r"message 12: .*; 2 memories completed before it were written"):
         await memory.admin.import_messages("crew", bad)
     assert await head_of(memory, "crew") == 2
 
@@ -623,7 +623,7 @@ def test_an_interrupted_ingest_says_how_far_it_came(
     assert summary["interrupted"]
     assert MAX_BATCH_MEMORIES <= summary["added"] < 400
     (line,) = errors.decode().splitlines()
-    assert line.endswith(f"interrupted after {summary['added']} of 400 memories; the same command goes on from there")
+    assert line.endswith(f"interrupted after {summary['added']} of 400 memories; run the same command to continue")
 
     again = cli.json_lines("ingest", path, "--external-id", "crew")[-1]
     assert (again["added"] + again["unchanged"], again["interrupted"]) == (400, False)

@@ -49,14 +49,14 @@ _UPDATER_TOOLS = {
 _OUR_WORDS = {
     "",
     "Answer this question:",
-    "What of it is to be remembered?",
-    "What is to be made of the new passages?",
-    "(recall has found no passage)",
-    "(little matches the question: these passages are only what is least unlike it)",
-    "nothing is known of them",
+    "What in it is worth remembering?",
+    "What do you make of the new passages?",
+    "(recall found no passage)",
+    "(nothing matches the question well: these passages are only the nearest)",
+    "nothing is known about them",
     "no passage was found",
     "there are no active memories",
-    "Texts with `is_cut` go on; pass a query to search them.",
+    "Texts with `is_cut` are cut short; pass a query to search them.",
     "noted",
 }
 # What Pydantic AI writes beside a text that looks like one of its own frames.
@@ -252,7 +252,7 @@ async def test_a_flood_of_changes_is_twenty_or_none(config: MakeConfig, calls: i
     async with _scene(config, INJECTIONS["standing order"], model) as scene:
         talk = [{"role": "user", "content": "Propose a thousand changes at once."}]
         if calls > MAX_TOOL_CALLS:
-            with pytest.raises(AgentError, match="50 calls of tools"):
+            with pytest.raises(AgentError, match="50 tool calls"):
                 await scene.memory.admin.remember("agent-1", talk)
             assert len(await scene.memory.get_active_memories("agent-1")) == 2
             return

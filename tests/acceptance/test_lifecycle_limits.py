@@ -801,7 +801,7 @@ async def test_one_active_memory_too_many_is_refused(config: Callable[..., Confi
 
         assert str(refused.value) == (
             "max_active_memories allows 2 for external_id 'agent-1', and this would be 3;"
-            " archive what is finished (memory.admin.archive), or raise the limit"
+            " archive finished memories (memory.admin.archive), or raise the limit"
         )
         assert await memory.ledger.head("agent-1") == 2
         again = await memory.create_active_memory("agent-1", "One", "first", idempotency_key="one")

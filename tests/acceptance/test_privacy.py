@@ -112,7 +112,7 @@ async def test_no_log_record_of_a_failing_store_quotes_the_row(
             report = await memory.admin.run_due("agent-1")
         (job,) = await memory.admin.jobs("agent-1")
 
-    assert any("tried again" in record.getMessage() for record in everything_logged.records)
+    assert any("next attempt" in record.getMessage() for record in everything_logged.records)
     for said in (report.error, job.error):
         assert said is not None
         assert not any(secret in said for secret in SECRETS.values())

@@ -154,9 +154,7 @@ async def test_a_process_that_was_open_follows_the_switch(
 
     assert (await memory.admin.usage("agent-1")).vectors_missing == 0
     (said,) = [record.getMessage() for record in caplog.records]
-    assert said.startswith(
-        "the vectors of 'hash-96' with 96 dimensions are current now, in place of those of 'hash-64'"
-    )
+    assert said.startswith("the vectors of 'hash-96' with 96 dimensions are now current, replacing those of 'hash-64'")
     events = await memory.ledger.read("agent-1", kinds=["memory.consolidated"])
     assert {event.payload["embedding_generation"] for event in events} == {2}
 
@@ -233,7 +231,7 @@ async def test_without_an_embedder_for_the_new_vectors_a_process_goes_by_words(
         written = await other.create_active_memory("agent-1", "Garden", "The fence is white.")
         assert written.write is not None
         assert written.write.vectors_missing == 1
-        assert [r.levelname for r in caplog.records if "goes by words alone" in r.getMessage()] == ["ERROR"]
+        assert [r.levelname for r in caplog.records if "searches by words only" in r.getMessage()] == ["ERROR"]
 
         assert await _uses_vectors(able)
         done = await able.admin.run_due("agent-1")
@@ -373,7 +371,7 @@ async def test_an_embedder_with_too_many_dimensions_is_refused_before_anything_i
     memory: AgentMem, admin_dsn: str
 ) -> None:
     """In our words, and not in those of an index that cannot hold them."""
-    with pytest.raises(ConfigurationError, match="4001 dimensions; the index takes 4,000 at most"):
+    with pytest.raises(ConfigurationError, match="4001 dimensions; the index supports at most 4,000"):
         await memory.admin.reembed(_OwnEmbedder(4_001), admin_dsn=admin_dsn)
 
     assert len(await memory.admin.generations()) == 1
@@ -663,7 +661,7 @@ async def test_a_build_of_another_model_has_to_be_given_up_first(
     with pytest.raises(EmbeddingError):
         await memory.admin.reembed(FaultyEmbedder(away, dimension=_NEW_DIMENSION), admin_dsn=admin_dsn)
 
-    with pytest.raises(ReembeddingError, match="'hash-96' with 96 dimensions are being built already"):
+    with pytest.raises(ReembeddingError, match="'hash-96' with 96 dimensions are already being built"):
         await memory.admin.reembed(provider="hash", dimension=32, admin_dsn=admin_dsn)
     given_up = await memory.admin.cancel_reembed(admin_dsn=admin_dsn)
     assert given_up is not None
@@ -797,7 +795,7 @@ async def test_settings_that_are_behind_the_database_are_followed_and_named(
     async with AgentMem(config()) as behind:
         assert await _uses_vectors(behind)
     assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
-        "vectors of 'hash-96' with 96 dimensions are current, and used, though hash-64 is configured"
+        "using the current vectors, from 'hash-96' with 96 dimensions, although hash-64 is configured"
     ]
     async with AgentMem(config(embedding_dimension=_NEW_DIMENSION)) as current:
         assert await _uses_vectors(current)
@@ -842,9 +840,9 @@ async def test_who_is_no_administrator_of_this_database_is_told_so(
     try:
         elsewhere = dsn(getattr(server, "administrator", server.superuser)(other))
         for wrong, message in (
-            (None, "pass the DSN of one as admin_dsn"),
+            (None, "pass an administrator's DSN as admin_dsn"),
             (dsn(server.login(database)), "may not act as reminiscence_owner"),
-            (elsewhere, "is not one of the database that this memory is in"),
+            (elsewhere, "belongs to another database than this memory"),
         ):
             with pytest.raises(ConfigurationError, match=message):
                 await memory.admin.reembed(provider="hash", dimension=_NEW_DIMENSION, admin_dsn=wrong)

@@ -272,12 +272,12 @@ async def test_messages_of_pydantic_ai_are_read(config: MakeConfig) -> None:
     ("wrong", "complaint"),
     [
         (_create(messages=[9]), "there is no message 9; there are 3"),
-        (_create(messages=[]), "name a message that it rests on"),
+        (_create(messages=[]), "name a message it rests on"),
         (_create(why=" "), "say why"),
         (_create(title=" "), "title"),
         (_create(content=""), "content"),
         (_create(title="t" * 501), "title"),
-        (_create(title="Launch plan"), "there is a memory with that title"),
+        (_create(title="Launch plan"), "a memory with that title exists"),
         (_update(ref=2), "there is no memory 2; there are 1"),
         (_update(ref=0), "there is no memory 0"),
         (_update(content="The launch is on Friday."), "exactly that already"),
@@ -315,7 +315,7 @@ async def test_a_memory_is_changed_once_and_only_after_it_was_shown(config: Make
 
         assert [change.outcome for change in report.changes] == ["updated"]
         assert "you have not seen the whole of memory 1" in model.shown
-        assert "changed by your plan already" in model.shown
+        assert "your plan already changes memory" in model.shown
 
 
 async def test_who_was_faster_is_not_written_over(config: MakeConfig) -> None:
@@ -359,9 +359,9 @@ async def _never(messages: list[Any], info: Any) -> ModelResponse:
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        (ScriptedModel(_LOOK, _create(), say("I have remembered it.")), "gave no answer"),
-        (ScriptedModel(_LOOK, _create(), fail(ModelHTTPError(429, "scripted"))), "could not be asked"),
-        (ScriptedModel(_LOOK, _create(), _LOOK), "wanted more than"),
+        (ScriptedModel(_LOOK, _create(), say("I have remembered it.")), "gave no usable answer"),
+        (ScriptedModel(_LOOK, _create(), fail(ModelHTTPError(429, "scripted"))), "was unavailable"),
+        (ScriptedModel(_LOOK, _create(), _LOOK), "needed more than"),
         (ScriptedModel(_LOOK, _create(), fail(ValueError("14th of May"))), "failed"),
         (FunctionModel(_never, model_name="scripted"), "within 2 s"),
     ],

@@ -311,7 +311,7 @@ async def test_an_export_of_a_ledger_that_was_tampered_with_is_refused(
     async with superuser(socket_server._server, database) as db:
         await db.execute("UPDATE memory_event SET actor = 'somebody else' WHERE external_id = 'house' AND position = 2")
 
-    with pytest.raises(ReminiscenceError, match="event 2 of external_id 'house' is not as it was written"):
+    with pytest.raises(ReminiscenceError, match="event 2 of external_id 'house' has been altered"):
         await memory.admin.export("house", tmp_path / "new")
     assert "new" not in _names(tmp_path)
 
@@ -409,7 +409,7 @@ async def test_altered_events_in_a_whole_file_are_refused_by_their_digests(
     events = read_export(file)
     write_export(file, _ALTERATIONS[alteration](events))
 
-    assert "is not as it was written" in await _refusal(memory, file, "copy")
+    assert "has been altered" in await _refusal(memory, file, "copy")
     assert await stored("copy") == {}
     assert await stored("house") == before
 
@@ -579,5 +579,5 @@ async def test_events_recorded_in_the_future_are_refused(
     """Time never runs against position, so all that is written afterwards would be recorded that late, too."""
     write_export(file, _recorded(datetime.now(UTC) + timedelta(days=400)))
 
-    assert "still to come" in await _refusal(memory, file, "copy")
+    assert "in the future" in await _refusal(memory, file, "copy")
     assert await stored("copy") == {}

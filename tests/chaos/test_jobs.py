@@ -25,7 +25,7 @@ from tests.chaos.killing import administrator, kill_server, read_all
 _ROOT = Path(__file__).parents[2]
 _STARTED_SECONDS = 60.0
 _DONE_SECONDS = 180.0
-_TAKEN_OVER = "the worker that did it has died"
+_TAKEN_OVER = "its worker died"
 
 
 @dataclass(frozen=True, slots=True)

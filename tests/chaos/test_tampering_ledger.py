@@ -100,7 +100,7 @@ async def _assert_found(scene: Scene, folder: Path, *positions: int) -> None:
 
     assert not found.ok
     assert {fault.position for fault in found.faults} >= set(positions), found.faults
-    with pytest.raises(StoreError, match=r"not as it was written|cannot be read"):
+    with pytest.raises(StoreError, match=r"has been altered|cannot be read"):
         await scene.memory.admin.export(scene.external_id, folder / "export")
     assert await asyncio.to_thread(lambda: list(folder.iterdir())) == []
     for by_rebuild in (True, False):

@@ -103,7 +103,7 @@ async def test_a_data_folder_of_another_version_is_refused_unchanged(data_dir: P
     ours = find_programs().version_name
 
     for message in await _refusals(Config(data_dir=data_dir, embedding_provider="hash")):
-        assert f"made by PostgreSQL {version}" in message
+        assert f"created by PostgreSQL {version}" in message
         assert f"PostgreSQL {ours}, cannot read" in message
         assert f"Set postgres_programs to a folder with PostgreSQL {version}" in message
         assert "agent-reminiscence export FILE" in message

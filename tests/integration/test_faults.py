@@ -228,7 +228,7 @@ async def test_a_fault_after_the_write_leaves_the_write(
 
         assert note.write is not None
         assert note.write.vectors_missing == 3
-        assert "its vectors are not made yet and stay due" in caplog.text
+        assert "its vectors are still missing and stay due" in caplog.text
         assert "diary" not in caplog.text
         async with superuser(test_server, database) as db:
             rows = await stored_rows(db)

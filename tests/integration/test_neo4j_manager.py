@@ -117,9 +117,9 @@ async def test_sessions_are_the_drivers_own(neo4j_server: Neo4jAddress) -> None:
 @pytest.mark.parametrize(
     ("uri", "message"),
     [
-        ("http://localhost:7474", "its scheme one of"),
-        ("localhost:7687", "its scheme one of"),
-        ("neo4j://", "its scheme one of"),
+        ("http://localhost:7474", "with one of the schemes"),
+        ("localhost:7687", "with one of the schemes"),
+        ("neo4j://", "with one of the schemes"),
         ("neo4j://host:port", "not a URL"),
         ("bolt://[::1", "not a URL"),
         ("bolt://neo4j:hunter2@localhost", "neo4j_user and neo4j_password"),
@@ -162,7 +162,7 @@ async def test_a_wrong_password_is_named_as_such(neo4j_server: Neo4jAddress) -> 
 async def test_a_database_that_is_not_there_is_named(neo4j_server: Neo4jAddress) -> None:
     """The message names the setting."""
     async with _opened(neo4j_server, database="elsewhere") as manager:
-        with pytest.raises(StoreError, match="no database 'elsewhere'; neo4j_database"):
+        with pytest.raises(StoreError, match="no database 'elsewhere'; correct neo4j_database"):
             await manager.read(_ONE)
 
 

@@ -446,7 +446,7 @@ async def test_the_last_statement_of_a_search_ends_its_transaction(new_store: Ne
     for _ in range(3):
         async with store.reading("agent-1", _WHOSE, {"number": "x"}) as (db, _):
             rows = await db.fetch_last(_WHOSE, {"number": "y"})
-            with pytest.raises(RuntimeError, match="SELECT was asked of a transaction that had ended"):
+            with pytest.raises(RuntimeError, match="SELECT was sent in a transaction that had already ended"):
                 await db.fetch_all(_WHOSE, {"number": "z"})
         assert rows == [{"external_id": "agent-1", "role": "reminiscence_app", "n": "y"}]
         await _assert_fresh(store)
@@ -815,7 +815,7 @@ async def test_a_process_of_the_server_that_stands_still_is_a_timeout_while_othe
     stopped: list[int] = []
 
     try:
-        with pytest.raises(StoreTimeoutError, match=r"no answer within 0\.4 s, though it takes other connections"):
+        with pytest.raises(StoreTimeoutError, match=r"no answer within 0\.4 s, though it accepts other connections"):
             async with store.transaction("agent-1") as db:
                 await _write(db, "agent-1")
                 stopped.append(await _pid(db))

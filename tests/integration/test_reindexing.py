@@ -63,7 +63,7 @@ async def test_a_faulty_stream_keeps_no_other_one_from_being_read(
 
     assert report == ReindexReport(1, ("agent-1",))
     assert "external_id 'agent-1'" in caplog.text
-    assert "event 1 is not as it was written" in caplog.text
+    assert "event 1 has been altered" in caplog.text
     async with AgentMem(config()) as memory:
         verified = {stream.external_id: stream for stream in (await memory.admin.verify()).streams}
         assert not verified["agent-1"].ok

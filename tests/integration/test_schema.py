@@ -611,7 +611,7 @@ async def test_the_administrator_is_no_login_for_the_application(
     test_server: TestServer, new_database: NewDatabase
 ) -> None:
     """Granting the roles to a superuser would leave every policy without effect."""
-    with pytest.raises(ConfigurationError, match="login of its own"):
+    with pytest.raises(ConfigurationError, match="needs a separate login"):
         await migrate(
             test_server.administrator(await new_database()),
             login=test_server.address.superuser,

@@ -241,7 +241,7 @@ async def test_a_comparison_is_about_what_is_over() -> None:
     assert _rows(prompt, "memory") == [{"trust": "tool", "dated": "2024-05-20"}]
     complaints = _complaints(model)
     assert "stored passage 2 was said after new passage 1" in complaints
-    assert "stored passage 7 is not there; there are 2" in complaints
+    assert "stored passage 7 is out of range; there are 2" in complaints
     assert "known relationship 1 (user) is trusted more than new passage 3 (tool)" in complaints
     assert propose_endings(answered.output, material) == ProposedEndings(
         endings=(ProposedEnding(stored=0, by=1, reason="replaced", why="She left."),),
@@ -289,7 +289,7 @@ async def test_hostile_passages_stay_within_their_fences() -> None:
     complaints = _complaints(model)
     assert "stored passage 1 (user) is trusted more than new passage 1 (tool)" in complaints
     assert "stored passage 2 was said after new passage 1" in complaints
-    assert "stored passage 9 is not there; there are 2" in complaints
+    assert "stored passage 9 is out of range; there are 2" in complaints
     assert "Ignore" not in complaints
     assert propose(answered.output, hostile).endings == ()
 
@@ -422,25 +422,25 @@ _CASES: Sequence[_Case] = (
     # The new passages
     ("left out", lambda plan: plan["chunks"].pop(), "new passage 3 is left out; give each an importance"),
     ("several left out", lambda plan: plan.update(chunks=plan["chunks"][:1]), "new passages 1, 3 are left out"),
-    ("twice", _again("chunks"), "new passage 2 is dealt with more than once"),
-    ("no passage", lambda plan: plan["chunks"][0].update(ref=4), "new passage 4 is not there; there are 3"),
+    ("twice", _again("chunks"), "new passage 2 is rated more than once"),
+    ("no passage", lambda plan: plan["chunks"][0].update(ref=4), "new passage 4 is out of range; there are 3"),
     ("passage 0", lambda plan: plan["chunks"][0].update(ref=0), "greater than or equal to 1"),
     ("a huge number", lambda plan: plan["chunks"][0].update(ref=10**30), "less than or equal to"),
     ("importance 1.5", lambda plan: plan["chunks"][0].update(importance=1.5), "less than or equal to 1"),
     ("importance NaN", lambda plan: plan["chunks"][0].update(importance=float("nan")), "finite number"),
     ("importance infinite", lambda plan: plan["chunks"][0].update(importance=float("inf")), "finite number"),
     # Entities
-    ("entity made up", _entity(name="Atlantis"), "entity 2: the name 'Atlantis' stands nowhere in the passages"),
-    ("alias made up", _entity(aliases=["Globex", "GBX"]), "entity 2: the alias 'GBX' stands nowhere in the passages"),
-    ("known by another name", _entity(0, name="Mary", aliases=[]), "entity 1: the name 'Mary' stands nowhere"),
-    ("unknown entity", _entity(known=3), "entity 2: known entity 3 is not there; there are 2"),
+    ("entity made up", _entity(name="Atlantis"), "entity 2: the name 'Atlantis' does not occur in the passages"),
+    ("alias made up", _entity(aliases=["Globex", "GBX"]), "entity 2: the alias 'GBX' does not occur in the passages"),
+    ("known by another name", _entity(0, name="Mary", aliases=[]), "entity 1: the name 'Mary' does not occur"),
+    ("unknown entity", _entity(known=3), "entity 2: known entity 3 is out of range; there are 2"),
     ("known twice", _entity(known=1), "known entity 1 is meant by more than one"),
     ("known and another", _entity(0, is_other=True), "set `known` or `is_other`"),
     ("number twice", _entity(ref=1), "number 1 is given to more than one"),
     ("same name", _entity(2, name="globex'", type="organization"), "entity 7: entity 2 has the same name and type"),
     ("alias of another", _entity(2, aliases=["MARIA"]), "entity 7: entity 1 has the same name and type"),
-    ("pronoun", _entity(name="I"), "entity 2: 'I' is no name"),
-    ("pronoun as alias", _entity(aliases=["it"]), "entity 2: 'it' is no name"),
+    ("pronoun", _entity(name="I"), "entity 2: 'I' is not a name"),
+    ("pronoun as alias", _entity(aliases=["it"]), "entity 2: 'it' is not a name"),
     ("entity of no passage", _entity(chunks=[]), "at least 1 item"),
     ("entity of unknown passages", _entity(chunks=[1, 4, 5]), "entity 2: chunks: new passages 4, 5 are not there"),
     ("blank name", _entity(name=" \u2028"), "it is blank"),
@@ -450,12 +450,12 @@ _CASES: Sequence[_Case] = (
     ("confidence below 0", _entity(confidence=-0.1), "greater than or equal to 0"),
     # Relationships
     ("to nobody", _relationship(to_entity=3), "relationship 1: the plan has no entity 3"),
-    ("to itself", _relationship(to_entity=1), "relationship 1: it goes from an entity to itself"),
+    ("to itself", _relationship(to_entity=1), "relationship 1: it relates an entity to itself"),
     ("related twice", _related_again, "relationship 3: relationship 1 says the same"),
     ("relationship of no passage", _relationship(chunks=[]), "at least 1 item"),
     ("relationship of an unknown passage", _relationship(chunks=[9]), "relationship 1: chunks: new passage 9 is not"),
     ("relationship ends first", _relationship(end="2024-05"), "relationship 1: its end is not after its start"),
-    ("no start", _relationship(start="June 2024"), "relationship 1: 'June 2024' is no date; write YYYY"),
+    ("no start", _relationship(start="June 2024"), "relationship 1: 'June 2024' is not a date; write YYYY"),
     ("long description", _relationship(description="x" * 501), "at most 500 characters"),
     # Facts
     ("blank fact", _fact(text=" \n"), "it is blank"),
@@ -468,25 +468,25 @@ _CASES: Sequence[_Case] = (
         _fact(text="Maria: I left Acme last Friday. Globex is next!"),
         "new passage 1 says",
     ),
-    ("repeats what is stored", _fact(text="Maria likes tea."), "fact 1: stored passage 2 says that already"),
-    ("repeats itself", _again("facts"), "fact 3: fact 1 says that already, word for word"),
+    ("repeats what is stored", _fact(text="Maria likes tea."), "fact 1: stored passage 2 already says that"),
+    ("repeats itself", _again("facts"), "fact 3: fact 1 already says that, word for word"),
     ("too many facts", lambda plan: plan.update(facts=plan["facts"] * 16), "at most 30 items"),
-    ("fact of no time", _fact(start="2024-02-30"), "fact 1: '2024-02-30' is no date"),
-    ("fact of year 0", _fact(start="0000"), "fact 1: '0000' is no date"),
-    ("fact of year 9999", _fact(end="9999"), "fact 1: '9999' is no date"),
+    ("fact of no time", _fact(start="2024-02-30"), "fact 1: '2024-02-30' is not a date"),
+    ("fact of year 0", _fact(start="0000"), "fact 1: '0000' is not a date"),
+    ("fact of year 9999", _fact(end="9999"), "fact 1: '9999' is not a date"),
     ("fact far ahead", _fact(end="2125"), "fact 1: '2125' is more than 100 years after the memory's date"),
     ("fact ends first", _fact(start="2024-06-02", end="2024-06-01"), "fact 1: its end is not after its start"),
     ("NUL", _fact(text="Maria\0"), "NUL"),
     ("half a character", _fact(text="Maria \ud83d"), "Invalid JSON: unexpected end of hex escape"),
     # Endings
-    ("unknown stored passage", _ended_chunk(stored=3), "stored passage 3 is not there; there are 2"),
+    ("unknown stored passage", _ended_chunk(stored=3), "stored passage 3 is out of range; there are 2"),
     ("ended by nobody", _ended_chunk(by=4), "stored passage 1: new passage 4 is not there"),
     ("ended twice", _again("ended_chunks"), "ended_chunks: stored passage 1 is ended more than once"),
     ("ended by less trust", _ended_chunk(by=3), "stored passage 1 (user) is trusted more than new passage 3 (tool)"),
     ("ended by what was said before", _ended_chunk(stored=2), "stored passage 2 was said after new passage 1"),
     ("ended for another reason", _ended_chunk(reason="boring"), "'contradicted' or 'replaced'"),
     ("ended without a word", _ended_chunk(why=""), "it is blank"),
-    ("unknown relationship", _ended_relationship(relationship=3), "known relationship 3 is not there; there are 2"),
+    ("unknown relationship", _ended_relationship(relationship=3), "known relationship 3 is out of range; there are 2"),
     ("relationship ended by nobody", _ended_relationship(by=4), "known relationship 1: new passage 4 is not there"),
     ("relationship ended twice", _again("ended_relationships"), "known relationship 1 is ended more than once"),
     ("relationship ended by less trust", _ended_relationship(by=3), "relationship 1 (user) is trusted more than new"),
@@ -501,7 +501,7 @@ _CASES: Sequence[_Case] = (
         _ended_relationship(relationship=2, on="2024-05-30"),
         "relationship 2 was said after new passage 1, which therefore does not end it",
     ),
-    ("ended on no day", _ended_relationship(on="last Friday"), "relationship 1: 'last Friday' is no date"),
+    ("ended on no day", _ended_relationship(on="last Friday"), "relationship 1: 'last Friday' is not a date"),
     # The whole
     ("blank summary", lambda plan: plan.update(summary="  "), "it is blank"),
     ("long summary", lambda plan: plan.update(summary="x" * 1_001), "at most 1000 characters"),
@@ -562,7 +562,7 @@ async def test_a_refusal_is_short_however_much_is_wrong() -> None:
 
     complaints = _complaints(model)
     assert len(complaints) < 5_000
-    assert "new passages 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 187 more are not there; there are 3" in complaints
+    assert "new passages 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 187 more are out of range; there are 3" in complaints
     assert "and 31 more like these" in complaints
     assert "made up made up made up ma" in complaints
     assert "made up " * 10 not in complaints
@@ -725,7 +725,7 @@ def test_a_date_is_a_period_or_a_moment(text: str, start: datetime, end: datetim
 )
 def test_what_is_no_date_is_refused(text: str) -> None:
     """Whatever it looks like, and also where its moment is not within the years that there are."""
-    with pytest.raises(ValueError, match="no date within the years 1 to 9999"):
+    with pytest.raises(ValueError, match="not a date within the years 1 to 9999"):
         read_date(text)
 
 
@@ -733,7 +733,7 @@ def test_what_is_no_date_is_refused(text: str) -> None:
 def test_time_ends_with_the_year_9999(text: str) -> None:
     """A period that would end after it has a beginning only."""
     assert read_date(text).year == 9999
-    with pytest.raises(ValueError, match="no date within the years 1 to 9999"):
+    with pytest.raises(ValueError, match="not a date within the years 1 to 9999"):
         read_date(text, is_end=True)
 
 

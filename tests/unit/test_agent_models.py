@@ -113,7 +113,7 @@ def test_several_names_stand_in_for_each_other_in_their_order(choice: Any) -> No
         ("openai:", "write provider:model"),
         ("openai:gpt-5-mini", "OPENAI_API_KEY"),
         ("ollama:qwen3, nowhere:model", "'nowhere:model'"),
-        (7, "takes the name of a model or a Model, not int"),
+        (7, "takes a model name or a Model, not int"),
         (["ollama:qwen3", 7], "not int"),
         ({"ollama:qwen3"}, "not set"),
     ],

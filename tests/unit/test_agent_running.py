@@ -133,7 +133,7 @@ async def test_tokens_have_a_limit() -> None:
     """What the request beyond it cost is told, too."""
     limits = AgentLimits(timeout_seconds=30, max_requests=3, max_tokens=1)
 
-    with pytest.raises(AgentFailedError, match="3 requests or 1 tokens") as caught:
+    with pytest.raises(AgentFailedError, match="3 requests, 1 tokens") as caught:
         await _ask(ScriptedModel(_PLAN), limits=limits)
 
     assert (caught.value.reason, caught.value.usage.requests) == ("limit", 1)
@@ -150,7 +150,7 @@ async def test_tools_are_called_so_often_at_most() -> None:
 
     model = ScriptedModel(call_all(*[("search", {"what": str(number)}) for number in range(MAX_TOOL_CALLS + 1)]), _PLAN)
 
-    with pytest.raises(AgentFailedError, match="50 calls of tools") as caught:
+    with pytest.raises(AgentFailedError, match="50 tool calls") as caught:
         await _ask(model, search)
 
     assert (caught.value.reason, seen) == ("limit", [])
@@ -337,7 +337,7 @@ async def test_where_all_models_fail_the_error_names_the_kinds() -> None:
     """And nothing of what they said."""
     model = _several(ScriptedModel(fail(ModelHTTPError(429, _SECRET))), ScriptedModel(fail(ValueError(_SECRET))))
 
-    with pytest.raises(AgentFailedError, match=r"could not be asked \(ModelHTTPError 429, ValueError\)") as caught:
+    with pytest.raises(AgentFailedError, match=r"was unavailable \(ModelHTTPError 429, ValueError\)") as caught:
         await _ask(model)
 
     assert caught.value.reason == "unavailable"

@@ -88,7 +88,7 @@ async def test_of_many_long_memories_the_updater_is_shown_a_bounded_part(letter:
     rows = _rows(text)
     assert [row["ref"] for row in rows] == list(range(200, 100, -1))
     assert all(row["text"] is None and row["is_too_long"] for row in rows)
-    assert "100 more, which were updated longer ago, are not listed" in text
+    assert "100 more, updated longer ago, are not listed" in text
 
 
 async def test_the_updater_is_shown_what_fits_and_the_rest_on_demand() -> None:
@@ -195,7 +195,7 @@ async def test_a_title_is_taken_once() -> None:
     model = await _update(deps, _LOOK, call_all(renamed, changed, ("create_active_memory", {"title": "Same", **new})))
 
     assert [type(intent) for intent in deps.plan.intents] == [UpdateIntent]
-    complaints = [text for text in _returned(model, 3) if "there is a memory with that title" in text]
+    complaints = [text for text in _returned(model, 3) if "a memory with that title exists" in text]
     assert len(complaints) == 2
 
 

@@ -94,7 +94,7 @@ def test_calls_that_fail_together_are_one_failure(breaker: Breaker, caplog: pyte
 
     assert breaker.pause_left_seconds == 1.0
     assert [record.getMessage() for record in caplog.records] == [
-        "The graph is away and is left alone for 1 s: TimeoutError"
+        "The graph is unavailable; not calling it for 1 s: TimeoutError"
     ]
 
 
@@ -157,6 +157,6 @@ def test_a_long_outage_does_not_fill_the_log(breaker: Breaker, clock: _Clock, ca
     breaker.failed(ValueError("a secret"))
 
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told[0] == "The graph refuses and is left alone for 1 s: refuses 'memory'"
+    assert told[0] == "The graph refuses calls; not calling it for 1 s: refuses 'memory'"
     assert len(told) == 5
-    assert told[-1] == "The graph refuses and is left alone for 1 s: ValueError"
+    assert told[-1] == "The graph refuses calls; not calling it for 1 s: ValueError"

@@ -338,10 +338,10 @@ def test_a_changed_external_id_under_a_new_seal_is_refused(small: Path) -> None:
     header, rest = content.split(b"\n", 1)
 
     small.write_bytes(_packed(header.replace(b'"agent-1"', b'"agent-2"') + b"\n" + rest))
-    assert "line 2 belongs to another external_id" in _refusal(small)
+    assert "line 2 belongs to a different external_id" in _refusal(small)
 
     small.write_bytes(_packed(content.replace(b'"agent-1"', b'"agent-2"')))
-    assert "line 4 has another sha256 than the lines before it" in _refusal(small)
+    assert "line 4 has a different sha256 than the lines before it" in _refusal(small)
 
 
 def test_the_header_of_an_empty_stream_cannot_be_changed_alone(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_the_header_of_an_empty_stream_cannot_be_changed_alone(tmp_path: Path) -
     path = _write(tmp_path / "file", [])
     path.write_bytes(_packed(zstd.decompress(path.read_bytes()).replace(b'"agent-1"', b'"agent-2"')))
 
-    assert "line 2 has another sha256 than the lines before it" in _refusal(path)
+    assert "line 2 has a different sha256 than the lines before it" in _refusal(path)
 
 
 # Files that contradict themselves or the format -----------------------------------------------------------------------
@@ -402,8 +402,8 @@ def test_a_newer_version_asks_for_an_update(small: Path) -> None:
     [
         (lambda event: event.pop("salt"), "does not have the fields of an event"),
         (lambda event: event.update({_SECRET: 1}), "does not have the fields of an event"),
-        (lambda event: event.update(position=1), "is event 1 where 2 must follow"),
-        (lambda event: event.update(position=3), "is event 3 where 2 must follow"),
+        (lambda event: event.update(position=1), "is event 1, expected 2"),
+        (lambda event: event.update(position=3), "is event 3, expected 2"),
         (lambda event: event.update(position="2"), "has a wrong position"),
         (lambda event: event.update(position=2.0), "has a wrong position"),
         (lambda event: event.update(position=True), "has a wrong position"),
@@ -437,11 +437,14 @@ def test_a_wrong_event_is_refused(small: Path, tamper: Tamper, problem: str) -> 
 @pytest.mark.parametrize(
     ("tamper", "problem"),
     [
-        (lambda footer: footer.update(events=1), "counts other events than the header"),
-        (lambda footer: footer.update(events=2.0), "counts other events than the header"),
-        (lambda footer: footer.update(chain=""), "has another chain than the last event"),
-        (lambda footer: footer.update(sha256="0" * 64), "has another sha256 than the lines before it"),
-        (lambda footer: footer.update(sha256=footer["sha256"].upper()), "has another sha256 than the lines before it"),
+        (lambda footer: footer.update(events=1), "has a different event count than the header"),
+        (lambda footer: footer.update(events=2.0), "has a different event count than the header"),
+        (lambda footer: footer.update(chain=""), "has a different chain than the last event"),
+        (lambda footer: footer.update(sha256="0" * 64), "has a different sha256 than the lines before it"),
+        (
+            lambda footer: footer.update(sha256=footer["sha256"].upper()),
+            "has a different sha256 than the lines before it",
+        ),
         (lambda footer: footer.pop("sha256"), "is not the footer"),
         (lambda footer: footer.update(more=1), "is not the footer"),
     ],
@@ -459,21 +462,21 @@ def test_a_wrong_footer_is_refused(small: Path, tamper: Tamper, problem: str) ->
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"\n", "is not JSON that a ledger can hold"),
-        (b"{\n", "is not JSON that a ledger can hold"),
-        (b'\xff{"a":1}\n', "is not JSON that a ledger can hold"),
-        (b'\xef\xbb\xbf{"a":1}\n', "is not JSON that a ledger can hold"),
-        ('{"a":1}\n'.encode("utf-16-le"), "is not JSON that a ledger can hold"),
+        (b"\n", "is not JSON that a ledger can store"),
+        (b"{\n", "is not JSON that a ledger can store"),
+        (b'\xff{"a":1}\n', "is not JSON that a ledger can store"),
+        (b'\xef\xbb\xbf{"a":1}\n', "is not JSON that a ledger can store"),
+        ('{"a":1}\n'.encode("utf-16-le"), "is not JSON that a ledger can store"),
         (b"[1]\n", "is not a JSON object"),
-        (b'{"a":NaN}\n', "is not JSON that a ledger can hold"),
-        (b'{"a":-Infinity}\n', "is not JSON that a ledger can hold"),
-        (b'{"a":1e999}\n', "is not JSON that a ledger can hold"),
-        (b'{"a":' + b"9" * 5_000 + b"}\n", "is not JSON that a ledger can hold"),
-        (b'{"a":"\\u0000"}\n', "is not JSON that a ledger can hold"),
-        (b'{"\\u0000":1}\n', "is not JSON that a ledger can hold"),
-        (b'{"a":["\\ud800"]}\n', "is not JSON that a ledger can hold"),
-        (b'{"a":' + b"[" * 100 + b"]" * 100 + b"}\n", "is not JSON that a ledger can hold"),
-        (b'{"a":' + b"[" * 500_000 + b"]" * 500_000 + b"}\n", "is not JSON that a ledger can hold"),
+        (b'{"a":NaN}\n', "is not JSON that a ledger can store"),
+        (b'{"a":-Infinity}\n', "is not JSON that a ledger can store"),
+        (b'{"a":1e999}\n', "is not JSON that a ledger can store"),
+        (b'{"a":' + b"9" * 5_000 + b"}\n", "is not JSON that a ledger can store"),
+        (b'{"a":"\\u0000"}\n', "is not JSON that a ledger can store"),
+        (b'{"\\u0000":1}\n', "is not JSON that a ledger can store"),
+        (b'{"a":["\\ud800"]}\n', "is not JSON that a ledger can store"),
+        (b'{"a":' + b"[" * 100 + b"]" * 100 + b"}\n", "is not JSON that a ledger can store"),
+        (b'{"a":' + b"[" * 500_000 + b"]" * 500_000 + b"}\n", "is not JSON that a ledger can store"),
         (b'{"a":1}', "is cut off"),
         (b"", "is missing"),
     ],
@@ -492,7 +495,7 @@ def test_lines_behind_the_footer_are_refused(small: Path) -> None:
 
     small.write_bytes(_packed(content, {"more": _SECRET}))
 
-    assert "line 4 is not the last one, as the footer must be" in _refusal(small)
+    assert "line 4 is not the last line, as the footer must be" in _refusal(small)
 
 
 @settings(max_examples=200, deadline=None)
@@ -568,7 +571,7 @@ def test_a_frame_that_asks_for_a_large_window_is_refused(small: Path) -> None:
     content = zstd.decompress(small.read_bytes())
     small.write_bytes(_sealed(compressor.compress(content) + compressor.flush()))
 
-    assert "holds no valid zstd data" in _refusal(small)
+    assert "has invalid zstd data" in _refusal(small)
 
 
 def test_a_long_stream_is_read_in_little_memory(tmp_path: Path, peak: Callable[[], int]) -> None:
@@ -774,6 +777,6 @@ def test_a_finished_writer_takes_no_more(small: Path) -> None:
     with EventFileWriter(small, "agent-1", 1, overwrite=True) as used:
         used.write([_event(1)])
     used.discard()
-    with pytest.raises(InvalidInputError, match="writes one file"):
+    with pytest.raises(InvalidInputError, match="this writer was already used"):
         used.open()
     assert len(_read(small)) == 1

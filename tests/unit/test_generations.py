@@ -61,7 +61,7 @@ async def test_another_one_is_made_from_what_is_recorded(provider: str, model_na
     ("generation", "reason"),
     [
         (_generation("our-model", 8), r"AgentMem\(embedders="),
-        (_generation("hash-8", 16, provider="hash"), "what 'hash' makes here is 'hash-16' or 'hash-64'"),
+        (_generation("hash-8", 16, provider="hash"), "provider 'hash' makes 'hash-16' or 'hash-64'"),
         (_generation("model-8", 8, provider="nobody"), "embedding_provider is 'nobody'"),
     ],
 )
@@ -88,7 +88,7 @@ async def test_vectors_of_another_length_are_not_passed_off_as_the_models() -> N
         def model_name(self) -> str:
             return "our-model"
 
-    with pytest.raises(NoEmbedderError, match="has 8 dimensions, and the vectors of this database 16"):
+    with pytest.raises(NoEmbedderError, match="has 8 dimensions, but this database's vectors have 16"):
         await _generations(Misnamed(8)).embedder(_generation("our-model", 16))
 
 

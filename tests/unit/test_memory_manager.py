@@ -123,7 +123,7 @@ def test_an_event_of_a_users_kind_changes_nothing() -> None:
 
 def test_a_memory_begins_with_its_creation() -> None:
     """Anything else is a stream that was read wrongly."""
-    with pytest.raises(ValueError, match=r"a memory begins with memory\.created, not memory.updated"):
+    with pytest.raises(ValueError, match=r"the first event of a memory must be memory\.created, not memory.updated"):
         fold([UPDATED], _left)
 
 
@@ -219,7 +219,7 @@ async def test_a_text_of_too_many_chunks_is_refused_with_their_number_and_the_wa
     monkeypatch.setattr(memory_manager, "MAX_TEXT_CHUNKS", 30)
     paragraphs = [f"Entry {number}." for number in range(31)]
 
-    with pytest.raises(InvalidInputError, match=r"into 31 chunks; the limit is 30\. Divide it into several memories"):
+    with pytest.raises(InvalidInputError, match=r"into 31 chunks; the limit is 30\. Split it into several memories"):
         await memory_manager._plan_creations([_request("\n\n".join(paragraphs))], None)
     with pytest.raises(InvalidInputError, match=r"into 31 chunks"):
         memory_manager._chunked("\n\n".join(paragraphs), {})

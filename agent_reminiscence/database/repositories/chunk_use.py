@@ -1,4 +1,4 @@
-"""How often recall has returned chunks. Soft state: no projection, and a crash may lose some of it."""
+"""How often recall has returned chunks. Soft state: not a projection, and a crash may lose some of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UsedChunk:
     """A live shortterm chunk that was used since its importance was decided.
 
     Attributes:
-        touched_at: When it came in, or was used last, whichever is later.
+        touched_at: When it was added or last used, whichever is later.
     """
 
     chunk_id: UUID
@@ -40,11 +40,11 @@ class ChunkUseRepository:
         *,
         review_within_seconds: float,
     ) -> None:
-        """Count uses, and have a worker look at the stream; chunks that are gone are left out.
+        """Count uses and schedule a review of the stream; chunks that no longer exist are ignored.
 
         Args:
-            uses: How many, and the time of the last, by chunk id.
-            review_within_seconds: When a worker looks at the stream at the latest.
+            uses: The number of uses and the time of the last, by chunk id.
+            review_within_seconds: The latest time until a worker reviews the stream.
         """
         review = {"external_id": external_id, "delay_seconds": review_within_seconds}
         if await db.fetch_one(_SQL["schedule_review"], review) is None:
@@ -58,23 +58,23 @@ class ChunkUseRepository:
         await db.defer(_SQL["add_uses"], params)
 
     async def reset(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> None:
-        """Begin to count anew for chunks about which was decided, in a transaction in which the stream is locked."""
+        """Restart the count for chunks that were decided on, in a transaction that has locked the stream."""
         if chunk_ids:
             await db.defer(_SQL["reset_uses"], {"external_id": external_id, "chunk_ids": uuid_array(chunk_ids)})
 
     async def touch_repetitions(
         self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, moment: datetime
     ) -> None:
-        """Note that what repeats some chunks, which are about to end, comes back into use."""
+        """Mark the repetitions of some chunks, which are about to end, as used."""
         params = {"external_id": external_id, "chunk_ids": uuid_array(chunk_ids), "moment": moment}
         await db.defer(_SQL["touch_repetitions"], params)
 
     async def forget_gone(self, db: SqlExecutor, external_id: str) -> None:
-        """Delete what is known of the use of chunks that are gone, as after an erasure."""
+        """Delete the use counts of chunks that no longer exist, for example after an erasure."""
         await db.defer(_SQL["delete_uses_of_gone_chunks"], {"external_id": external_id})
 
     async def find_used(self, db: SqlExecutor, external_id: str, *, after: UUID | None, limit: int) -> list[UsedChunk]:
-        """Live shortterm chunks that were used, at most `limit` behind `after`, in order of their ids."""
+        """Return live shortterm chunks that were used, at most `limit` after `after`, in order of their ids."""
         params = {"external_id": external_id, "after": after, "limit": limit}
         rows = await db.fetch_all(_SQL["find_used"], params)
         return [

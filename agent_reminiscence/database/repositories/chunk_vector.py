@@ -1,4 +1,4 @@
-"""Vectors of chunks and headings, and the cache they come from. Both can be made again from the texts."""
+"""Vectors of chunks and headings, and the cache they come from. Both can be recomputed from the texts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import NORMS_DTYPE, are_among
 
 _QUERIES = load_queries("sql", "chunk_vector")
-# Below every number of a heading.
+# Below the number of any heading.
 BEFORE_ALL: Final = -(1 << 62)
-# One statement looks so many texts up: no statement takes long.
+# How many texts one statement looks up, so that no statement takes long.
 _BATCH_TEXTS: Final = 4_096
 _MAX_GAP: Final = 4
-# A halfvec's binary form: dimension, two bytes of zeros, float16 values.
+# The binary form of a halfvec: dimension, two zero bytes, float16 values.
 _HALFVEC_HEAD: Final = 4
 
 
@@ -38,9 +38,9 @@ class MissingVector:
     Attributes:
         number: Negative for a heading.
         chunk_id: None for a heading.
-        content: Of the chunk; of a heading, the title.
-        day: Of a heading.
-        stated_at: Of a fact, from when it holds.
+        content: The chunk's content; for a heading, the title.
+        day: For a heading.
+        stated_at: For a fact, when it begins to hold.
         is_cached: Whether the cache holds the vector of its text.
     """
 
@@ -59,7 +59,7 @@ class EmbeddedText:
     """A chunk or heading that is to get a vector.
 
     Attributes:
-        mass: How many tokens its text has.
+        mass: The number of tokens of its text.
     """
 
     number: int
@@ -69,12 +69,12 @@ class EmbeddedText:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What has got vectors, and how large the tenant is.
+    """What got vectors, and how large the tenant is.
 
     Attributes:
-        numbers: Of the chunks and, negative, headings.
-        cells: How many cells the tenant's vectors are sorted into; 0 where they never were.
-        text_chunks: How many chunks its texts have.
+        numbers: Of the chunks and, if negative, headings.
+        cells: How many cells the tenant's vectors are sorted into; 0 if they never were.
+        text_chunks: The number of chunks in its texts.
     """
 
     numbers: frozenset[int]
@@ -92,8 +92,8 @@ class Dots:
     """Dot products with a question's vector.
 
     Attributes:
-        numbers: int64, shape (n,); negative ones are headings'.
-        dots: float32, shape (n,); the larger the nearer.
+        numbers: int64, shape (n,); negative for headings.
+        dots: float32, shape (n,); larger is nearer.
     """
 
     numbers: NDArray[np.int64]
@@ -128,11 +128,11 @@ class ChunkVectorRepository:
         after: int,
         limit: int,
     ) -> list[MissingVector]:
-        """Chunks and headings without vectors, in order of their numbers.
+        """Return chunks and headings without vectors, in order of their numbers.
 
         Args:
             memory_ids: Only those of these memories; None is all.
-            after: Only those behind this number; `BEFORE_ALL` at first.
+            after: Only those after this number; start with `BEFORE_ALL`.
         """
         params = {"external_id": external_id, "after": after, "model_name": generation.model_name, "limit": limit}
         rows = await db.fetch_all(*_scoped("find_missing", generation.number, params, memory_ids))
@@ -153,7 +153,7 @@ class ChunkVectorRepository:
     async def ask_whether_lacking(
         self, db: SqlExecutor, external_id: str, generation: int, memory_id: UUID
     ) -> Deferred[bool]:
-        """Whether a chunk or a heading of a memory has no vector."""
+        """Ask, deferred, whether a chunk or heading of a memory has no vector."""
         params = {"external_id": external_id, "memory_id": memory_id}
         return await db.ask(_sql("lacks_vectors", generation), params, lambda rows: bool(rows[0]["lacks_any"]))
 
@@ -165,9 +165,9 @@ class ChunkVectorRepository:
         texts: Sequence[EmbeddedText],
         made: Mapping[bytes, NDArray[np.float32]],
     ) -> Filled:
-        """Give vectors to those of `texts` that still say what was embedded, and keep the new ones in the cache.
+        """Store vectors for those `texts` that still say what was embedded, and keep the new ones in the cache.
 
-        Nothing is stored where the generation is not in the state that `generation` says any more.
+        Nothing is stored if the generation is no longer in the state given by `generation`.
 
         Args:
             made: New vectors by the SHA-256 of their texts; the others are taken from the cache.
@@ -203,7 +203,7 @@ class ChunkVectorRepository:
     async def _find_cells(
         self, db: SqlExecutor, external_id: str, generation: int, vectors: NDArray[np.float32]
     ) -> list[int]:
-        """The nearest cell of the last sorting for each of some vectors; -1 where there is none any more."""
+        """The nearest cell of the last sorting for each of some vectors; -1 if there is none any more."""
         cells, centres = await read_newest_cells(db, external_id, generation)
         if not len(cells):
             return [-1] * len(vectors)
@@ -213,7 +213,7 @@ class ChunkVectorRepository:
     async def find_uncached(
         self, db: SqlExecutor, external_id: str, generation: Generation, text_hashes: Sequence[bytes]
     ) -> list[bytes]:
-        """Which of some texts the cache has no vectors of, in the order of `text_hashes`."""
+        """Return which of some texts have no vector in the cache, in the order of `text_hashes`."""
         uncached: list[bytes] = []
         for batch in batched(text_hashes, _BATCH_TEXTS):
             params = {
@@ -228,28 +228,28 @@ class ChunkVectorRepository:
     async def count_missing(
         self, db: SqlExecutor, external_id: str, generation: Generation, memory_ids: Sequence[UUID] | None = None
     ) -> int:
-        """How many chunks have no vectors, of these memories or of all."""
+        """Return how many chunks have no vectors, of these memories or of all."""
         row = await db.fetch_one(*_scoped("count_missing", generation.number, {"external_id": external_id}, memory_ids))
         return 0 if row is None else int(row["chunks"])
 
     async def count_chunks(self, db: SqlExecutor, external_id: str, generation: Generation) -> tuple[int, int]:
-        """How many chunks there are, and how many of them have no vectors."""
+        """Return how many chunks there are, and how many of them have no vectors."""
         row = await db.fetch_one(_sql("count_chunks", generation.number), {"external_id": external_id})
         return (0, 0) if row is None else (int(row["chunks"]), int(row["missing"]))
 
     async def delete_cached(self, db: SqlExecutor, external_id: str, generation: Generation) -> None:
-        """Delete what the cache holds of the generation's model."""
+        """Delete what the cache holds for the generation's model."""
         params = {"external_id": external_id, "model_name": generation.model_name}
         await db.execute(_sql("delete_cached_vectors", generation.number), params)
 
     async def find_dots(
         self, db: SqlExecutor, external_id: str, generation: int, vector: Sequence[float], *, cells: int | None = None
     ) -> Dots:
-        """The dot products of stored vectors with a question's.
+        """Return the dot products of stored vectors with a question's.
 
         Args:
             vector: Of unit length, by the generation's model.
-            cells: Of how many cells, those nearest to `vector`; None is every vector of the tenant.
+            cells: How many cells, the nearest to `vector`, are read; None is every vector of the tenant.
         """
         params: dict[str, object] = {"external_id": external_id, "vector": halfvec(vector)}
         if cells is None:
@@ -259,10 +259,10 @@ class ChunkVectorRepository:
     async def find_dots_and_norms(
         self, db: SqlExecutor, external_id: str, generation: int, vector: Sequence[float]
     ) -> tuple[Dots, NDArray[np.void]]:
-        """The dot products of all vectors with a question's, and the norms of all windows.
+        """Return the dot products of all vectors with a question's, and the norms of all windows.
 
         Returns:
-            Also the norms, shape (n,), `NORMS_DTYPE`, in the order in which `SearchRepository.read_texts` has the
+            The norms have shape (n,), `NORMS_DTYPE`, in the order in which `SearchRepository.read_texts` returns the
             texts; zeros where there are none.
         """
         params = {"external_id": external_id, "vector": halfvec(vector)}
@@ -278,7 +278,7 @@ class ChunkVectorRepository:
         vector: Sequence[float],
         numbers: NDArray[np.int64],
     ) -> Dots:
-        """The dot products of named vectors with a question's; those that are not there are left out."""
+        """Return the dot products of given vectors with a question's, leaving out those that do not exist."""
         if not len(numbers):
             return _dots(None)
         ascending = np.unique(numbers)
@@ -296,7 +296,7 @@ class ChunkVectorRepository:
     async def read(
         self, db: SqlExecutor, external_id: str, generation: int, numbers: Sequence[int] | NDArray[np.int64]
     ) -> StoredVectors:
-        """Named vectors; those that are not there are left out."""
+        """Return given vectors, leaving out those that do not exist."""
         params = {"external_id": external_id, "numbers": bigint_array(numbers)}
         row = await db.fetch_one(_sql("read_vectors", generation), params)
         assert row is not None
@@ -306,7 +306,7 @@ class ChunkVectorRepository:
 async def read_newest_cells(
     db: SqlExecutor, external_id: str, generation: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Numbers and centres of the cells of a tenant's last sorting."""
+    """Return numbers and centres of the cells of a tenant's last sorting."""
     row = await db.fetch_one(_sql("read_newest_cells", generation), {"external_id": external_id})
     assert row is not None
     cells = np.frombuffer(row["cells"] or b"", ">i4").astype(np.int32)
@@ -316,7 +316,7 @@ async def read_newest_cells(
 
 
 def stored_vectors(row: Row) -> StoredVectors:
-    """The vectors of a row with the columns `numbers`, `masses` and `vectors`; they may be NULL."""
+    """Read the vectors of a row with the columns `numbers`, `masses` and `vectors`; they may be NULL."""
     numbers = np.frombuffer(row["numbers"] or b"", ">i8").astype(np.int64)
     masses = np.frombuffer(row["masses"] or b"", ">f4").astype(np.float32)
     if not len(numbers):
@@ -325,7 +325,7 @@ def stored_vectors(row: Row) -> StoredVectors:
 
 
 def read_halfvecs(blob: bytes, count: int) -> NDArray[np.float32]:
-    """`count` vectors, one after the other in their binary form; shape (count, dimension)."""
+    """Read `count` consecutive vectors in their binary form; shape (count, dimension)."""
     rows = np.frombuffer(blob, np.uint8).reshape(count, -1)
     values = np.ascontiguousarray(rows[:, _HALFVEC_HEAD:]).view(">f2")
     return values.astype(np.float32)
@@ -337,7 +337,7 @@ def halfvec(vector: Sequence[float] | NDArray[np.float32]) -> bytes:
 
 
 def _runs(ascending: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first and the last of each run of numbers with small gaps: what lies there costs less than a search."""
+    """First and last of each run of numbers with small gaps: reading what is in between costs less than a search."""
     ends = np.flatnonzero(np.diff(ascending) > _MAX_GAP)
     return ascending[np.append(0, ends + 1)], ascending[np.append(ends, len(ascending) - 1)]
 
@@ -345,7 +345,7 @@ def _runs(ascending: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.i
 def _dots(row: Row | None) -> Dots:
     if row is None or row["numbers"] is None:
         return Dots(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
-    # pgvector's operator gives the negated product.
+    # pgvector's operator returns the negated product.
     return Dots(
         np.frombuffer(row["numbers"], ">i8").astype(np.int64), -np.frombuffer(row["dots"], ">f4").astype(np.float32)
     )
@@ -354,7 +354,7 @@ def _dots(row: Row | None) -> Dots:
 def _scoped(
     name: str, generation: int, params: dict[str, object], memory_ids: Sequence[UUID] | None
 ) -> tuple[NamedQuery, dict[str, object]]:
-    """The query about all chunks of the tenant or about those of some memories, and its parameters."""
+    """The query on all chunks of the tenant or on those of some memories, and its parameters."""
     if memory_ids is None:
         return _sql(name, generation), params
     return _sql(name, generation, "_of"), params | {"memory_ids": list(memory_ids)}

@@ -1,7 +1,7 @@
-"""The graph of entities and relationships: one protocol for reading it, in Postgres or in Neo4j.
+"""The graph of entities and relationships: one protocol for reading it, from Postgres or from Neo4j.
 
-Both hold the same, because both are projections of the ledger: the tables here are written by the handlers in the same
-transaction as the event, and Neo4j is sent the states of what has changed (`services/graph_follower.py`).
+Both hold the same graph, as projections of the ledger: handlers write the tables here in the transaction of the event,
+and Neo4j is sent the states of what has changed (`services/graph_follower.py`).
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from agent_reminiscence.domain.graph import (
     strength,
 )
 
-# What an entity is of which nothing is known.
+# The type of an entity about which nothing is known.
 _ANY_TYPE = "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphFilter:
-    """Which relationships a reading follows, and how many.
+    """Which relationships a read follows, and how many.
 
     Attributes:
         relationship_types: Only these; None is any.
-        at: Those that are true in the world at that moment; None is those that have not ended by `now`.
-        now: What the caller takes for the present; None is what the store's clock says.
-        min_confidence: Only those at least so sure, 0 to 1.
-        fan_out: How many relationships of one entity are followed in each hop, the strongest first.
+        at: Only those true in the world at that moment; None is those that have not ended by `now`.
+        now: The caller's present; None uses the store's clock.
+        min_confidence: Only those with at least this confidence, 0 to 1.
+        fan_out: How many relationships of one entity are followed per hop, the strongest first.
     """
 
     relationship_types: Sequence[str] | None = None
@@ -69,7 +69,7 @@ ANYTHING = GraphFilter()
 
 @dataclass(frozen=True, slots=True)
 class GraphDelta:
-    """States to be taken over by a store that follows: of what has changed, and the ids of what is gone."""
+    """Changes for a store that follows: the states of what has changed, and the ids of what is gone."""
 
     entities: Sequence[Entity] = ()
     relationships: Sequence[Relationship] = ()
@@ -79,9 +79,9 @@ class GraphDelta:
 
 @dataclass(frozen=True, slots=True)
 class KnownEntityName:
-    """A name of an entity. `entity_id` is the one that was given it, `canonical_id` the one it is with all merges.
+    """A name of an entity. `entity_id` was given the name; `canonical_id` is the entity after all merges.
 
-    `name` and `mentions` are those of the canonical one, and `type` is what is known of all that were merged into it.
+    `name` and `mentions` belong to the canonical one; `type` is what is known of all that were merged into it.
     """
 
     key: str
@@ -94,7 +94,7 @@ class KnownEntityName:
 
 @dataclass(frozen=True, slots=True)
 class KnownRelationship:
-    """A relationship with its ends as they were stated."""
+    """A relationship with its ends as stated."""
 
     relationship_id: UUID
     stated_from_id: UUID
@@ -104,13 +104,13 @@ class KnownRelationship:
 
 @dataclass(frozen=True, slots=True)
 class StatedRelationship:
-    """What is known of two entities and holds, as somebody is shown it.
+    """A current relationship between two entities, as shown to someone.
 
     Attributes:
-        last_observed: When it was said last, in the world's time.
-        sources: The labels of the chunks that say it, and the most trusted one where more say it than were looked at.
-        seen: Of those that were looked at.
-        memory_ids: Of the memories that say it, and of those that brought the two names in.
+        last_observed: When it was last said, in the world's time.
+        sources: The labels of the chunks that say it, plus the most trusted one if not all of them were checked.
+        seen: The labels of the chunks that were checked.
+        memory_ids: The memories that say it, and those that introduced the two names.
     """
 
     relationship_id: UUID
@@ -128,12 +128,12 @@ class StatedRelationship:
 
 @dataclass(frozen=True, slots=True)
 class KnownPeriod:
-    """When something holds of two entities as they were stated, and who says so.
+    """When a relationship between two entities, as stated, holds, and who says so.
 
     Attributes:
-        end_is_stated: Whether somebody has said until when; else it ended with the last chunk that said it.
-        last_observed: When it was said last, in the world's time.
-        sources: As of `StatedRelationship`.
+        end_is_stated: Whether its end was stated; otherwise it ended with the last chunk that said it.
+        last_observed: When it was last said, in the world's time.
+        sources: As in `StatedRelationship`.
     """
 
     relationship_id: UUID
@@ -149,7 +149,7 @@ class KnownPeriod:
 
 @dataclass(frozen=True, slots=True)
 class EntityPlace:
-    """Whether an entity was merged into another one, and which one speaks for it; that is itself where it was not."""
+    """Whether an entity was merged into another, and the canonical one; that is the entity itself if it was not."""
 
     is_merged: bool
     canonical_id: UUID
@@ -157,7 +157,7 @@ class EntityPlace:
 
 @dataclass(frozen=True, slots=True)
 class EntityOutline:
-    """Of a canonical entity only how many live chunks name it."""
+    """A canonical entity, with only its number of live mentions."""
 
     id: UUID
     mentions: int
@@ -165,7 +165,7 @@ class EntityOutline:
 
 @dataclass(frozen=True, slots=True)
 class RelationshipOutline:
-    """Of a relationship only its canonical ends, and its strength, 0 to 1."""
+    """A relationship, with only its canonical ends and its strength, 0 to 1."""
 
     id: UUID
     from_id: UUID
@@ -175,7 +175,7 @@ class RelationshipOutline:
 
 @dataclass(frozen=True, slots=True)
 class GraphOutline:
-    """What a `Subgraph` holds, in the same order, with no more of each than it takes to weigh it."""
+    """What a `Subgraph` holds, in the same order, reduced to what its ranking needs."""
 
     entities: Sequence[EntityOutline]
     relationships: Sequence[RelationshipOutline]
@@ -184,7 +184,7 @@ class GraphOutline:
 
 
 class GraphStore(Protocol):
-    """Reads the graph of one `external_id` at a time. Every list has an order that is the same in every store."""
+    """Reads the graph of one `external_id` at a time. Every list has the same order in every store."""
 
     async def find_entities(
         self,
@@ -195,74 +195,74 @@ class GraphStore(Protocol):
         types: Sequence[str] | None = None,
         limit: int = MAX_GRAPH_ENTITIES,
     ) -> list[Entity]:
-        """Entities by id (of a merged one: the one it was merged into), by name or alias, and by type.
+        """Find entities by id (of a merged one: its canonical entity), by name or alias, and by type.
 
-        What is given has to fit together; what is None fits anything, and an empty list nothing. Names are compared as
-        `name_key` folds them. Most mentions first, then by id. Without ids and names, the mentions of all are read.
+        All given criteria must match; None matches anything, an empty list nothing. Names are compared as folded by
+        `name_key`. Most mentions first, then by id. Without ids and names, the mentions of all entities are read.
         """
         ...
 
     async def find_alike(
         self, external_id: str, name: str, *, types: Sequence[str] | None = None, limit: int = 10
     ) -> list[tuple[Entity, float]]:
-        """Entities with a name or alias like `name`, and how alike it is, as `rank_alike` ranks them.
+        """Find entities with a name or alias similar to `name`, with the similarity by `rank_alike`.
 
-        Compared are at most `ALIKE_COMPARED_NAMES` names, those of the entities with most mentions.
+        At most `ALIKE_COMPARED_NAMES` names are compared, those of the entities with most mentions.
         """
         ...
 
     async def find_relationships(
         self, external_id: str, *, ids: Sequence[UUID] | None = None, entity_ids: Sequence[UUID] | None = None
     ) -> list[Relationship]:
-        """Relationships by id, and those between any two of some canonical entities; strongest first, then by id.
+        """Find relationships by id, or between any two of some canonical entities; strongest first, then by id.
 
-        What is None fits anything, but one of the two has to be given. Ended ones are among them; at most
-        `MAX_GRAPH_RELATIONSHIPS` are returned.
+        None matches anything, but one of the two must be given. Includes ended ones; returns at most
+        `MAX_GRAPH_RELATIONSHIPS`.
         """
         ...
 
     async def neighbourhood(
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
     ) -> Subgraph:
-        """What lies within so many hops of some entities, whichever way relationships point.
+        """Find what lies within this many hops of some entities, whichever way relationships point.
 
-        An entity comes in with the hop that reaches it first; relationships of which both ends are in are all returned.
-        Where there are more than `max_entities`, those behind the strongest relationships come in, then by id. It is
-        truncated, too, where an entity has more relationships than are followed, whatever they would have led to.
+        An entity is added with the hop that first reaches it; all relationships between added entities are returned. If
+        there are more than `max_entities`, those with the strongest relationships are added, then by id. The result
+        also counts as truncated if an entity has more relationships than are followed, wherever they lead.
         """
         ...
 
     async def outline(
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
     ) -> GraphOutline:
-        """What `neighbourhood` chooses, without the states of it, which take most of its time."""
+        """Select the same as `neighbourhood`, without the states, which take most of its time."""
         ...
 
     async def shortest_path(
         self, external_id: str, from_id: UUID, to_id: UUID, *, max_hops: int, where: GraphFilter = ANYTHING
     ) -> GraphPath | None:
-        """A shortest way between two entities, whichever way relationships point; None where there is none so short.
+        """Find a shortest path between two entities, whichever way relationships point; None if none is this short.
 
-        Of several the one whose entity ids, in order, come first, with the strongest relationship, then by id, between
-        each two. The caps and the fan-out of `where` do not count.
+        Of several, the one whose entity ids, in order, come first; between two entities the strongest relationship,
+        then by id. The caps and the fan-out of `where` do not apply.
 
         Raises:
-            InvalidInputError: There are too many ways to look at all of them.
+            InvalidInputError: There are too many paths to check all of them.
         """
         ...
 
     async def match(
         self, external_id: str, pattern: GraphPattern, *, where: GraphFilter = ANYTHING, limit: int = 100
     ) -> list[GraphTriple]:
-        """Relationships that fit a pattern, with their ends in their direction; strongest first, then by id."""
+        """Find relationships that match a pattern, with their ends in their direction; strongest first, then by id."""
         ...
 
 
 def rank_alike(name: str, candidates: Iterable[tuple[UUID, str, int]], limit: int) -> list[tuple[UUID, float]]:
-    """The entities whose names are most like `name`, and how alike, 0 to 1; most alike, then most mentions, then by id.
+    """Rank entities by how similar a name of theirs is to `name`, 0 to 1; then by mentions, then by id.
 
     Args:
-        candidates: Entities with the key of one of their names each, and how often they are mentioned.
+        candidates: Entities, each with the key of one of its names and its number of mentions.
     """
     key = name_key(name)
     named = list(candidates)
@@ -282,7 +282,7 @@ class ReachedEntities:
     """What a walk through the graph reaches with one hop.
 
     Attributes:
-        is_cut: Whether something was left out on the way there.
+        is_cut: Whether something was left out on the way.
     """
 
     hop: int
@@ -292,7 +292,7 @@ class ReachedEntities:
 
 @dataclass(frozen=True, slots=True)
 class MatchedIds:
-    """A relationship that fits a pattern, with its ends."""
+    """A relationship that matches a pattern, with its ends."""
 
     relationship_id: UUID
     from_id: UUID
@@ -300,7 +300,7 @@ class MatchedIds:
 
 
 class EntityGraphRepository:
-    """Reads the tables of the graph. What it returns is canonical: with all merges, and without what they closed."""
+    """Reads the tables of the graph. Results are canonical: merges are resolved, and what they closed is left out."""
 
     def __init__(self) -> None:
         queries = load_queries("sql", "entity_graph")
@@ -324,7 +324,7 @@ class EntityGraphRepository:
         types: Sequence[str] | None = None,
         limit: int = MAX_GRAPH_ENTITIES,
     ) -> list[Entity]:
-        """As `GraphStore.find_entities`."""
+        """Like `GraphStore.find_entities`."""
         params: dict[str, Any] = {
             "external_id": external_id,
             "types": _listed(types),
@@ -347,7 +347,7 @@ class EntityGraphRepository:
     async def find_names(
         self, db: SqlExecutor, external_id: str, *, types: Sequence[str] | None, limit: int = ALIKE_COMPARED_NAMES
     ) -> list[tuple[UUID, str, int]]:
-        """Canonical entities with the key of each of their names and their mentions; those with most mentions first."""
+        """Return canonical entities with the key of each name and their mentions; those with most mentions first."""
         params = {"external_id": external_id, "types": _listed(types), "limit": limit}
         rows = await db.fetch_all(self._sql["find_names"], params)
         return [(UUID(row["id"]), row["key"], row["mentions"]) for row in rows]
@@ -363,11 +363,11 @@ class EntityGraphRepository:
         limit: int = MAX_GRAPH_RELATIONSHIPS,
         evidence_chunks: int = GRAPH_EVIDENCE_CHUNKS,
     ) -> list[Relationship]:
-        """As `GraphStore.find_relationships`.
+        """Like `GraphStore.find_relationships`.
 
         Args:
-            where: Of those between entities, only these; None is ended ones, too.
-            evidence_chunks: How many of the chunks that say one are named with it, newest first.
+            where: Filters those between entities; None includes ended ones.
+            evidence_chunks: How many of the chunks that say a relationship are named with it, newest first.
         """
         wanted = None if ids is None else list(ids)
         params: dict[str, Any] = {
@@ -388,7 +388,7 @@ class EntityGraphRepository:
     async def walk(
         self, db: SqlExecutor, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter
     ) -> list[ReachedEntities]:
-        """What can be reached from some entities, hop by hop; the first is the entities themselves, those there are."""
+        """Walk from some entities, hop by hop; the first step returns those of the entities that exist."""
         params = _filter_params(where) | {
             "external_id": external_id,
             "entity_ids": list(entity_ids),
@@ -404,7 +404,7 @@ class EntityGraphRepository:
     async def outline_entities(
         self, db: SqlExecutor, external_id: str, entity_ids: Iterable[UUID]
     ) -> list[EntityOutline]:
-        """Of some canonical entities how often they are mentioned; most mentions first, then by id."""
+        """Return how often some canonical entities are mentioned; most mentions first, then by id."""
         params = {"external_id": external_id, "ids": list(entity_ids)}
         rows = await db.fetch_all(self._sql["count_mentions"], params)
         return [EntityOutline(UUID(row["id"]), row["mentions"]) for row in rows]
@@ -412,7 +412,7 @@ class EntityGraphRepository:
     async def outline_relationships(
         self, db: SqlExecutor, external_id: str, entity_ids: Iterable[UUID], *, where: GraphFilter, limit: int
     ) -> list[RelationshipOutline]:
-        """The relationships that `find_relationships` finds between some canonical entities."""
+        """Return the relationships that `find_relationships` finds between some canonical entities."""
         params = _among_params(entity_ids, where) | {"external_id": external_id, "ids": None, "limit": limit}
         rows = await db.fetch_all(self._sql["strongest_among"], params)
         return [
@@ -425,7 +425,7 @@ class EntityGraphRepository:
     async def find_neighbours(
         self, db: SqlExecutor, external_id: str, entity_ids: Sequence[UUID], *, where: GraphFilter, limit: int
     ) -> list[tuple[UUID, UUID]]:
-        """Each of some canonical entities with each of its neighbours, at most `limit` pairs."""
+        """Return each of some canonical entities with each of its neighbours, at most `limit` pairs."""
         params = _filter_params(where) | {
             "external_id": external_id,
             "entity_ids": list(entity_ids),
@@ -437,7 +437,7 @@ class EntityGraphRepository:
     async def find_strongest(
         self, db: SqlExecutor, external_id: str, pairs: Sequence[tuple[UUID, UUID]], *, where: GraphFilter
     ) -> list[UUID]:
-        """For each pair of canonical entities the strongest relationship between them, in order of the pairs."""
+        """Return the strongest relationship between each pair of canonical entities, in order of the pairs."""
         params = _filter_params(where) | {
             "external_id": external_id,
             "first_ids": [first for first, _ in pairs],
@@ -448,7 +448,7 @@ class EntityGraphRepository:
     async def match(
         self, db: SqlExecutor, external_id: str, pattern: GraphPattern, *, where: GraphFilter, limit: int
     ) -> list[MatchedIds]:
-        """Relationships that fit a pattern; strongest first, then by id."""
+        """Return relationships that match a pattern; strongest first, then by id."""
         known: dict[UUID, str] = {}
         if pattern.from_type is not None or pattern.to_type is not None:
             rows = await db.fetch_all(self._sql["find_known_types"], {"external_id": external_id})
@@ -473,41 +473,41 @@ class EntityGraphRepository:
         ]
 
     async def find_mentioned(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[UUID]:
-        """The canonical entities that the live chunks of a memory name."""
+        """Return the canonical entities that the live chunks of a memory name."""
         params = {"external_id": external_id, "memory_id": memory_id}
         return [UUID(row["id"]) for row in await db.fetch_all(self._sql["find_mentioned"], params)]
 
     async def find_place(self, db: SqlExecutor, external_id: str, entity_id: UUID) -> EntityPlace | None:
-        """Where an entity stands among the merged ones; None where there is no such entity."""
+        """Return the place of an entity among merged ones; None if it does not exist."""
         row = await db.fetch_one(self._sql["find_place"], {"external_id": external_id, "entity_id": entity_id})
         if row is None:
             return None
         return EntityPlace(row["merged_into"] is not None, UUID(row["canonical_id"]))
 
     async def known_names(self, db: SqlExecutor, external_id: str, keys: Sequence[str]) -> list[KnownEntityName]:
-        """Names by their keys; in order of the key, those of the most mentioned entities first, then by id."""
+        """Return names by their keys; in key order, those of the most mentioned entities first, then by id."""
         return await (await self.ask_for_names(db, external_id, keys)).result()
 
     async def ask_for_names(
         self, db: SqlExecutor, external_id: str, keys: Sequence[str]
     ) -> Deferred[list[KnownEntityName]]:
-        """As `known_names`, but not at once."""
+        """Like `known_names`, but deferred."""
         params = {"external_id": external_id, "keys": list(dict.fromkeys(keys))}
         return await db.ask(self._sql["known_names"], params, lambda rows: [_known_name(row) for row in rows])
 
     async def list_names(
         self, db: SqlExecutor, external_id: str, *, beginnings: Iterable[str], limit: int
     ) -> list[KnownEntityName]:
-        """Names to compare others with: at most so many, those of the newest entities, in order of their keys.
+        """Return names to compare with: at most this many, those of the newest entities, in order of their keys.
 
         Args:
-            beginnings: Only names of which the key begins with one of these characters, but for `the`.
+            beginnings: Only names whose key begins with one of these characters, ignoring `the`.
         """
         params = {"external_id": external_id, "beginnings": sorted(set(beginnings)), "limit": limit}
         return [_known_name(row) for row in await db.fetch_all(self._sql["list_names"], params)]
 
     async def ask_for_last_change(self, db: SqlExecutor, external_id: str) -> Deferred[int]:
-        """Position of the last event that changed an entity; 0 without any."""
+        """Return the position of the last event that changed an entity; 0 if none did."""
         return await db.ask(
             self._sql["last_entity_change"],
             {"external_id": external_id},
@@ -517,9 +517,9 @@ class EntityGraphRepository:
     async def find_between(
         self, db: SqlExecutor, external_id: str, pairs: Sequence[tuple[UUID, UUID]], type_: str
     ) -> list[KnownRelationship]:
-        """Relationships of one type between pairs of entities as they were stated, whichever way they point, by id.
+        """Return relationships of one type between pairs of entities as stated, in either direction, by id.
 
-        Ended ones are among them.
+        Includes ended ones.
         """
         params = {
             "external_id": external_id,
@@ -540,11 +540,11 @@ class EntityGraphRepository:
     async def find_stated(
         self, db: SqlExecutor, external_id: str, stated: Sequence[tuple[UUID, UUID, str]], *, evidence_chunks: int
     ) -> list[KnownPeriod]:
-        """What is known from one entity to another, by type; those without an end first, then by id.
+        """Return what is known from one entity to another, by type; those without an end first, then by id.
 
         Args:
-            stated: Each with both ends as they were stated, and a type.
-            evidence_chunks: How many of the chunks that say it are looked at, newest first.
+            stated: Each with both ends as stated, and a type.
+            evidence_chunks: How many of the chunks that say it are checked, newest first.
         """
         wanted = list(dict.fromkeys(stated))
         params = {
@@ -580,11 +580,11 @@ class EntityGraphRepository:
         evidence_chunks: int,
         limit: int,
     ) -> list[StatedRelationship]:
-        """What is known of some canonical entities and holds at `now`, strongest first.
+        """Return what is known of some canonical entities and holds at `now`, strongest first.
 
         Args:
-            except_type: A type that is left out.
-            evidence_chunks: How many of the chunks that say it are looked at, newest first.
+            except_type: A type to leave out.
+            evidence_chunks: How many of the chunks that say it are checked, newest first.
         """
         params = {
             "external_id": external_id,
@@ -612,7 +612,7 @@ class EntityGraphRepository:
         ]
 
     async def read_changes(self, db: SqlExecutor, external_id: str, *, after: int) -> GraphDelta:
-        """All that changed after a position, as it is now; read in one snapshot."""
+        """Return the current state of everything that changed after a position, in one snapshot."""
         params = {"external_id": external_id, "after": after}
         with_evidence = params | {"evidence_chunks": GRAPH_EVIDENCE_CHUNKS}
         entities = await db.fetch_all(self._sql["read_changed_entities"], with_evidence)
@@ -627,13 +627,13 @@ class EntityGraphRepository:
         )
 
     async def read_entities(self, db: SqlExecutor, external_id: str, *, after: UUID | None, limit: int) -> list[Entity]:
-        """A page of all entities, in order of their ids, behind `after`."""
+        """Return a page of all entities after `after`, in order of their ids."""
         return [_entity(row) for row in await self._page(db, "read_entities", external_id, after, limit)]
 
     async def read_relationships(
         self, db: SqlExecutor, external_id: str, *, after: UUID | None, limit: int
     ) -> list[Relationship]:
-        """A page of all relationships, in order of their ids, behind `after`."""
+        """Return a page of all relationships after `after`, in order of their ids."""
         return [_relationship(row) for row in await self._page(db, "read_relationships", external_id, after, limit)]
 
     async def _page(self, db: SqlExecutor, query: str, external_id: str, after: UUID | None, limit: int) -> list[Row]:
@@ -667,7 +667,7 @@ def _listed(values: Sequence[str] | None) -> list[str] | None:
 
 
 def _contained(properties: Mapping[str, Any]) -> str | None:
-    # Without properties no condition: what an empty one lets through cannot be estimated.
+    # Without properties no condition at all: the planner cannot estimate how much an empty one matches.
     return json.dumps(properties) if properties else None
 
 
@@ -682,7 +682,7 @@ def _relationship(row: Row) -> Relationship:
 
 
 def _labels(row: Row, looked_at: int) -> tuple[Source, ...]:
-    """The labels of those who say it; of whom nobody has looked at, the most trusted one may be among the others."""
+    """The labels of the chunks that say it; if not all were checked, the most trusted one may be among the rest."""
     more: list[Source] = [SOURCES[0]] if row["observations"] > looked_at else []
     return tuple(dict.fromkeys([*more, *row["sources"]]))
 

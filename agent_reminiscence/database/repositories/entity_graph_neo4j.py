@@ -1,7 +1,7 @@
-"""The graph as Neo4j holds it: as new as the follower has brought it (`services/graph_follower.py`).
+"""The graph in Neo4j: as current as the follower has made it (`services/graph_follower.py`).
 
-No policy of the server keeps tenants apart here. Every query of `cypher/queries/entity_graph.cypher` begins with
-`external_id`, and a test runs each of them beside another tenant.
+No server policy separates tenants here. Every query of `cypher/queries/entity_graph.cypher` starts from `external_id`,
+and a test runs each of them beside another tenant.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from agent_reminiscence.domain.graph import (
 )
 from agent_reminiscence.exceptions import StoreError
 
-_FOREIGN = "Neo4j holds what is no {} of ours; `agent-reminiscence verify --repair` mends it"
+_FOREIGN = "Neo4j holds an altered or foreign {}; `agent-reminiscence verify --repair` mends it"
 _LATEST = datetime.max.replace(tzinfo=UTC)
-# Rows of one statement.
+# Rows per statement.
 _BATCH_ROWS = 1_000
-# What one transaction of an erasure deletes.
+# Deletions per transaction of an erasure.
 _ERASED_ROWS = 5_000
 
 # In the order of the lists that `read_entities` and `read_relationships` return.
@@ -62,14 +62,14 @@ _RELATIONSHIP_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class StreamMark:
-    """How far a stream has followed, as Neo4j itself has recorded it.
+    """How far a stream has followed, as recorded by Neo4j itself.
 
     Attributes:
-        position: The event up to which the graph is here; None where nobody knows.
-        chain: The ledger's chain at that event, hexadecimal: of which history it is.
-        turn: Whose turn it is while what takes several transactions goes on; None where nothing does.
-        turn_ends_at: When it is over unless it is renewed, by Neo4j's clock.
-        turn_left_seconds: How long it had left when this was read; below zero, it was broken off.
+        position: The event up to which the graph is here; None if unknown.
+        chain: The ledger's chain at that event, hexadecimal; it identifies the history.
+        turn: Who holds the turn for a change of several transactions; None if there is none.
+        turn_ends_at: When the turn ends unless it is renewed, by Neo4j's clock.
+        turn_left_seconds: How long it had left when this was read; if negative, it was abandoned.
     """
 
     position: int | None = None
@@ -81,11 +81,11 @@ class StreamMark:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The sole right to a stream for longer than one transaction.
+    """The exclusive right to a stream for longer than one transaction.
 
     Attributes:
-        id: Tells it from all others.
-        seconds: How long it holds after each of its parts. Only its owner knows how long the next one may take.
+        id: Unique.
+        seconds: How long it is valid after each step. Only its owner knows how long the next one may take.
     """
 
     id: str
@@ -97,9 +97,9 @@ class Stored[T: BaseModel]:
     """What Neo4j holds under one id.
 
     Attributes:
-        id: As it stands there.
-        state: None where it cannot be read, because something else than this package has written it.
-        keys: The names by which an entity is found, as `name_key` has them.
+        id: As stored.
+        state: None if it cannot be parsed because something other than this package wrote it.
+        keys: The names by which an entity is found, as folded by `name_key`.
         merged_ids: The ids of merged entities by which it is found.
     """
 
@@ -110,15 +110,15 @@ class Stored[T: BaseModel]:
 
 
 def found_by(entity: Entity) -> tuple[frozenset[str], frozenset[str]]:
-    """The keys of names and the ids of merged ones by which Neo4j has to find an entity."""
+    """The name keys and merged ids by which Neo4j must find an entity."""
     keys = frozenset(key for key in map(name_key, (entity.name, *entity.aliases)) if key)
     return keys, frozenset(map(str, entity.merged_ids))
 
 
 class Neo4jGraph:
-    """`GraphStore` over Neo4j, and what the follower needs to keep it up to date.
+    """`GraphStore` on Neo4j, and what the follower needs to keep it up to date.
 
-    Every method raises what `Neo4jManager.read` and `Neo4jManager.write` raise.
+    All methods raise what `Neo4jManager.read` and `Neo4jManager.write` raise.
     """
 
     def __init__(self, manager: Neo4jManager) -> None:
@@ -133,7 +133,7 @@ class Neo4jGraph:
         types: Sequence[str] | None = None,
         limit: int = MAX_GRAPH_ENTITIES,
     ) -> list[Entity]:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
 
         async def work(db: CypherExecutor) -> list[Entity]:
             chosen: list[list[str]] = []
@@ -153,7 +153,7 @@ class Neo4jGraph:
     async def find_alike(
         self, external_id: str, name: str, *, types: Sequence[str] | None = None, limit: int = 10
     ) -> list[tuple[Entity, float]]:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
 
         async def find_names(db: CypherExecutor) -> list[tuple[UUID, str, int]]:
             params = {"types": _listed(types), "limit": ALIKE_COMPARED_NAMES}
@@ -170,7 +170,7 @@ class Neo4jGraph:
     async def find_relationships(
         self, external_id: str, *, ids: Sequence[UUID] | None = None, entity_ids: Sequence[UUID] | None = None
     ) -> list[Relationship]:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
 
         async def work(db: CypherExecutor) -> list[Relationship]:
             if entity_ids is None:
@@ -183,7 +183,7 @@ class Neo4jGraph:
     async def neighbourhood(
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
     ) -> Subgraph:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
 
         async def work(db: CypherExecutor) -> Subgraph:
             distances, is_cut = await _reach(db, external_id, entity_ids, hops=hops, where=where)
@@ -196,7 +196,7 @@ class Neo4jGraph:
             return Subgraph(
                 # A stable sort: within a distance, most mentions first.
                 entities=tuple(sorted(entities, key=lambda entity: distances[str(entity.id)])),
-                # The transaction reads what is committed meanwhile.
+                # The transaction also sees what is committed meanwhile.
                 relationships=tuple(each for each in relationships if {each.from_id, each.to_id} <= there),
                 distances={entity.id: distances[str(entity.id)] for entity in entities},
                 is_truncated=is_cut or len(among) > where.max_relationships,
@@ -207,7 +207,7 @@ class Neo4jGraph:
     async def outline(
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
     ) -> GraphOutline:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
 
         async def work(db: CypherExecutor) -> GraphOutline:
             distances, is_cut = await _reach(db, external_id, entity_ids, hops=hops, where=where)
@@ -228,7 +228,7 @@ class Neo4jGraph:
     async def shortest_path(
         self, external_id: str, from_id: UUID, to_id: UUID, *, max_hops: int, where: GraphFilter = ANYTHING
     ) -> GraphPath | None:
-        """As `GraphStore`. Of more than 10,000 equally short ways, the first of those that were found first."""
+        """Like `GraphStore`. If there are more than 10,000 shortest paths, only those found first are compared."""
 
         async def work(db: CypherExecutor) -> GraphPath | None:
             ends = [await _canonical_ids(db, external_id, [end]) for end in (from_id, to_id)]
@@ -237,7 +237,7 @@ class Neo4jGraph:
             [first], [last] = ends
             path = [first]
             if first != last:
-                # The length of a path is no parameter.
+                # The length of a path cannot be a parameter.
                 query = graph_queries()["find_shortest_path"].replace("{{max_hops}}", str(int(max_hops)))
                 params = _filter_params(where) | {"external_id": external_id, "from_id": first, "to_id": last}
                 found = await db.fetch_one(query, params)
@@ -259,7 +259,7 @@ class Neo4jGraph:
     async def match(
         self, external_id: str, pattern: GraphPattern, *, where: GraphFilter = ANYTHING, limit: int = 100
     ) -> list[GraphTriple]:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
 
         async def work(db: CypherExecutor) -> list[GraphTriple]:
             params = _filter_params(where) | {
@@ -280,14 +280,14 @@ class Neo4jGraph:
             return [
                 GraphTriple(source=by_id[each.from_id], relationship=each, target=by_id[each.to_id])
                 for each in relationships
-                # The transaction reads what is committed meanwhile.
+                # The transaction also sees what is committed meanwhile.
                 if each.from_id in by_id and each.to_id in by_id
             ]
 
         return await self._manager.read(work)
 
     async def ensure_schema(self) -> None:
-        """Make the constraints and indexes that are missing, wait until they are there, and give the store its id."""
+        """Create missing constraints and indexes, wait until they are ready, and give the store its id."""
         schema = (statement_folder("cypher") / "schema.cypher").read_text(encoding="utf-8")
         for statement in schema.split(";\n"):
             if statement.strip():
@@ -296,7 +296,7 @@ class Neo4jGraph:
         await self._manager.write(_running(graph_queries()["identify_store"]))
 
     async def find_store_id(self) -> str | None:
-        """The id that this store gave itself, another one once it was emptied or made anew; None where it has none."""
+        """The id that this store gave itself, which changes when it is emptied or recreated; None if it has none."""
 
         async def work(db: CypherExecutor) -> str | None:
             row = await db.fetch_one(graph_queries()["find_store"])
@@ -305,7 +305,7 @@ class Neo4jGraph:
         return await self._manager.read(work, latest=True)
 
     async def mark(self, external_id: str) -> StreamMark:
-        """How far this tenant's graph has followed its stream, and whose turn it is."""
+        """Return how far this tenant's graph has followed its stream, and who holds the turn."""
 
         async def work(db: CypherExecutor) -> StreamMark:
             return await _mark(db, external_id)
@@ -313,11 +313,11 @@ class Neo4jGraph:
         return await self._manager.read(work, latest=True)
 
     async def position(self, external_id: str) -> int | None:
-        """Up to which position of its stream this tenant's graph is here; None where nobody knows."""
+        """Return the stream position up to which this tenant's graph is here; None if unknown."""
         return (await self.mark(external_id)).position
 
     async def take_turn(self, external_id: str, turn: Turn, *, seen: StreamMark) -> bool:
-        """Begin what takes several transactions; False where anybody has done anything since `seen` was read."""
+        """Begin a change of several transactions; False if anything was changed since `seen` was read."""
 
         async def work(db: CypherExecutor) -> None:
             await _run(db, "lock_stream", external_id)
@@ -337,18 +337,17 @@ class Neo4jGraph:
         chain: str | None = None,
         turn: Turn | None = None,
     ) -> bool:
-        """Take changes over, all of them or none; to do it twice does no harm.
+        """Apply changes, all of them or none; applying them twice does no harm.
 
         Args:
             expected: The position that was read before.
-            position: Up to where the graph is here afterwards, which ends a turn; None leaves that as it is.
+            position: The graph's position afterwards, which ends a turn; None leaves it unchanged.
             chain: The ledger's chain at `position`, hexadecimal.
-            turn: Whose turn it is; what is applied says that it goes on. None: it is nobody's.
+            turn: The turn to renew; None if nobody may hold one.
 
         Returns:
-            False, and nothing has changed, where the position or the turn is another one by now, or where a
-            relationship has an end that is neither here nor among the changes: this store is not what the caller takes
-            it for.
+            False, without any change, if the position or turn has changed, or if a relationship has an end that is
+            neither here nor among the changes: then this store is not in the state the caller expects.
         """
         entities = [_entity_row(external_id, entity) for entity in delta.entities]
         relationships = [_relationship_row(external_id, relationship) for relationship in delta.relationships]
@@ -368,7 +367,7 @@ class Neo4jGraph:
         return await self._changes(work)
 
     async def read_entities(self, external_id: str, *, after: str | None, limit: int) -> list[Stored[Entity]]:
-        """A page of all entities, in order of their ids, behind `after`, with what they are found by."""
+        """Return a page of all entities after `after`, in order of their ids, with what they are found by."""
 
         async def work(db: CypherExecutor) -> list[Stored[Entity]]:
             ids = await _ids(db, "page_entity_ids", external_id, after=after or "", limit=limit)
@@ -384,7 +383,7 @@ class Neo4jGraph:
     async def read_relationships(
         self, external_id: str, *, after: str | None, limit: int
     ) -> list[Stored[Relationship]]:
-        """A page of all relationships, in order of their ids, behind `after`; one with a foreign end is unreadable."""
+        """Return a page of all relationships after `after`, in order of ids; those with foreign ends are unreadable."""
 
         async def work(db: CypherExecutor) -> list[Stored[Relationship]]:
             ids = await _ids(db, "page_relationship_ids", external_id, after=after or "", limit=limit)
@@ -395,7 +394,7 @@ class Neo4jGraph:
         return sorted(await self._manager.read(work, latest=True), key=lambda stored: stored.id)
 
     async def read_strays(self, external_id: str, *, after: str | None, limit: int) -> list[Stored[Entity]]:
-        """A page of the ids of entities that are not here, though names or ids of merged ones lead to them."""
+        """Return a page of ids of entities that do not exist here, although names or merged ids lead to them."""
 
         async def work(db: CypherExecutor) -> list[str]:
             return await _ids(db, "page_stray_ids", external_id, after=after or "", limit=limit)
@@ -403,10 +402,10 @@ class Neo4jGraph:
         return [Stored(each, None) for each in await self._manager.read(work, latest=True)]
 
     async def erase(self, external_id: str, *, turn: Turn | None = None) -> bool:
-        """Delete all that is here of a tenant, in transactions of a bounded size; with a turn, but for that.
+        """Delete everything of a tenant, in transactions of bounded size; with a turn, everything but the turn.
 
         Returns:
-            False where the turn is another one by now. Some may be gone, and whoever follows has to compare everything.
+            False if the turn has changed. Some data may be gone, so whoever follows must compare everything.
         """
 
         async def forget_position(db: CypherExecutor) -> None:
@@ -434,7 +433,7 @@ class Neo4jGraph:
         return True
 
     async def _changes(self, work: Callable[[CypherExecutor], Awaitable[None]]) -> bool:
-        """Whether `work` took place; False where it found the store to be another than it was taken for."""
+        """Run `work`; returns False if the store was not in the expected state."""
         try:
             await self._manager.write(work)
         except _OtherwiseError:
@@ -443,12 +442,12 @@ class Neo4jGraph:
 
 
 class _OtherwiseError(Exception):
-    """The store is not what the caller takes it for. It leaves the transaction, which is rolled back."""
+    """The store is not in the state the caller expects. Raising it rolls the transaction back."""
 
 
 @cache
 def graph_queries() -> Mapping[str, NamedQuery]:
-    """The queries of `cypher/queries/entity_graph.cypher`, by name, with what they have in common filled in."""
+    """Return the queries of `cypher/queries/entity_graph.cypher` by name, with their common parts filled in."""
     queries = load_queries("cypher", "entity_graph")
     return {
         name: query.replace("{{strongest_among}}", queries["strongest_among"])
@@ -460,7 +459,7 @@ def graph_queries() -> Mapping[str, NamedQuery]:
 
 
 async def _one(db: CypherExecutor, query: str, external_id: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The one record that a query returns which collects what it finds."""
+    """The single record of a query that collects its results."""
     row = await db.fetch_one(graph_queries()[query], {"external_id": external_id} | dict(params))
     assert row is not None
     return row
@@ -476,7 +475,7 @@ async def _run(db: CypherExecutor, query: str, external_id: str, **params: Any) 
 
 
 def _running(statement: str, params: Mapping[str, Any] | None = None) -> Callable[[CypherExecutor], Awaitable[None]]:
-    """One statement as the work of a transaction; those on the schema share theirs with nothing else."""
+    """One statement as the work of a transaction; schema statements need a transaction of their own."""
 
     async def work(db: CypherExecutor) -> None:
         await db.fetch_all(statement, params)
@@ -499,7 +498,7 @@ _ANY_POSITION = object()
 async def _check_turn(
     db: CypherExecutor, external_id: str, turn: Turn | None, *, expected: object = _ANY_POSITION
 ) -> None:
-    """Lock the stream, and leave the transaction where it is not as expected."""
+    """Lock the stream, and leave the transaction if it is not as expected."""
     await _run(db, "lock_stream", external_id)
     mark = await _mark(db, external_id)
     if mark.turn != (turn and turn.id) or (expected is not _ANY_POSITION and mark.position != expected):
@@ -513,7 +512,7 @@ async def _canonical_ids(db: CypherExecutor, external_id: str, ids: Sequence[UUI
 async def _reach(
     db: CypherExecutor, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter
 ) -> tuple[dict[str, int], bool]:
-    """The entities that lie within so many hops, each with its distance; and whether something was left out."""
+    """The entities within this many hops, each with its distance; and whether something was left out."""
     start = sorted(await _canonical_ids(db, external_id, entity_ids))
     frontier = start[: where.max_entities]
     is_cut = len(start) > len(frontier)
@@ -527,7 +526,7 @@ async def _reach(
             "hop",
             external_id,
             _filter_params(where)
-            # One more than there is room for, to see whether there are more.
+            # One more than allowed, to see whether there are more.
             | {"ids": frontier, "seen": list(distances), "fan_out": where.fan_out, "limit": room + 1},
         )
         frontier = reached["ids"][:room]
@@ -545,7 +544,7 @@ async def _ids_among(
     where: GraphFilter | None = None,
     limit: int,
 ) -> list[str]:
-    """The strongest relationships between any two of some canonical entities; without `where` ended ones, too."""
+    """The strongest relationships between any two of some canonical entities; without `where`, including ended ones."""
     params = _among_params(entity_ids, ids=ids, where=where, limit=limit)
     return await _ids(db, "find_ids_among", external_id, **params)
 
@@ -606,7 +605,7 @@ async def _apply_relationships(
 
 
 def _entity_row(external_id: str, entity: Entity) -> Row:
-    """An entity as `merge_entities` takes it; its times beside its properties, for they come as text."""
+    """An entity in the form of `merge_entities`; times are outside its properties because they are sent as text."""
     return {
         "tier": entity.tier,
         "keys": sorted(found_by(entity)[0]),
@@ -633,7 +632,7 @@ def _entity_row(external_id: str, entity: Entity) -> Row:
 
 
 def _relationship_row(external_id: str, relationship: Relationship) -> Row:
-    """A relationship as `merge_relationships` takes it."""
+    """A relationship in the form of `merge_relationships`."""
     times = ("first_observed", "last_observed", "start_date", "end_date", "last_updated")
     return {
         "from_id": str(relationship.from_id),
@@ -658,10 +657,10 @@ def _relationship_row(external_id: str, relationship: Relationship) -> Row:
 
 
 def _read[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequence[Any]) -> T:
-    """A state as `model`.
+    """Parse a state as `model`.
 
     Raises:
-        StoreError: It is none: something else than this package has written it.
+        StoreError: Something other than this package has written it.
     """
     found = _readable(model, fields, values)
     if found is None:
@@ -670,7 +669,7 @@ def _read[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequence[
 
 
 def _readable[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequence[Any]) -> T | None:
-    """A state as `model`; None where it is none. What is wrong with it may quote a text."""
+    """Parse a state as `model`; None if that fails. The validation error may quote a text."""
     try:
         state = dict(zip(fields, values, strict=True))
         state["metadata"] = json.loads(state["metadata"])
@@ -682,10 +681,10 @@ def _readable[T: BaseModel](model: type[T], fields: Sequence[str], values: Seque
 def _outlines(
     entities: Sequence[Sequence[Any]], relationships: Sequence[Sequence[Any]]
 ) -> tuple[list[EntityOutline], list[RelationshipOutline]]:
-    """What `outline` collects.
+    """Parse the result of `outline`.
 
     Raises:
-        StoreError: Something else than this package has written it.
+        StoreError: Something other than this package has written it.
     """
     try:
         return (
@@ -696,7 +695,7 @@ def _outlines(
             ],
         )
     except (TypeError, ValueError, AttributeError):
-        # What is wrong with it may quote a text.
+        # The validation error may quote a text.
         raise StoreError(_FOREIGN.format("graph")) from None
 
 
@@ -704,16 +703,16 @@ def _filter_params(where: GraphFilter) -> Row:
     return {
         "relationship_types": _listed(where.relationship_types),
         "min_confidence": where.min_confidence,
-        # A time in any case: Neo4j makes another plan for another type, which takes longer than recall waits.
+        # Always a time: for another type Neo4j makes a new plan, which takes longer than recall waits.
         "starts_by": _LATEST if where.at is None else where.at.astimezone(UTC),
         "ends_after": (where.at or where.now or datetime.now(UTC)).astimezone(UTC),
     }
 
 
 def _facts(metadata: Mapping[str, Any]) -> list[str]:
-    """What `GraphPattern` compares of metadata: a text for each name with a plain value, equal where those are equal.
+    """Metadata as `GraphPattern` compares it: one text per name with a plain value, equal if the values are equal.
 
-    As in PostgreSQL's jsonb, 1 and 1.0 are one number, and true is none.
+    As in PostgreSQL's jsonb, 1 and 1.0 are the same number, and true is not a number.
     """
     return sorted(_fact(name, value) for name, value in metadata.items() if isinstance(value, str | int | float))
 

@@ -1,4 +1,4 @@
-"""The graph as PostgreSQL holds it: as new as the last write."""
+"""The graph in PostgreSQL: as current as the last write."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from agent_reminiscence.database.repositories.entity_graph import (
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.exceptions import InvalidInputError
 
-# A plan made for any parameters uses no index where a filter may be absent. Compiling a statement takes longer than one
-# of these runs.
+# A generic plan uses no index if a filter may be absent. JIT compilation takes longer than one of these statements
+# runs.
 _SETTINGS: Mapping[str, str] = {"jit": "off", "plan_cache_mode": "force_custom_plan"}
 
 
 class PostgresGraph:
-    """`GraphStore` over the tables of the graph; each call reads one snapshot, but for `find_alike`, which reads two.
+    """`GraphStore` on the graph tables; each call reads one snapshot, except `find_alike`, which reads two.
 
     Args:
-        deadline_seconds: How long one statement may take; None is the store's own limit.
+        deadline_seconds: Time limit of one statement; None is the store's own limit.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class PostgresGraph:
         types: Sequence[str] | None = None,
         limit: int = MAX_GRAPH_ENTITIES,
     ) -> list[Entity]:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
         async with self._reading(external_id) as db:
             return await self._repository.find_entities(db, external_id, ids=ids, names=names, types=types, limit=limit)
 
     async def find_alike(
         self, external_id: str, name: str, *, types: Sequence[str] | None = None, limit: int = 10
     ) -> list[tuple[Entity, float]]:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
         async with self._reading(external_id) as db:
             candidates = await self._repository.find_names(db, external_id, types=types)
         ranked = await asyncio.to_thread(rank_alike, name, candidates, limit)
@@ -70,14 +70,14 @@ class PostgresGraph:
     async def find_relationships(
         self, external_id: str, *, ids: Sequence[UUID] | None = None, entity_ids: Sequence[UUID] | None = None
     ) -> list[Relationship]:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
         async with self._reading(external_id) as db:
             return await self._repository.find_relationships(db, external_id, ids=ids, entity_ids=entity_ids)
 
     async def neighbourhood(
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
     ) -> Subgraph:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
         async with self._reading(external_id) as db:
             distances, is_cut = await self._reach(db, external_id, entity_ids, hops=hops, where=where)
             entities = await self._repository.find_entities(
@@ -97,7 +97,7 @@ class PostgresGraph:
     async def outline(
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
     ) -> GraphOutline:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
         async with self._reading(external_id) as db:
             distances, is_cut = await self._reach(db, external_id, entity_ids, hops=hops, where=where)
             entities = await self._repository.outline_entities(db, external_id, distances)
@@ -115,10 +115,10 @@ class PostgresGraph:
     async def shortest_path(
         self, external_id: str, from_id: UUID, to_id: UUID, *, max_hops: int, where: GraphFilter = ANYTHING
     ) -> GraphPath | None:
-        """As `GraphStore`.
+        """Like `GraphStore`.
 
         Raises:
-            InvalidInputError: More than `MAX_PATH_NEIGHBOURS` steps would have to be looked at.
+            InvalidInputError: More than `MAX_PATH_NEIGHBOURS` steps would have to be checked.
         """
         async with self._reading(external_id) as db:
             first, last = [
@@ -136,7 +136,7 @@ class PostgresGraph:
                 if len(steps) > limit:
                     raise InvalidInputError(
                         f"more than {MAX_PATH_NEIGHBOURS:,} steps lie between the two entities within max_hops="
-                        f"{max_hops}; ask for fewer hops, or name the types of relationships"
+                        f"{max_hops}; ask for fewer hops, or limit the types of relationships"
                     )
                 looked_at += len(steps)
                 search.take(steps)
@@ -154,7 +154,7 @@ class PostgresGraph:
     async def match(
         self, external_id: str, pattern: GraphPattern, *, where: GraphFilter = ANYTHING, limit: int = 100
     ) -> list[GraphTriple]:
-        """As `GraphStore`."""
+        """Like `GraphStore`."""
         async with self._reading(external_id) as db:
             matched = await self._repository.match(db, external_id, pattern, where=where, limit=limit)
             ends = {end for ids in matched for end in (ids.from_id, ids.to_id)}
@@ -171,7 +171,7 @@ class PostgresGraph:
     async def _reach(
         self, db: SqlExecutor, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter
     ) -> tuple[dict[UUID, int], bool]:
-        """The entities that lie within so many hops, each with its distance; and whether something was left out."""
+        """The entities within this many hops, each with its distance; and whether something was left out."""
         levels = await self._repository.walk(db, external_id, entity_ids, hops=hops, where=where)
         distances = {entity_id: level.hop for level in levels for entity_id in level.ids}
         return distances, any(level.is_cut for level in levels)
@@ -183,12 +183,12 @@ class PostgresGraph:
 
 
 class _Side:
-    """One of the two ends from which a path is looked for."""
+    """One of the two ends from which a path is searched."""
 
     def __init__(self, entity_id: UUID) -> None:
         self.distances = {entity_id: 0}
         self.frontier = [entity_id]
-        # For each entity those one step nearer to the end, all of them.
+        # For each entity, all entities one step nearer to the end.
         self.nearer: dict[UUID, list[UUID]] = {}
 
     def take(self, steps: Iterable[tuple[UUID, UUID]]) -> None:
@@ -204,7 +204,7 @@ class _Side:
 
 
 class _PathSearch:
-    """Looks for the shortest paths between two entities from both ends, by whole hops, at the smaller side."""
+    """Searches the shortest paths between two entities from both ends, one hop at a time, on the smaller side."""
 
     def __init__(self, from_id: UUID, to_id: UUID) -> None:
         self._from = _Side(from_id)
@@ -214,26 +214,26 @@ class _PathSearch:
 
     @property
     def is_over(self) -> bool:
-        """Whether the sides have met, or one of them has come to an end."""
+        """Whether the sides have met, or one of them is exhausted."""
         return bool(self._meeting) or not self._from.frontier or not self._to.frontier
 
     @property
     def frontier(self) -> list[UUID]:
-        """The entities whose neighbours are to be looked at next."""
+        """The entities whose neighbours are checked next."""
         return self._smaller().frontier
 
     def take(self, steps: Iterable[tuple[UUID, UUID]]) -> None:
-        """Go one hop further: each entity of `frontier` with each of its neighbours."""
+        """Advance by one hop: each entity of `frontier` with each of its neighbours."""
         self._smaller().take(steps)
         self.hops += 1
-        # Every path of so many hops runs through one of these, so all of the shortest ones are known.
+        # Every path of this many hops passes through one of these, so all of the shortest ones are known.
         self._meeting = set(self._from.frontier) & set(self._to.frontier)
 
     def _smaller(self) -> _Side:
         return self._from if len(self._from.frontier) <= len(self._to.frontier) else self._to
 
     def first_path(self) -> list[UUID] | None:
-        """Of the shortest paths the one whose ids, in order, come first."""
+        """The shortest path whose ids, in order, come first."""
         if not self._meeting:
             return None
         farther: dict[UUID, set[UUID]] = {}

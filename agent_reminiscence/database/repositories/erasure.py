@@ -1,4 +1,4 @@
-"""Finds what an erasure has to reach, empties events, and scans every place afterwards."""
+"""Finds what an erasure must reach, empties events, and scans every place afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from agent_reminiscence.domain.erasure import (
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
 from agent_reminiscence.domain.index import POSTING_DTYPE, decode_postings
 
-# What names a row within its tenant, in the tables that have a column of JSON.
+# The columns that identify a row within its tenant, for tables with a JSON column.
 _KEYS = {
     "memory_event": "position",
     "active_memory": "memory_id",
@@ -36,29 +36,29 @@ _KEYS = {
     "entity": "entity_id",
     "relationship": "relationship_id",
 }
-# What tells of erasures holds ids, the name of who erased, and nothing of what was erased; it is never emptied.
+# Erasure events hold ids and the name of the eraser, nothing of what was erased; they are never emptied.
 _KEPT_KINDS = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED})
-# What holds a memory's own text.
+# Events that hold a memory's own text.
 _KINDS_OF_TEXT = frozenset({EventKind.CREATED, EventKind.UPDATED})
-# Payloads may be of several MB.
+# Payloads may have several MB.
 _PAGE_EVENTS = 50
-# A common word of a large tenant has an entry of six bytes for each of 32,768 chunks of a block.
+# For a common word of a large tenant, one block has an entry of six bytes for each of its 32,768 chunks.
 _PAGE_POSTINGS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is to be erased: whole memories, and by position single events.
+    """What to erase: whole memories, and single events by position.
 
-    Such are those that belong to no memory, of users' own kinds, or that merge entities or end a relationship; and
-    what a model proposed for another memory after it was shown one of these.
+    Single events are those that belong to no memory: events of custom kinds, merges of entities, ends of relationships;
+    and what a model proposed for another memory after it was shown one of these.
     """
 
     memory_ids: frozenset[str]
     positions: frozenset[int]
 
     def covers(self, event: Event) -> bool:
-        """Whether `event` is to be emptied."""
+        """Whether `event` must be emptied."""
         if event.kind in _KEPT_KINDS:
             return False
         if event.kind.startswith(RESERVED_PREFIX) and event.payload.get("memory_id") in self.memory_ids:
@@ -70,7 +70,7 @@ _SQL = load_queries("sql", "erasure")
 
 
 class ErasureRepository:
-    """Statements of an erasure, over all tables of memory, and over the vectors of every generation."""
+    """Statements of an erasure, over all memory tables and the vectors of every generation."""
 
     async def select(
         self,
@@ -81,7 +81,7 @@ class ErasureRepository:
         conversation_id: str | None,
         text: str | None,
     ) -> Selection:
-        """What one of the three leads to; without any, all that there is."""
+        """Select what one of the three criteria leads to; without any, everything."""
         selection = await self._select(db, external_id, memory_id=memory_id, conversation_id=conversation_id, text=text)
         if not selection.memory_ids:
             return selection
@@ -124,7 +124,7 @@ class ErasureRepository:
                 payload = _spelled_json(row["payload"])
                 if not (row["is_labelled"] or event_says(row["kind"], payload, text)):
                     continue
-                # What is said of a memory, in words that may be another's or a model's own, is no word of it.
+                # What is said about a memory, perhaps in another's or a model's words, is not its own text.
                 is_of_memory = row["kind"] in _KINDS_OF_TEXT or row["is_labelled"]
                 if is_of_memory and row["kind"].startswith(RESERVED_PREFIX) and "memory_id" in payload:
                     memory_ids.add(payload["memory_id"])
@@ -135,22 +135,22 @@ class ErasureRepository:
             after = page[-1]["position"]
 
     async def list_items(self, db: SqlExecutor, external_id: str, selection: Selection) -> list[ErasureItem]:
-        """What a selection stands for, in order of position."""
+        """Return what a selection covers, in order of position."""
         rows = await db.fetch_all(_SQL["list_items"], _params(external_id, selection))
         return [ErasureItem.model_validate(row) for row in rows]
 
     async def list_positions(self, db: SqlExecutor, external_id: str, selection: Selection) -> set[int]:
-        """The positions of the selected events."""
+        """Return the positions of the selected events."""
         rows = await db.fetch_all(_SQL["list_positions"], _params(external_id, selection))
         return {row["position"] for row in rows}
 
     async def empty_events(self, db: SqlExecutor, external_id: str, selection: Selection) -> list[Event]:
-        """Empty the selected events; returns what is left of them, in order of position."""
+        """Empty the selected events; returns what remains of them, in order of position."""
         rows = await db.fetch_all(_SQL["empty_events"], _params(external_id, selection))
         return sorted((event_from_row(row) for row in rows), key=lambda event: event.position)
 
     async def count_rows(self, db: SqlExecutor, external_id: str) -> dict[str, int]:
-        """How many rows of each table the tenant has."""
+        """Return how many rows of each table the tenant has."""
         params = {"external_id": external_id}
         counted = await db.fetch_one(_SQL["count_rows"], params) or {}
         for generation in await list_generations(db):
@@ -158,7 +158,7 @@ class ErasureRepository:
         return {table: int(rows) for table, rows in counted.items()}
 
     async def find_receipt(self, db: SqlExecutor, external_id: str, receipt_id: UUID) -> ErasureReceipt | None:
-        """The receipt that the ledger holds under this id; None also where what it holds is none."""
+        """Return the receipt that the ledger holds under this id; None also if that is not a valid receipt."""
         params = {"external_id": external_id, "receipt_id": str(receipt_id)}
         row = await db.fetch_one(_SQL["find_receipt"], params)
         try:
@@ -167,7 +167,7 @@ class ErasureRepository:
             return None
 
     async def find_not_empty(self, db: SqlExecutor, receipt: ErasureReceipt) -> list[ErasureFinding]:
-        """Events that the receipt names and that are not empty, or gone."""
+        """Find events named by the receipt that are not empty, or whose row is gone."""
         params = {
             "external_id": receipt.external_id,
             "positions": [event.position for event in receipt.events],
@@ -177,7 +177,7 @@ class ErasureRepository:
             ErasureFinding(
                 place="memory_event",
                 key=str(row["position"]),
-                problem="the row is gone" if row["is_missing"] else "it is not what the erasure left",
+                problem="the row is gone" if row["is_missing"] else "it is not in the state the erasure left",
             )
             for row in await db.fetch_all(_SQL["find_not_empty"], params)
         ]
@@ -185,7 +185,7 @@ class ErasureRepository:
     async def find_left_over(
         self, db: SqlExecutor, external_id: str, memory_ids: list[str], *, with_cache: bool = True
     ) -> list[ErasureFinding]:
-        """What is left of erased memories, and index entries and vectors of texts that are gone."""
+        """Find remains of erased memories, and index entries and vectors of deleted texts."""
         params = {"external_id": external_id, "memory_ids": memory_ids, "with_cache": with_cache}
         rows = await db.fetch_all(_SQL["find_left_over"], params)
         for generation in await list_generations(db):
@@ -195,7 +195,7 @@ class ErasureRepository:
         return found + await self._find_left_over_postings(db, external_id)
 
     async def _find_left_over_postings(self, db: SqlExecutor, external_id: str) -> list[ErasureFinding]:
-        """Blocks in which a word is said to stand in a chunk or heading that is gone."""
+        """Find blocks in which a word refers to a deleted chunk or heading."""
         row = await db.fetch_one(_SQL["list_numbers"], {"external_id": external_id})
         blob = b"" if row is None or row["numbers"] is None else row["numbers"]
         numbers = np.frombuffer(blob, ">i8").astype(np.int64)
@@ -203,15 +203,15 @@ class ErasureRepository:
         params: dict[str, object] = {"external_id": external_id, "after_term": "", "after_block": -1}
         while page := await db.fetch_all(_SQL["read_postings"], params | {"limit": _PAGE_POSTINGS}):
             named = [_read_numbers(row["block"], row["entries"]) for row in page]
-            # A row without entries is left over, too: it says that somebody had the word.
+            # An empty row is a remainder, too: it shows that someone used the word.
             found |= {row["block"] for row, part in zip(page, named, strict=True) if not len(part)}
             is_gone = np.isin(np.concatenate(named), numbers, invert=True)
             blocks = np.repeat([row["block"] for row in page], [len(part) for part in named])
             found |= set(blocks[is_gone].tolist())
             params |= {"after_term": page[-1]["term"], "after_block": page[-1]["block"]}
-        # By the block and not by the term, because a finding holds no memory text.
+        # By block and not by term, because a finding holds no memory text.
         return [
-            ErasureFinding(place="posting.entries", key=str(block), problem="is of a chunk or heading that is gone")
+            ErasureFinding(place="posting.entries", key=str(block), problem="refers to a deleted chunk or heading")
             for block in sorted(found)
         ]
 
@@ -222,7 +222,7 @@ class ErasureRepository:
         return row is not None and bool(row["was_updated"])
 
     async def find_text(self, db: SqlExecutor, external_id: str, text: str) -> list[ErasureFinding]:
-        """Where `text` stands, in every place that can hold memory text; each place is named once."""
+        """Find `text` in every place that can hold memory text; each place is reported once."""
         counts: dict[Place, int] = {}
         for table, places in scanned_places().items():
             plain = [place for place in places if not place.is_json]
@@ -239,7 +239,7 @@ class ErasureRepository:
         ]
 
     async def _count_json(self, db: SqlExecutor, external_id: str, place: Place, text: str) -> int:
-        """How many rows say `text` in a column of JSON, among those that spell it."""
+        """Count rows whose JSON column really contains `text`, among those that match as text."""
         found = offset = 0
         params = {"external_id": external_id, "json_text": json_spelling(text), "limit": _PAGE_EVENTS}
         while page := await db.fetch_all(_json_candidates(place), params | {"offset": offset}):
@@ -254,13 +254,13 @@ class ErasureRepository:
 
 
 def _read_numbers(block: int, entries: bytes) -> NDArray[np.int64]:
-    """Whose entries these are; of a row that was changed by hand, as far as it can be read."""
+    """The numbers of the entries; of a row that was altered by hand, as far as it can be read."""
     whole = len(entries) - len(entries) % POSTING_DTYPE.itemsize
     return decode_postings(block, entries[:whole])[0]
 
 
 def json_spelling(text: str) -> str:
-    """`text` as it stands inside a JSON string, as PostgreSQL writes jsonb."""
+    """`text` as it appears inside a JSON string in PostgreSQL's jsonb output."""
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
@@ -273,26 +273,26 @@ def _params(external_id: str, selection: Selection) -> dict[str, object]:
 
 
 def _spelled_json(text: str) -> Any:
-    """A JSON value with its numbers as they are spelled."""
+    """A JSON value whose numbers keep their spelling."""
     return json.loads(text, parse_int=str, parse_float=str)
 
 
 def _scan(table: str, places: Sequence[Place]) -> str:
-    """How many rows of a table hold a text, by column. Names come from the registry, never from outside."""
+    """The query that counts a table's rows containing a text, by column; its names come from the registry only."""
     counts = ", ".join(f"count(*) FILTER (WHERE {_holds(place)}) AS {place.column}" for place in places)
     return f"SELECT {counts} FROM reminiscence.{table} WHERE external_id = $(external_id)p{_kept(table)}"  # noqa: S608
 
 
 def _holds(place: Place) -> str:
     if place.column == "type":
-        # A type of our own list is no more anybody's text than the name of a field.
+        # A type from our own list is no one's text, just like a field name.
         listed = ", ".join(f"'{name}'" for name in (*ENTITY_TYPES, *RELATIONSHIP_TYPES))
         return f"strpos(type, $(text)p) > 0 AND type NOT IN ({listed})"
     return f"strpos({place.column}, $(text)p) > 0"
 
 
 def _json_candidates(place: Place) -> str:
-    """The values of a column of JSON that spell a text, whether they say it or not."""
+    """The query for values of a JSON column that match a text, whether they contain it as a value or not."""
     kind = "kind, " if place.table == "memory_event" else ""
     return (
         f"SELECT {kind}{place.column}::text AS value FROM reminiscence.{place.table}"  # noqa: S608
@@ -302,5 +302,5 @@ def _json_candidates(place: Place) -> str:
 
 
 def _kept(table: str) -> str:
-    # Receipts hold ids, and the name of who erased.
+    # Receipts hold only ids and the name of the eraser.
     return " AND kind <> 'memory.erased'" if table == "memory_event" else ""

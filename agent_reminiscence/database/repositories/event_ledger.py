@@ -1,4 +1,4 @@
-"""The ledger: append and read, nothing else. Its table takes no UPDATE and no DELETE."""
+"""The ledger: append and read, nothing else. Its table permits no UPDATE and no DELETE."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from agent_reminiscence.exceptions import StoreError
 
 _SQL = load_queries("sql", "event_ledger")
 
-# How many events a whole stream is read by, and how many bytes of them at most, as the server stores them.
+# Page size for reading a whole stream: in events, and in bytes as the server stores them.
 PAGE_EVENTS = 500
 _PAGE_BYTES = 2 * 1024 * 1024
 
-# Enough that a digest cannot be guessed from a short text once the salt is erased.
+# Enough that a short text cannot be guessed from its digest once the salt is erased.
 _SALT_BYTES = 16
 
 
@@ -44,13 +44,13 @@ class StreamState:
 
     @property
     def texts(self) -> TextTotals:
-        """What it says of the stream's texts."""
+        """The totals of the stream's texts."""
         return TextTotals(self.text_chunks, self.text_words, tuple(self.languages))
 
 
 @dataclass(frozen=True, slots=True)
 class TextTotals:
-    """How many chunks and terms the texts of a stream have, and the languages that they are in, in order."""
+    """How many chunks and terms the texts of a stream have, and their languages, in order."""
 
     text_chunks: int
     text_words: int
@@ -61,21 +61,21 @@ class EventLedger:
     """Streams of events, one per `external_id`."""
 
     async def lock(self, db: SqlExecutor, external_id: str) -> None:
-        """Make this transaction the only writer of the stream until it ends, creating the stream if absent."""
+        """Make this transaction the only writer of the stream until it ends; creates the stream if absent."""
         params = {"external_id": external_id}
         if await db.fetch_one(_SQL["lock_stream"], params) is None:
             await db.execute(_SQL["create_stream"], params)
             await db.execute(_SQL["lock_stream"], params)
 
     async def lock_known(self, db: SqlExecutor, external_id: str) -> None:
-        """The same of a stream that has events, together with the next statement that is waited for."""
+        """Like `lock`, for a stream that has events, sent with the next statement that is waited for."""
         await db.defer(_SQL["lock_stream"], {"external_id": external_id})
 
     async def append(self, db: SqlExecutor, event: NewEvent, *, makes_work: bool = False) -> Event:
         """Append at the next position of a stream that `lock` has locked.
 
         Args:
-            makes_work: Whether something is left to be done for the stream after the write, such as vectors.
+            makes_work: Whether the write leaves work for the stream, such as missing vectors.
 
         Returns:
             The event with its position, counted from 1 without gaps, and its recording time.
@@ -95,7 +95,7 @@ class EventLedger:
         return Event(**dict(event), salt=salt, digest=digest, **rows[0])
 
     async def find_by_idempotency_key(self, db: SqlExecutor, external_id: str, idempotency_key: str) -> Event | None:
-        """The event that `idempotency_key` was used for."""
+        """Return the event that `idempotency_key` was used for."""
         row = await db.fetch_one(
             _SQL["find_event_by_idempotency_key"], {"external_id": external_id, "idempotency_key": idempotency_key}
         )
@@ -104,7 +104,7 @@ class EventLedger:
     async def find_idempotency_keys(
         self, db: SqlExecutor, external_id: str, idempotency_keys: Sequence[str]
     ) -> dict[str, UUID | None]:
-        """Those of the keys that were used, with the memory that was written; None for an event of another kind."""
+        """Return the used ones of the keys with the memory that was written; None for an event of another kind."""
         params = {"external_id": external_id, "idempotency_keys": list(idempotency_keys)}
         rows = await db.fetch_all(_SQL["find_idempotency_keys"], params)
         return {row["idempotency_key"]: None if row["memory_id"] is None else UUID(row["memory_id"]) for row in rows}
@@ -120,10 +120,10 @@ class EventLedger:
         limit: int,
         max_bytes: int | None = None,
     ) -> list[Event]:
-        """At most `limit` events behind position `after`, in order of position; none is the end.
+        """Return at most `limit` events after position `after`, in order of position; empty at the end.
 
         Args:
-            max_bytes: No further event once those before it take so much, as the server stores them.
+            max_bytes: Stop once the events read take this much, as the server stores them.
         """
         params = {
             "external_id": external_id,
@@ -138,29 +138,29 @@ class EventLedger:
     async def read_page(
         self, db: SqlExecutor, external_id: str, *, after: int, limit: int = PAGE_EVENTS
     ) -> list[Event]:
-        """The next events of every kind, as many as go into memory well; none is the end."""
+        """Return the next events of every kind, as many as fit comfortably into memory; empty at the end."""
         return await self.read(db, external_id, after=after, kinds=None, actor=None, limit=limit, max_bytes=_PAGE_BYTES)
 
     async def read_memory(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, position: int) -> list[Event]:
-        """All events of one memory up to and including `position`, in order."""
+        """Return all events of one memory up to and including `position`, in order."""
         params = {"external_id": external_id, "memory_id": str(memory_id), "position": position}
         return await _events(await db.fetch_all(_SQL["read_memory_events"], params))
 
     async def find_writers(
         self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]
     ) -> dict[UUID, list[Source]]:
-        """The labels of all who have ever written on some memories, on titles and on texts; each once."""
+        """Return the labels of all who ever wrote to some memories, titles included; each once."""
         params = {"external_id": external_id, "memory_ids": [str(memory_id) for memory_id in memory_ids]}
         rows = await db.fetch_all(_SQL["find_writers"], params)
         return {UUID(row["memory_id"]): row["sources"] for row in rows}
 
     async def head(self, db: SqlExecutor, external_id: str) -> int:
-        """Position of the stream's last event; 0 for an unknown stream."""
+        """Return the position of the stream's last event; 0 for an unknown stream."""
         row = await db.fetch_one(_SQL["read_stream"], {"external_id": external_id})
         return 0 if row is None else int(row["head"])
 
     async def live_chunks(self, db: SqlExecutor, external_id: str) -> int:
-        """How many chunks of the stream a search sees now; 0 for an unknown stream."""
+        """Return how many chunks of the stream a search sees now; 0 for an unknown stream."""
         row = await db.fetch_one(_SQL["read_stream"], {"external_id": external_id})
         return 0 if row is None else int(row["live_chunks"])
 
@@ -174,16 +174,16 @@ class EventLedger:
         may_change_graph: bool,
         is_work: bool,
     ) -> Deferred[bool]:
-        """Note in the stream's own row what the event just applied has changed.
+        """Record in the stream's own row what the event just applied has changed.
 
         Args:
-            live_chunks: By how many the chunks that a search may find have grown.
-            texts: By how much its texts have grown, and the languages of what came in, one at most.
-            may_change_graph: Whether to look if a store of graphs has to follow the event.
-            is_work: Whether to note as well that this is work.
+            live_chunks: The change in the number of chunks that a search may find.
+            texts: The growth of its texts, and the languages of the new ones, at most one.
+            may_change_graph: Whether to check if a graph store has to follow the event.
+            is_work: Whether to also record that there is work.
 
         Returns:
-            Whether a store of graphs has to follow it.
+            Whether a graph store has to follow the event.
         """
         params = {
             "external_id": event.external_id,
@@ -199,21 +199,21 @@ class EventLedger:
         return await db.ask(_SQL["note_event"], params, lambda rows: bool(rows) and bool(rows[0]["has_changed"]))
 
     async def describe(self, db: SqlExecutor, external_id: str) -> StreamState | None:
-        """The stream's own row; None for an unknown stream."""
+        """Return the stream's own row; None for an unknown stream."""
         row = await db.fetch_one(_SQL["describe_stream"], {"external_id": external_id})
         return None if row is None else StreamState(**row)
 
     async def has_due_memory(self, db: SqlExecutor, external_id: str) -> bool:
-        """Whether a memory of the stream waits for its consolidation."""
+        """Whether a memory of the stream is waiting for consolidation."""
         row = await db.fetch_one(_SQL["has_due_memory"], {"external_id": external_id})
         return row is not None and bool(row["is_due"])
 
     async def count_texts(self, db: SqlExecutor, external_id: str, languages: Collection[str]) -> TextTotals:
-        """What the layouts give that the transaction's names mean.
+        """Compute the totals from the layouts that the transaction's names refer to.
 
         Args:
-            languages: In which the stream's events have had texts read. A memory that changed its language keeps
-                passages that were read in the former one.
+            languages: The languages in which the stream's events had texts read. A memory that changed its language
+                keeps passages read in the former one.
         """
         row = await db.fetch_one(_SQL["text_totals"], {"external_id": external_id})
         assert row is not None
@@ -222,7 +222,7 @@ class EventLedger:
     async def set_projected(
         self, db: SqlExecutor, external_id: str, *, live_chunks: int, texts: TextTotals, is_due: bool
     ) -> None:
-        """Store what of the stream's own row follows from its events."""
+        """Store the part of the stream's own row that follows from its events."""
         params = {
             "external_id": external_id,
             "live_chunks": live_chunks,
@@ -234,11 +234,11 @@ class EventLedger:
         await db.execute(_SQL["set_projected"], params)
 
     async def demand_graph_comparison(self, db: SqlExecutor, external_id: str) -> None:
-        """Note that a store of graphs has to be compared with the whole graph, and that this is work."""
+        """Record that a graph store must be compared with the whole graph, which is work."""
         await db.execute(_SQL["demand_graph_comparison"], {"external_id": external_id})
 
     async def import_events(self, db: SqlExecutor, external_id: str, events: Sequence[Event]) -> None:
-        """Store events of an export as they are; positions that are taken are refused."""
+        """Store events of an export unchanged; positions that are taken are refused."""
         params = {
             "external_id": external_id,
             "positions": [e.position for e in events],
@@ -263,31 +263,31 @@ class EventLedger:
     async def set_head(
         self, db: SqlExecutor, external_id: str, *, head: int, chain: bytes, last_recorded_at: datetime
     ) -> None:
-        """Let the stream end at its last imported event."""
+        """Set the stream's end to its last imported event."""
         params = {"external_id": external_id, "head": head, "chain": chain, "last_recorded_at": last_recorded_at}
         await db.execute(_SQL["set_head"], params)
 
     async def list_streams(self, db: SqlExecutor) -> list[str]:
-        """Every `external_id` that has a stream; for a transaction as the scheduler."""
+        """Return every `external_id` that has a stream; needs a transaction as the scheduler."""
         return [row["external_id"] for row in await db.fetch_all(_SQL["list_streams"])]
 
     async def mark_due(self, db: SqlExecutor, external_id: str) -> None:
-        """Note that the stream has work waiting, from now on unless it had before."""
+        """Record that the stream has work waiting, as of now unless it already had."""
         await db.defer(_SQL["mark_due"], {"external_id": external_id})
 
     async def clear_due(self, db: SqlExecutor, external_id: str) -> None:
-        """Note that no work is waiting, unless a memory of the stream is still due."""
+        """Record that no work is waiting, unless a memory of the stream is still due."""
         await db.defer(_SQL["clear_due"], {"external_id": external_id})
 
 
 def event_digest(event: NewEvent, salt: bytes) -> bytes:
-    """SHA-256 of `salt` and all that the caller gave, in one canonical spelling."""
+    """SHA-256 of `salt` and everything the caller gave, in one canonical form."""
     given: dict[str, Any] = {
         "external_id": event.external_id,
         "event_id": str(event.event_id),
         "kind": event.kind,
         "payload": event.payload,
-        # The same moment in another zone is the same value, and in UTC it comes back from the server.
+        # Times are hashed in UTC: another zone gives the same value, and the server returns UTC.
         "occurred_at": event.occurred_at.astimezone(UTC).isoformat(),
         "source": event.source,
         "actor": event.actor,
@@ -303,7 +303,7 @@ def next_chain(previous: bytes, digest: bytes, position: int, recorded_at: datet
     """The chain value of an event, as `append_event` computes it in SQL.
 
     Args:
-        previous: Chain of the event before it; b"" for the first.
+        previous: Chain of the previous event; b"" for the first.
     """
     moment = recorded_at - _EPOCH
     microseconds = (moment.days * 86_400 + moment.seconds) * 1_000_000 + moment.microseconds
@@ -314,21 +314,21 @@ _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 async def _events(rows: Sequence[Row]) -> list[Event]:
-    """The events of some rows; large payloads are read in a thread."""
+    """Parse rows as events; large payloads are parsed in a thread."""
     return await beside(lambda: [event_from_row(row) for row in rows], value=[row["payload"] for row in rows])
 
 
 def event_from_row(row: Row) -> Event:
-    """The event that a row of `memory_event` holds, its payload read as text.
+    """Parse a row of `memory_event` whose payload was read as text.
 
     Raises:
-        StoreError: The row is no event; the message quotes nothing of it.
+        StoreError: The row is not a valid event; the message quotes nothing of it.
     """
     try:
         return Event.model_validate(row | {"payload": read_json(row["payload"])})
     except ValidationError:
         # From None: the message would quote the payload.
         raise StoreError(
-            f"event {row['position']} of external_id {row['external_id']!r} is no event, so it is not as it was"
-            " written; verify() looks for more of them"
+            f"event {row['position']} of external_id {row['external_id']!r} cannot be parsed: the stored row has been"
+            " altered; verify() finds all such events"
         ) from None

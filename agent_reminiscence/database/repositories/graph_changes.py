@@ -1,8 +1,8 @@
 """What events change in the graph: entities, their names, relationships, and which chunks say them.
 
-Each change is a few statements over all of its rows, whose cost does not grow with how often a name has been mentioned
-before; only a merge and its undoing touch every relationship of the entity that moves. A row that does not change is
-not written, and one that does carries the position of the event.
+Each change takes a few statements over all of its rows, whose cost does not grow with earlier mentions of a name; only
+a merge and its reversal touch every relationship of the entity that moves. Unchanged rows are not written; changed rows
+get the position of the event.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SQL = load_queries("sql", "graph_changes")
 class GraphChangesRepository:
     """Writes `entity`, `entity_name`, `relationship` and `graph_mention`, for the handlers of events.
 
-    What an event names and what is not there, because the event that brought it in was erased, is passed over.
+    Things named by an event but missing, because the event that introduced them was erased, are skipped.
     """
 
     async def record(
@@ -38,13 +38,13 @@ class GraphChangesRepository:
         position: int,
         recorded_at: datetime,
     ) -> None:
-        """Take over what a plan says of entities and relationships, each of which it names once.
+        """Apply a plan's entities and relationships, each of which it names once.
 
-        Of what is known, confidence and importance only rise, a type changes only where it was not known, and names and
-        metadata are added to.
+        For known ones, confidence and importance only rise, a type changes only if it was unknown, and names and
+        metadata are added.
 
         Args:
-            chunk_ids: The plan's chunks, to whose places its entries refer; they are stored already.
+            chunk_ids: The plan's chunks, to whose places its entries refer; they are already stored.
         """
         scope: dict[str, object] = {"external_id": external_id, "memory_id": memory_id, "position": position}
         roots: Deferred[list[Row]] | None = None
@@ -67,9 +67,9 @@ class GraphChangesRepository:
         recorded_at: datetime,
         position: int,
     ) -> None:
-        """Let go of what was said by those of some chunks that have ended; one that repeats another has not.
+        """Drop what ended chunks said, unless they ended as repetitions of another.
 
-        A relationship that nothing says any more ends at `ended_at`, unless it has ended already.
+        A relationship that nothing says any more ends at `ended_at`, unless it has already ended.
         """
         if not chunk_ids:
             return
@@ -92,10 +92,10 @@ class GraphChangesRepository:
         recorded_at: datetime,
         position: int,
     ) -> None:
-        """Move to longterm what promoted chunks say.
+        """Move what promoted chunks say to longterm.
 
         Args:
-            importances: Of the chunks, by id; one that is not longterm counts for nothing.
+            importances: By chunk id; chunks that are not longterm are ignored.
         """
         if not importances:
             return
@@ -119,7 +119,7 @@ class GraphChangesRepository:
         recorded_at: datetime,
         position: int,
     ) -> None:
-        """Let the survivor, or what it was merged into, speak for the other one and for all that this one spoke for."""
+        """Make the survivor, or its canonical entity, represent the other one and all that this one represented."""
         params = {
             "external_id": external_id,
             "survivor_id": survivor_id,
@@ -132,7 +132,7 @@ class GraphChangesRepository:
     async def unmerge(
         self, db: SqlExecutor, external_id: str, entity_id: UUID, *, recorded_at: datetime, position: int
     ) -> None:
-        """Let a merged entity stand for itself again, with what was merged into it."""
+        """Make a merged entity represent itself again, with what was merged into it."""
         params = {
             "external_id": external_id,
             "entity_id": entity_id,
@@ -151,7 +151,7 @@ class GraphChangesRepository:
         recorded_at: datetime,
         position: int,
     ) -> None:
-        """Let a relationship end at `end_date`, in place of any end it had; never before it began."""
+        """End a relationship at `end_date`, replacing any earlier end; never before it began."""
         params = {
             "external_id": external_id,
             "relationship_id": relationship_id,
@@ -162,7 +162,7 @@ class GraphChangesRepository:
         await db.defer(_SQL["end_relationship"], params)
 
     async def _touch(self, db: SqlExecutor, external_id: str, roots: Sequence[Row], position: int) -> None:
-        """Note that entities which speak for others have changed with them."""
+        """Record that canonical entities have changed with those they represent."""
         if roots:
             entity_ids = [UUID(str(row["canonical_id"])) for row in roots]
             params = {"external_id": external_id, "entity_ids": entity_ids, "position": position}
@@ -170,7 +170,7 @@ class GraphChangesRepository:
 
 
 def _entity_params(entities: Sequence[EntityEntry], chunk_ids: Sequence[UUID]) -> dict[str, object]:
-    # An entity that no chunk names is not stored, so its names are not either.
+    # An entity that no chunk names is not stored, so neither are its names.
     entities = [entry for entry in entities if entry.chunks]
     names = {
         (entry.id, key): spelling
@@ -216,11 +216,11 @@ def _common_params(
 
 
 def _places(chunks: Sequence[int], count: int) -> str:
-    """Places in a plan as an array of PostgreSQL, which counts from 1; each once.
+    """Places in a plan as a PostgreSQL array, which counts from 1; each once.
 
     Raises:
         ValueError: The plan has no such chunk.
     """
     if any(not 0 <= place < count for place in chunks):
-        raise ValueError(f"an entry names a chunk that its plan does not have; it has {count}")
+        raise ValueError(f"an entry names a chunk that its plan does not have; the plan has {count}")
     return "{" + ",".join(str(place + 1) for place in sorted(set(chunks))) + "}"

@@ -1,7 +1,7 @@
-"""How far the store of graphs has followed each stream, as PostgreSQL has it noted.
+"""How far the graph store has followed each stream, as recorded in PostgreSQL.
 
-Neo4j holds its own position, which moves in the transaction that takes the changes over, and which is right whatever
-happens. What is noted here says who is behind without asking Neo4j, and asks for a comparison of everything.
+Neo4j holds its own position, which moves in the transaction that applies the changes and is always right. The record
+here tells who is behind without asking Neo4j, and requests full comparisons.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class GraphProgress:
         head: Position of the last event.
         chain: The ledger's chain there, hexadecimal.
         graph_head: Position of the last event that changed the graph.
-        graph_position: Up to where the store has followed; below zero, it is to compare everything.
-        graph_store: Which store it was, by the id that it gave itself; None where none has followed yet.
+        graph_position: The position up to which the store has followed; if negative, it must compare everything.
+        graph_store: Which store it was, by the id it gave itself; None if none has followed yet.
     """
 
     head: int
@@ -35,37 +35,37 @@ class GraphProgress:
     graph_store: str | None
 
     def lag(self, store: str | None) -> int:
-        """As `graph_lag`."""
+        """Like `graph_lag`."""
         return graph_lag(self.graph_head, self.graph_position, self.graph_store, store)
 
 
 def graph_lag(graph_head: int, graph_position: int, graph_store: str | None = None, store: str | None = None) -> int:
-    """How many positions a store of graphs is behind, by what is noted of a stream.
+    """How many positions a graph store is behind, by the record of a stream.
 
     Args:
-        store: Which one: what another has followed counts for nothing. None is the one that followed last.
+        store: Which store: progress of another one does not count. None is the one that followed last.
     """
     is_noted = store is None or store == graph_store
     return max(0, graph_head - (max(0, graph_position) if is_noted else 0))
 
 
 class GraphProgressRepository:
-    """Reads and notes how far a store of graphs has come."""
+    """Reads and records how far a graph store has followed."""
 
     async def read(self, db: SqlExecutor, external_id: str) -> GraphProgress | None:
-        """What is noted; None for an unknown stream."""
+        """Return the record; None for an unknown stream."""
         row = await db.fetch_one(_SQL["read_progress"], {"external_id": external_id})
         return None if row is None else GraphProgress(**row)
 
     async def find_chain(self, db: SqlExecutor, external_id: str, position: int) -> str | None:
-        """The ledger's chain at `position`, hexadecimal; None where the stream has not come so far."""
+        """Return the ledger's chain at `position`, hexadecimal; None if the stream is shorter."""
         row = await db.fetch_one(_SQL["find_chain"], {"external_id": external_id, "position": position})
         return None if row is None else str(row["chain"])
 
     async def note(
         self, db: SqlExecutor, external_id: str, seen: GraphProgress, *, position: int, graph_store: str
     ) -> bool:
-        """Note that the store has followed up to `position`; False where somebody has noted anything since `seen`."""
+        """Record that the store has followed up to `position`; False if the record has changed since `seen`."""
         params = {
             "external_id": external_id,
             "position": position,
@@ -76,18 +76,18 @@ class GraphProgressRepository:
         return await db.fetch_one(_SQL["note_progress"], params) is not None
 
     async def list_behind(self, db: SqlExecutor, *, graph_store: str, after: str, limit: int) -> list[str]:
-        """Streams that this store does not hold all of, at most `limit` behind `after`, in order. As scheduler."""
+        """Return streams that this store is behind on, at most `limit` after `after`, in order. As scheduler."""
         params = {"graph_store": graph_store, "after": after, "limit": limit}
         return [row["external_id"] for row in await db.fetch_all(_SQL["list_behind_streams"], params)]
 
     async def find_unconfirmed_erasures(self, db: SqlExecutor, external_id: str, position: int) -> list[UUID]:
-        """Receipts of erasures up to `position` that are not known to have reached a store of graphs, in order."""
+        """Return receipts of erasures up to `position` not known to have reached a graph store, in order."""
         params = {"external_id": external_id, "position": position}
         rows = await db.fetch_all(_SQL["find_unconfirmed_erasures"], params)
         return [UUID(row["receipt_id"]) for row in rows]
 
     async def find_graph_erasure(self, db: SqlExecutor, external_id: str, receipt_id: UUID) -> datetime | None:
-        """When an erasure reached a store of graphs; None: not yet."""
+        """Return when an erasure reached a graph store; None if it has not yet."""
         params = {"external_id": external_id, "receipt_id": str(receipt_id)}
         row = await db.fetch_one(_SQL["find_graph_erasure"], params)
         return None if row is None else datetime.fromisoformat(row["erased_at"])

@@ -15,12 +15,12 @@ _SQL = load_queries("sql", "history")
 
 
 class HistoryRepository:
-    """Reads of the ledger by memory and by time."""
+    """Reads the ledger by memory and by time."""
 
     async def read_memories(
         self, db: SqlExecutor, external_id: str, *, known_at: datetime | None, after: int, limit: int
     ) -> list[Event]:
-        """At most `limit` events of all memories behind position `after`, recorded until `known_at`, in order."""
+        """Return at most `limit` events of all memories after position `after`, recorded until `known_at`, in order."""
         params = {"external_id": external_id, "known_at": known_at, "after": after, "limit": limit}
         rows = await db.fetch_all(_SQL["read_memory_events_of_stream"], params)
         return [event_from_row(row) for row in rows]
@@ -28,7 +28,7 @@ class HistoryRepository:
     async def find_titles(
         self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID], *, as_of: datetime, known_at: datetime
     ) -> dict[UUID, str]:
-        """The titles that memories had in what was known at `known_at` to be true at `as_of`."""
+        """Return the titles of memories at `as_of`, by what was known at `known_at`."""
         params = {
             "external_id": external_id,
             "memory_ids": sorted(map(str, memory_ids)),

@@ -1,4 +1,4 @@
-"""Which live chunks are to end: untouched for long, or the least important of too many."""
+"""Which live chunks should end: untouched for long, or the least important of too many."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agent_reminiscence.domain.event import Duplicate
 
 @dataclass(frozen=True, slots=True)
 class LiveChunk:
-    """A live chunk, with all that decides about its end.
+    """A live chunk, with everything that decides about its end.
 
     Attributes:
-        used_at: When it came in, or was used last, whichever is later.
-        touched_at: As `used_at`, and later where it was said again, or its memory was updated or consolidated.
+        used_at: When it was added or last used, whichever is later.
+        touched_at: As `used_at`, or later if it was said again, or its memory was updated or consolidated.
     """
 
     chunk_id: UUID
@@ -47,20 +47,20 @@ class LifecycleRepository:
     async def find_untouched(
         self, db: SqlExecutor, external_id: str, tier: Tier, *, moment: datetime, after: UUID | None, limit: int
     ) -> list[UUID]:
-        """Live chunks of `tier` that nothing has touched since `moment`, at most `limit` behind `after`, in order."""
+        """Return live chunks of `tier` untouched since `moment`, at most `limit` after `after`, in order."""
         params = {"external_id": external_id, "tier": tier, "moment": moment, "after": after, "limit": limit}
         return [UUID(row["chunk_id"]) for row in await db.fetch_all(self._sql["find_untouched"], params)]
 
     async def find_first_touched(
         self, db: SqlExecutor, external_id: str, tiers: Sequence[Tier]
     ) -> dict[Tier, datetime]:
-        """For each of `tiers` that has live chunks, the touch that is longest ago."""
+        """Return, for each of `tiers` with live chunks, the touch that is longest ago."""
         params = {"external_id": external_id, "tiers": list(tiers)}
         rows = await db.fetch_all(self._sql["find_first_touched"], params)
         return {row["tier"]: row["touched_at"] for row in rows}
 
     async def find_least_important(self, db: SqlExecutor, external_id: str, *, now: datetime, limit: int) -> list[UUID]:
-        """The live chunks whose importance has become least, at most `limit`, the least first."""
+        """Return the live chunks whose importance is now the least, at most `limit`, the least first."""
         params = {
             "external_id": external_id,
             "now": now,
@@ -73,7 +73,7 @@ class LifecycleRepository:
         return [UUID(row["chunk_id"]) for row in await db.fetch_all(self._sql["find_least_important"], params)]
 
     async def read_live(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> list[LiveChunk]:
-        """Those of the chunks that are live, in order of their ids."""
+        """Return those of the chunks that are live, in order of their ids."""
         params = {"external_id": external_id, "chunk_ids": list(chunk_ids)}
         return [
             LiveChunk(**row | {"chunk_id": UUID(row["chunk_id"]), "memory_id": UUID(row["memory_id"])})
@@ -89,11 +89,11 @@ class LifecycleRepository:
         said_by: datetime | None = None,
         sources: Sequence[Source] | None = None,
     ) -> list[Duplicate]:
-        """Chunks that have ended because they repeat one of these.
+        """Return chunks that ended because they repeat one of these.
 
         Args:
-            said_by: Only those that hold from then on or from before; None is all.
-            sources: Only those of these labels; None is all.
+            said_by: Only those that hold from then on or earlier; None is all.
+            sources: Only those with these labels; None is all.
         """
         params = {
             "external_id": external_id,

@@ -19,16 +19,16 @@ from agent_reminiscence.domain.event import ChunkRating, Duplicate
 from agent_reminiscence.domain.memory import StoredChunk
 
 _SQL = load_queries("sql", "memory_chunk")
-# A portion at a time: no statement takes long, and other tasks go on in between.
+# A portion at a time: no statement takes long, and other tasks can run in between.
 _CHUNKS_PER_STATEMENT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class EndedChunks:
-    """What an end has changed.
+    """The effect of ending chunks.
 
     Attributes:
-        live: How many fewer chunks are live; negative when more are.
+        live: How many fewer chunks are live; negative if there are more.
         memory_ids: The memories that the changed chunks belong to.
     """
 
@@ -36,13 +36,13 @@ class EndedChunks:
     memory_ids: frozenset[UUID] = frozenset()
 
     def __add__(self, other: EndedChunks) -> EndedChunks:
-        """Both together."""
+        """Add both effects."""
         return EndedChunks(self.live + other.live, self.memory_ids | other.memory_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class NewChunk:
-    """A chunk that comes in with a version of its memory."""
+    """A chunk added with a version of its memory."""
 
     chunk_id: UUID
     number: int
@@ -63,7 +63,7 @@ class NewChunk:
 
 @dataclass(frozen=True, slots=True)
 class NewFact:
-    """A statement made of some chunks of a memory, by their ids."""
+    """A statement derived from some chunks of a memory, by their ids."""
 
     chunk_id: UUID
     number: int
@@ -83,7 +83,7 @@ class NewFact:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A chunk or a fact, with all that its terms follow from."""
+    """A chunk or fact, with everything that determines its terms."""
 
     chunk_id: UUID
     number: int
@@ -95,7 +95,7 @@ class StoredText:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """An older chunk that says word for word what `chunk_id` says."""
+    """An older chunk that says the same as `chunk_id`, word for word."""
 
     chunk_id: UUID
     twin_id: UUID
@@ -106,7 +106,7 @@ class Twin:
 
 @dataclass(frozen=True, slots=True)
 class NearChunk:
-    """A stored chunk that says something like what a new one says."""
+    """A stored chunk with a meaning similar to a new one's."""
 
     chunk_id: UUID
     memory_id: UUID
@@ -155,7 +155,7 @@ class MemoryChunkRepository:
         source: Source,
         recorded_at: datetime,
     ) -> None:
-        """Store facts in the shortterm tier, beside the chunks that they rest on."""
+        """Store facts in the shortterm tier, beside the chunks they rest on."""
         if not facts:
             return
         params = {
@@ -177,7 +177,7 @@ class MemoryChunkRepository:
             "confidences": [f.confidence for f in facts],
             "start_dates": [f.start_date for f in facts],
             "end_dates": [f.end_date for f in facts],
-            # As text: an array of arrays would have to be of one length.
+            # As text: all members of an array of arrays must have the same length.
             "derived_from": ["{" + ",".join(map(str, f.derived_from)) + "}" for f in facts],
         }
         await db.defer(_SQL["add_facts"], params)
@@ -206,10 +206,10 @@ class MemoryChunkRepository:
     async def find_known_texts(
         self, db: SqlExecutor, external_id: str, moments: Mapping[bytes, datetime], *, ignored: Sequence[UUID] = ()
     ) -> set[bytes]:
-        """Which of some folded hashes are those of live chunks.
+        """Return which of some folded hashes belong to live chunks.
 
         Args:
-            moments: By hash, the moment at which a chunk still has to hold that says it.
+            moments: By hash, the moment at which a chunk that says it must still hold.
             ignored: Chunks that do not count.
         """
         params = {
@@ -222,7 +222,7 @@ class MemoryChunkRepository:
         return {bytes.fromhex(row["folded_hash"]) for row in rows}
 
     async def get_layout(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[StoredChunk]:
-        """The chunks that tile the memory's text, in text order."""
+        """Return the chunks that tile the memory's text, in text order."""
         params = {"external_id": external_id, "memory_id": memory_id, "limit": _CHUNKS_PER_STATEMENT}
         chunks: list[StoredChunk] = []
         while True:
@@ -234,7 +234,7 @@ class MemoryChunkRepository:
     async def get_texts(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, after: int, limit: int
     ) -> list[StoredText]:
-        """The next chunks and facts of a memory behind number `after`, also those that have ended; none is the end."""
+        """Return the next chunks and facts of a memory after number `after`, including ended ones; empty at the end."""
         params = {"external_id": external_id, "memory_id": memory_id, "after": after, "limit": limit}
         return [
             StoredText(**row | {"chunk_id": UUID(row["chunk_id"])})
@@ -242,10 +242,10 @@ class MemoryChunkRepository:
         ]
 
     async def reread(self, db: SqlExecutor, external_id: str, read: Mapping[UUID, tuple[int, int]]) -> None:
-        """Store what chunks are in another language.
+        """Store how chunks are read in another language.
 
         Args:
-            read: How many terms each has, and its flags, by chunk id.
+            read: The number of terms and the flags of each, by chunk id.
         """
         params = {
             "external_id": external_id,
@@ -258,7 +258,7 @@ class MemoryChunkRepository:
     async def retouch(
         self, db: SqlExecutor, external_id: str, touched: Mapping[UUID, tuple[str, dict[str, Any]]]
     ) -> None:
-        """Store other white space around chunks that stay, and other metadata; the index stays as it is.
+        """Store changed white space and metadata of chunks that stay; the index does not change.
 
         Args:
             touched: New content and metadata by chunk id.
@@ -276,10 +276,10 @@ class MemoryChunkRepository:
     async def end(
         self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, recorded_at: datetime, ended_at: datetime
     ) -> EndedChunks:
-        """End chunks, and let live again what repeated them and is not among them."""
+        """End chunks, and revive those that repeat them and are not to end themselves."""
         moments = {"recorded_at": recorded_at, "ended_at": ended_at}
         ended = await _end_each(db, "end_chunks", external_id, chunk_ids, moments)
-        # What repeats another one was not live. All of them before any is revived: one may repeat another.
+        # Repetitions were not live. All are ended before any is revived, because one may repeat another.
         ended += await _end_each(db, "forget_duplicates", external_id, chunk_ids, moments, per_chunk=0)
         return ended + await _end_each(db, "revive_duplicates", external_id, chunk_ids, {}, per_chunk=-1)
 
@@ -293,10 +293,10 @@ class MemoryChunkRepository:
         recorded_at: datetime,
         ended_at: datetime,
     ) -> None:
-        """Move the ends of a memory's ended chunks to `ended_at` where they were thought to have ended later.
+        """Move the ends of a memory's ended chunks to `ended_at` if they were later.
 
         Args:
-            kept: Chunks of the text as it is now, whose validity goes on.
+            kept: Chunks of the current text, which remain valid.
         """
         params = {
             "external_id": external_id,
@@ -308,7 +308,7 @@ class MemoryChunkRepository:
         await db.defer(_SQL["correct_end_dates"], params)
 
     async def count_live(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> int:
-        """How many of the memory's chunks a search sees now, or would see if what they repeat were to end."""
+        """Return how many of the memory's chunks a search sees now, or would see if what they repeat ended."""
         row = await db.fetch_one(_SQL["count_live"], {"external_id": external_id, "memory_id": memory_id})
         return 0 if row is None else int(row["chunks"])
 
@@ -321,7 +321,7 @@ class MemoryChunkRepository:
         recorded_at: datetime,
         ended_at: datetime,
     ) -> int:
-        """End chunks that repeat others, which are of other memories; returns how many were live."""
+        """End chunks that repeat those of other memories; returns how many were live."""
         ended = 0
         for portion in batched(duplicates, _CHUNKS_PER_STATEMENT):
             params = {
@@ -363,14 +363,14 @@ class MemoryChunkRepository:
         limit: int,
         compared: int,
     ) -> Deferred[dict[UUID, int]]:
-        """How often what some chunks of a memory say was said elsewhere.
+        """Count how often what some chunks of a memory say was said elsewhere.
 
         Counted are live consolidated chunks of other memories with at least `similarity` (cosine), at most `limit` for
         each, and chunks that have ended as duplicates of it.
 
         Args:
-            generation: Whose vectors are compared.
-            compared: With how many chunks of other memories each is compared at most, newest first.
+            generation: The vector generation to compare.
+            compared: With at most how many chunks of other memories each is compared, newest first.
         """
         params = {
             "external_id": external_id,
@@ -399,15 +399,15 @@ class MemoryChunkRepository:
         compared: int,
         limit: int,
     ) -> list[NearChunk]:
-        """Live consolidated chunks, of any memory, that are most like some chunks, nearest first.
+        """Return live consolidated chunks of any memory that are most similar to some chunks, nearest first.
 
         Args:
-            sources: Of which labels.
-            generation: Whose vectors are compared; a chunk without one is near nothing.
-            similarity: From which cosine similarity on.
-            per_chunk: How many for each chunk at most.
-            compared: With how many chunks each is compared at most, newest first.
-            limit: How many in all.
+            sources: Only those with these labels.
+            generation: The vector generation to compare; a chunk without a vector is near nothing.
+            similarity: The minimum cosine similarity.
+            per_chunk: The maximum number for each chunk.
+            compared: With at most how many chunks each is compared, newest first.
+            limit: The maximum number in total.
         """
         params = {
             "external_id": external_id,
@@ -426,14 +426,14 @@ class MemoryChunkRepository:
     async def ask_for_twins(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, moment: datetime, after: int = 0
     ) -> Deferred[list[Twin]]:
-        """For each active chunk of a memory, the oldest consolidated chunk elsewhere with the same text and speaker.
+        """Find, for each active chunk of a memory, the oldest consolidated chunk elsewhere with its text and speaker.
 
-        One that is trusted less is no twin: it must not stand in for what is trusted more. Neither is one that holds
-        only from later on.
+        A less trusted chunk is not a twin: it must not replace a more trusted one. Nor is one that only holds from
+        later on.
 
         Args:
-            moment: From when on the twin would stand for the chunk.
-            after: Behind so many chunks of the text: it is a portion of them, and `finish_twins` has the others.
+            moment: The time from which the twin would replace the chunk.
+            after: Skip this many chunks of the text: this call reads one portion, and `finish_twins` the others.
         """
         params = {
             "external_id": external_id,
@@ -454,7 +454,7 @@ class MemoryChunkRepository:
         moment: datetime,
         chunks: int,
     ) -> list[Twin]:
-        """All twins of a memory whose first portion was asked for in this transaction, in order of its chunks' ids.
+        """Return all twins of a memory whose first portion was asked for in this transaction, in order of chunk ids.
 
         Args:
             chunks: How many the text has.
@@ -467,7 +467,7 @@ class MemoryChunkRepository:
 
 
 def _sender(db: SqlExecutor, items: Sized) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
-    """How the portions of a write are sent: of a long one each is waited for, one alone goes with what follows."""
+    """How to send the portions of a write: several are each waited for; a single one goes with the next statement."""
     return db.defer if len(items) <= _CHUNKS_PER_STATEMENT else db.execute
 
 
@@ -480,7 +480,7 @@ async def _end_each(
     *,
     per_chunk: int = 1,
 ) -> EndedChunks:
-    """What a statement that ends chunks changes, a portion of them at a time."""
+    """Run a statement that ends chunks in portions, and add up what it changes."""
     ended = EndedChunks()
     for portion in batched(chunk_ids, _CHUNKS_PER_STATEMENT):
         params = {"external_id": external_id, "chunk_ids": list(portion), **moments}
@@ -501,7 +501,7 @@ def _twins(rows: Sequence[Row]) -> list[Twin]:
     ]
 
 
-# Which of the stored chunks some are compared with.
+# Which of the stored chunks are compared.
 _OTHER_MEMORIES = "c.memory_id IS DISTINCT FROM $(memory_id)p"
 _OF_SOURCES = "c.source = ANY($(sources)p::text[])"
 
@@ -515,13 +515,13 @@ def _of_others(name: str, generation: int, condition: str) -> NamedQuery:
 
 
 def _ended(rows: Sequence[Row], *, per_chunk: int = 1) -> EndedChunks:
-    """What rows of memories and their chunks say."""
+    """Add up rows of memories and their chunks."""
     live = per_chunk * sum(int(row["chunks"]) for row in rows)
     return EndedChunks(live, frozenset(UUID(row["memory_id"]) for row in rows))
 
 
 def _columns_of(chunks: Sequence[NewChunk]) -> dict[str, object]:
-    """What differs between chunks, an array a column."""
+    """The values that differ between chunks, one array per column."""
     return {
         "chunk_ids": [c.chunk_id for c in chunks],
         "numbers": [c.number for c in chunks],

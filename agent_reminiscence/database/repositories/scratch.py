@@ -1,7 +1,6 @@
 """Tables to replay a stream into, and their comparison with what is stored.
 
-All of it needs `PostgresManager.scratch_transaction`, where a temporary table takes the place of the table whose name
-it bears.
+All of it needs `PostgresManager.scratch_transaction`, where a temporary table replaces the table of the same name.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from agent_reminiscence.database.queries import load_queries, vector_query
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL
 from agent_reminiscence.domain.audit import Drift
 
-# How many vectors' texts are read at a time.
+# How many texts of vectors are read at a time.
 _PAGE_VECTORS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMass:
-    """How many tokens a text is said to have, and what it is made of.
+    """The recorded number of tokens of a text, and what the text is made of.
 
     Attributes:
         number: Negative for a heading.
-        content: Of a heading, the title.
-        stated_at: Of a fact, from when it holds.
-        day: Of a heading.
+        content: For a heading, the title.
+        stated_at: For a fact, when it begins to hold.
+        day: For a heading.
     """
 
     number: int
@@ -41,18 +40,18 @@ class StoredMass:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What names a row of a projected table within its stream.
+    """The key of a row of a projected table within its stream.
 
     Attributes:
-        columns: All of it, none of which is ever NULL.
-        shown: What a report names the row by: ids only, because a report holds no memory text.
+        columns: The whole key; none of them is ever NULL.
+        shown: The columns that name the row in a report: ids only, because a report holds no memory text.
     """
 
     columns: tuple[str, ...]
     shown: tuple[str, ...]
 
     def fill(self, statement: str) -> str:
-        """`statement` for a table with this key."""
+        """Fill in `statement` for a table with this key."""
         same_key = " AND ".join(f"replayed.{name} = stored.{name}" for name in self.columns)
         shown = ", ".join(f"coalesce(stored.{name}, replayed.{name})" for name in self.shown)
         return statement.replace("{same_key}", same_key).replace("{shown}", shown).replace("{first}", self.columns[0])
@@ -62,7 +61,7 @@ def _key(*columns: str) -> _Key:
     return _Key(columns, columns)
 
 
-# What a replay gives.
+# The tables that a replay fills.
 PROJECTED_TABLES: Mapping[str, _Key] = {
     "active_memory": _key("memory_id"),
     "shortterm_memory": _key("memory_id"),
@@ -89,25 +88,25 @@ class ScratchRepository:
     """The scratch tables of one transaction, beside the stored rows and the vectors of every generation."""
 
     async def create(self, db: SqlExecutor) -> None:
-        """Make the tables, empty; they go with the transaction."""
-        # From here on no generation that this transaction can see is dropped: that waits for whoever has asked.
+        """Create the tables, empty; they disappear with the transaction."""
+        # From here on, no generation visible to this transaction is dropped: that waits for its readers.
         await list_generations(db)
         await db.execute_script(_SQL["create_tables"])
-        # The handlers' statements are planned while the tables are empty, when reading all of them is cheapest, and
-        # the plans are kept while they grow.
+        # The handlers' statements are planned while the tables are empty, when reading whole tables is cheapest, and
+        # the plans are kept while the tables grow.
         await db.set_local(dict.fromkeys(_WHOLE_TABLE_PLANS, "off"))
 
     async def empty(self, db: SqlExecutor) -> None:
-        """Take back all that was replayed."""
+        """Discard everything that was replayed."""
         await db.execute_script(_SQL["empty_tables"])
 
     async def count(self, db: SqlExecutor) -> dict[str, int]:
-        """How many rows the replay gave, by table."""
+        """Return how many rows the replay gave, by table."""
         row = await db.fetch_one(_SQL["count_rows"])
         return {} if row is None else {table: int(rows) for table, rows in row.items()}
 
     async def compare(self, db: SqlExecutor, external_id: str) -> list[Drift]:
-        """Every row in which what is stored differs from what was replayed, by table and key."""
+        """Return every row that differs between what is stored and what was replayed, by table and key."""
         await self._analyze(db)
         found: list[Drift] = []
         for table, key in PROJECTED_TABLES.items():
@@ -122,29 +121,29 @@ class ScratchRepository:
         return found
 
     async def count_missing_vectors(self, db: SqlExecutor, external_id: str) -> int:
-        """How many replayed chunks have no stored vectors in the current generation."""
+        """Return how many replayed chunks have no stored vectors in the current generation."""
         current = await current_generation(db)
         statement = vector_query("scratch", "count_missing_vectors", current.number)
         row = await db.fetch_one(statement, {"external_id": external_id})
         return 0 if row is None else int(row["chunks"])
 
     async def swap(self, db: SqlExecutor, external_id: str) -> None:
-        """Make the stored rows what was replayed; rows that are so already are not touched.
+        """Replace the stored rows by the replayed ones; equal rows are not touched.
 
-        Vectors go with their chunks and headings; which of them are wrong is not looked at, and what is computed from
-        them is to be renewed.
+        Vectors are deleted with their chunks and headings. Wrong vectors are not detected here, and what is computed
+        from vectors must be renewed.
         """
         await self._analyze(db)
         params = {"external_id": external_id}
         for table, key in PROJECTED_TABLES.items():
             for name in ("delete_differing", "insert_missing"):
                 await db.execute(key.fill(_SQL[name].replace("{table}", table)), params)
-        # Asked for under the stream's lock: who has filled a generation since it was made has let go of that lock.
+        # Asked under the stream's lock: whoever has filled a newly created generation has released that lock.
         for generation in await list_generations(db):
             await db.execute(vector_query("scratch", "delete_orphaned_vectors", generation.number), params)
 
     async def read_masses(self, db: SqlExecutor, external_id: str, generation: int) -> AsyncIterator[list[StoredMass]]:
-        """All stored vectors whose texts were replayed, in pages."""
+        """Return all stored vectors whose texts were replayed, in pages."""
         after = BEFORE_ALL
         while True:
             params = {"external_id": external_id, "after": after, "limit": _PAGE_VECTORS}
@@ -155,9 +154,9 @@ class ScratchRepository:
             after = rows[-1]["number"]
 
     async def discard_vectors(self, db: SqlExecutor, external_id: str, drift: Sequence[Drift]) -> None:
-        """Drop vectors that are not what the cache holds, and what it holds: either may be the wrong one.
+        """Drop vectors that differ from the cache, and the cached ones: either may be wrong.
 
-        Vectors that are right go too, where what stands beside them is not; the cache still has them.
+        Correct vectors whose other columns are wrong are dropped, too; the cache still has them.
         """
         found: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         for row in drift:
@@ -169,7 +168,7 @@ class ScratchRepository:
             await db.execute(vector_query("scratch", name, generation), params)
 
     async def drop_orphaned_cache(self, db: SqlExecutor, external_id: str) -> int:
-        """Drop cached vectors of texts that no replayed chunk has; returns how many there were."""
+        """Drop cached vectors of texts that no replayed chunk has; returns how many."""
         return len(await db.fetch_all(_SQL["delete_orphaned_cache"], {"external_id": external_id}))
 
     async def _analyze(self, db: SqlExecutor) -> None:

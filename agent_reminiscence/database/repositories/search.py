@@ -20,22 +20,22 @@ from agent_reminiscence.database.repositories.graph_progress import graph_lag
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
 
-# Chunks of another moment are read so many at a time, so that other tasks go on in between.
+# Chunks of another moment are read this many at a time, so that other tasks can run in between.
 _PAST_CHUNKS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedStream:
-    """What a search wants to know of a stream before it begins.
+    """What a search needs to know of a stream before it begins.
 
     Attributes:
-        generation: The generation of vectors that is searched at this moment.
-        text_chunks: How many entries the layouts of its texts have.
-        text_words: How many terms these have.
-        languages: In which its texts are.
-        has_graph: Whether there is any entity.
-        days: The first and the last on which chunks came in; None where none ever did.
-        graph_lag: How many positions a store of graphs that follows is behind; without one it says nothing.
+        generation: The current vector generation.
+        text_chunks: The number of entries in the layouts of its texts.
+        text_words: Their number of terms.
+        languages: The languages of its texts.
+        has_graph: Whether it has any entity.
+        days: The first and last day on which chunks were added; None if none ever was.
+        graph_lag: How many positions a following graph store is behind; meaningless without one.
     """
 
     generation: int
@@ -53,9 +53,9 @@ class FoundTerm:
     """Where a term occurs.
 
     Attributes:
-        numbers: Of chunks and, negative, of headings.
+        numbers: Of chunks and, if negative, headings.
         frequencies: How often each has it.
-        lengths: How many terms each has.
+        lengths: The number of terms in each.
     """
 
     numbers: NDArray[np.int64]
@@ -69,8 +69,8 @@ class Layouts:
 
     Attributes:
         entries: Shape (n,), `LAYOUT_DTYPE`.
-        norms: Shape (n,), `NORMS_DTYPE`; None where they are to be computed.
-        ended: Numbers of chunks among them that are not true any more.
+        norms: Shape (n,), `NORMS_DTYPE`; None if they have to be computed.
+        ended: Numbers of chunks among them that are no longer true.
     """
 
     entries: NDArray[np.void]
@@ -83,11 +83,11 @@ class OpenedStream:
     """What the first statement of a search has read.
 
     Attributes:
-        terms: Which were asked for.
+        terms: The requested terms.
         has_texts: Whether the following was read at all.
-        counts: Of a large tenant, in how many chunks and headings each term is; of a small one it says nothing.
+        counts: For a large tenant, how many chunks and headings have each term; meaningless for a small one.
         found: Where those terms occur that were read whole.
-        layouts: All texts of a small tenant, without their norms; None of a large one.
+        layouts: All texts of a small tenant, without their norms; None for a large one.
     """
 
     stream: SearchedStream
@@ -116,7 +116,7 @@ class PastChunk:
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What stands above the chunks of a memory that came in on a day."""
+    """The heading of a memory's chunks that were added on one day."""
 
     number: int
     memory_id: UUID
@@ -127,10 +127,10 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class GraphWeights:
-    """What a query's names reach in the graph, and how much each of it counts.
+    """What the graph reaches from a query's names, and the weight of each item.
 
     Attributes:
-        certainty: How much the whole list counts, 0 to 1.
+        certainty: The weight of the whole list, 0 to 1.
     """
 
     entities: Mapping[UUID, float]
@@ -140,12 +140,12 @@ class GraphWeights:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The chunks behind an entity or a relationship that one search may see, under one of its ids.
+    """The visible chunks behind an entity or a relationship, for one of its ids.
 
     Attributes:
         id: Of the canonical entity, or of the relationship.
-        item_id: Of the entity as it was stated.
-        name: And how it was called; None of a relationship, and so its type.
+        item_id: Of the entity as stated.
+        name: Its name as stated, None for a relationship; likewise its type.
         chunk_ids: Newest first.
     """
 
@@ -161,9 +161,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What to look for and among what.
+    """What to search for, and where.
 
-    `as_of` None is what is known and valid now; otherwise what was known at `known_at` to be true at `as_of`.
+    If `as_of` is None, what is known and valid now; otherwise what is true at `as_of` by what was known at `known_at`.
     """
 
     external_id: str
@@ -177,7 +177,7 @@ class SearchRequest:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether only some of what is live may be a hit."""
+        """Whether only some of the live chunks may be hits."""
         return self.min_confidence > 0 or set(self.tiers) != set(TIERS)
 
 
@@ -194,14 +194,14 @@ class SearchRepository:
         most: int,
         reads_beside_graph: bool,
     ) -> tuple[NamedQuery, dict[str, Any]]:
-        """The statement with which a search begins, and its parameters.
+        """Return the first statement of a search, and its parameters.
 
         Args:
             terms: Of the question, each once.
-            speaker_terms: Of the speakers whom it may name; of a small tenant the texts say what each has said.
-            whole: Up to so many chunks, all texts are read and the terms whole; of more, what `find_rare_terms` says.
-            most: The `most` of that; of very many terms, some of those that are in few are left to be read.
-            reads_beside_graph: Whether this is so too where there are entities; otherwise the stream is described.
+            speaker_terms: Of the speakers it may mention; for a small tenant the texts tell what each has said.
+            whole: Up to this many chunks, all texts and all postings of the terms are read; above, as in
+            `find_rare_terms`. most: The `most` of that; with very many terms, some rare ones are left to be read later.
+            reads_beside_graph: Whether this also applies if there are entities; otherwise the stream is only described.
         """
         params = {
             "external_id": request.external_id,
@@ -215,7 +215,7 @@ class SearchRepository:
         return _SQL["open_stream"], params
 
     def opened(self, rows: Sequence[Row], terms: Sequence[str]) -> OpenedStream | None:
-        """What the rows of `opening` say of the stream; None for an unknown one."""
+        """Parse what the rows of `opening` say of the stream; None for an unknown one."""
         if not rows:
             return None
         (row,) = rows
@@ -239,7 +239,7 @@ class SearchRepository:
         )
 
     async def find_terms(self, db: SqlExecutor, external_id: str, terms: Sequence[str]) -> dict[str, FoundTerm]:
-        """Where each of some terms occurs; those that no text has ever had are left out."""
+        """Return where each of some terms occurs; those that no text ever had are left out."""
         if not terms:
             return {}
         row = await db.fetch_one(_SQL["find_postings"], {"external_id": external_id, "terms": list(terms)})
@@ -248,9 +248,9 @@ class SearchRepository:
     async def find_rare_terms(
         self, db: SqlExecutor, external_id: str, terms: Sequence[str], *, most: int
     ) -> tuple[dict[str, int], dict[str, FoundTerm]]:
-        """In how many chunks and headings each of some terms is; and where those occur that are in at most `most`.
+        """Return how many chunks and headings have each term, and where those occur that at most `most` have.
 
-        Those that no text has ever had are left out.
+        Terms that no text ever had are left out.
         """
         if not terms:
             return {}, {}
@@ -262,7 +262,7 @@ class SearchRepository:
     async def find_terms_in(
         self, db: SqlExecutor, external_id: str, terms: Sequence[str], blocks: Sequence[int]
     ) -> dict[str, FoundTerm]:
-        """As `find_terms`, among the chunks and headings of some blocks."""
+        """Like `find_terms`, for the chunks and headings of some blocks."""
         if not terms or not blocks:
             return {}
         params = {"external_id": external_id, "terms": list(terms), "blocks": list(blocks)}
@@ -278,11 +278,11 @@ class SearchRepository:
         days: tuple[date, date] | None,
         dated: int,
     ) -> Layouts:
-        """The texts of this moment that some chunks or headings belong to.
+        """Return the current texts that some chunks or headings belong to.
 
         Args:
-            days: Also texts of which chunks came in within these; None is no others.
-            dated: How many of these at most.
+            days: Also texts with chunks added within these; None adds none.
+            dated: The maximum number of these.
         """
         first, last = days if days is not None else (date.max, date.min)
         params = {
@@ -300,17 +300,17 @@ class SearchRepository:
     async def find_eligible_of(
         self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Which of some chunks pass the request's filters."""
+        """Return which of some chunks pass the request's filters."""
         row = await db.fetch_one(_SQL["find_eligible_of"], self._moment(request) | {"numbers": numbers.tolist()})
         return np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
 
     async def find_eligible(self, db: SqlExecutor, request: SearchRequest) -> NDArray[np.int64]:
-        """Numbers of the chunks that pass the request's filters."""
+        """Return the numbers of the chunks that pass the request's filters."""
         row = await db.fetch_one(_SQL["find_eligible"], self._moment(request))
         return np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
 
     async def read_past(self, db: SqlExecutor, request: SearchRequest) -> list[PastChunk]:
-        """The chunks of the texts of another moment, in order of their numbers."""
+        """Return the chunks of the texts of another moment, in order of their numbers."""
         chunks: list[PastChunk] = []
         params = self._moment(request) | {"limit": _PAST_CHUNKS}
         while True:
@@ -324,7 +324,7 @@ class SearchRepository:
                 return chunks
 
     async def read_past_texts(self, db: SqlExecutor, request: SearchRequest) -> dict[UUID, list[UUID]]:
-        """By memory the chunks of its text at another moment, in order."""
+        """Return the chunks of each memory's text at another moment, in order."""
         params = {"external_id": request.external_id, "as_of": request.as_of, "known_at": request.known_at}
         rows = await db.fetch_all(_SQL["read_past_texts"], params)
         return await beside_many(
@@ -333,14 +333,14 @@ class SearchRepository:
         )
 
     async def read_headings(self, db: SqlExecutor, external_id: str) -> list[Heading]:
-        """All headings that there have been."""
+        """Return all headings that ever existed."""
         rows = await db.fetch_all(_SQL["read_headings"], {"external_id": external_id})
         return [Heading(**row | {"memory_id": UUID(row["memory_id"])}) for row in rows]
 
     async def find_said(
         self, db: SqlExecutor, external_id: str, speaker_keys: Sequence[str], among: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Which of some chunks some speakers have said, ascending."""
+        """Return which of some chunks were said by some speakers, ascending."""
         params = {"external_id": external_id, "speaker_keys": list(speaker_keys), "numbers": among.tolist()}
         row = await db.fetch_one(_SQL["find_said"], params)
         return np.sort(np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64))
@@ -348,11 +348,11 @@ class SearchRepository:
     async def reach_chunks(
         self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights, *, mentions: int, least_share: float
     ) -> dict[int, float]:
-        """The weight of each chunk that the graph reaches, by number.
+        """Return the weight of each chunk that the graph reaches, by number.
 
         Args:
-            mentions: How many mentions of each item are looked at, newest first.
-            least_share: What weighs less than this share of the best is left out.
+            mentions: How many mentions of each item are considered, newest first.
+            least_share: Chunks below this share of the best weight are left out.
         """
         if not graph.entities and not graph.relationships:
             return {}
@@ -369,10 +369,10 @@ class SearchRepository:
     async def read_hits(
         self, db: SqlExecutor, request: SearchRequest, numbers: Sequence[int], *, is_last: bool
     ) -> dict[int, Row]:
-        """By number the rows of some chunks, with what `SearchHit` has but for its score.
+        """Return the rows of some chunks by number, with all fields of `SearchHit` except the score.
 
         Args:
-            is_last: Whether the transaction ends with this.
+            is_last: Whether this ends the transaction.
         """
         if not numbers:
             return {}
@@ -389,10 +389,10 @@ class SearchRepository:
         relationship_ids: Sequence[UUID],
         mentions: int,
     ) -> list[Evidence]:
-        """Of canonical entities and of relationships the chunks that the search may see; what has none is left out.
+        """Return the visible chunks of canonical entities and relationships; those without any are left out.
 
         Args:
-            mentions: How many mentions of each are looked at, newest first.
+            mentions: How many mentions of each are considered, newest first.
         """
         params = self._moment(request) | {
             "entity_ids": list(entity_ids),
@@ -414,7 +414,7 @@ class SearchRepository:
         ]
 
     def _moment(self, request: SearchRequest) -> dict[str, Any]:
-        """What says which rows a search may see."""
+        """The parameters that determine which rows a search may see."""
         return {
             "external_id": request.external_id,
             "tiers": list(request.tiers),
@@ -425,12 +425,12 @@ class SearchRepository:
 
 
 def _counts(asked: Sequence[str], row: Row) -> dict[str, int]:
-    """In how many chunks and headings each of the terms is that were asked for."""
+    """How many chunks and headings have each of the requested terms."""
     return {asked[place - 1]: total for place, total in zip(row["counted"], row["totals"], strict=True)}
 
 
 def _terms(asked: Sequence[str], row: Row | None) -> dict[str, FoundTerm]:
-    """What a row of blocks of postings says of the terms that were asked for."""
+    """Parse the blocks of postings in a row, for the requested terms."""
     if row is None or row["places"] is None:
         return {}
     entries = np.frombuffer(row["entries"], POSTING_DTYPE)
@@ -448,7 +448,7 @@ def _terms(asked: Sequence[str], row: Row | None) -> dict[str, FoundTerm]:
 
 
 def _layouts(row: Row) -> Layouts:
-    """What a row of layouts, one after the other, says."""
+    """Parse the consecutive layouts in a row."""
     norms = row.get("norms")
     return Layouts(
         np.frombuffer(row["layouts"] or b"", LAYOUT_DTYPE),

@@ -1,4 +1,4 @@
-"""The shortterm tier: what consolidations made of active memories."""
+"""The shortterm tier: the results of consolidating active memories."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Candidate:
     """A live shortterm chunk that is important, or was used since its importance was decided.
 
     Attributes:
-        end_date: Until when it is true, where that was known from the beginning.
-        touched_at: When it came in, or was used last, whichever is later.
+        end_date: Until when it is true, if that was known from the beginning.
+        touched_at: When it was added or last used, whichever is later.
     """
 
     chunk_id: UUID
@@ -34,21 +34,21 @@ class Candidate:
 
 
 class ShorttermMemoryRepository:
-    """Rows of `shortterm_memory`, and the chunks of that tier that are ready for the next one."""
+    """Rows of `shortterm_memory`, and the chunks of that tier that are ready for promotion."""
 
     async def put(self, db: SqlExecutor, memory: ShorttermMemory) -> None:
         """Store `memory` in place of an earlier consolidation of the same active memory."""
         await db.defer(_SQL["put_shortterm_memory"], memory.model_dump())
 
     async def find(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> ShorttermMemory | None:
-        """The consolidation of an active memory, if there was one."""
+        """Return the consolidation of an active memory, if there is one."""
         row = await db.fetch_one(_SQL["get_shortterm_memory"], {"external_id": external_id, "memory_id": memory_id})
         return None if row is None else ShorttermMemory.model_validate(row)
 
     async def find_promotable(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, threshold: float
     ) -> list[Candidate]:
-        """Live chunks of one memory whose importance is at least `threshold`, or that were used, by their ids."""
+        """Return live chunks of one memory with importance of at least `threshold`, or that were used, by id."""
         params = {"external_id": external_id, "memory_id": memory_id, "threshold": threshold}
         rows = await db.fetch_all(_SQL["find_promotable"], params)
         return [Candidate(**row | {"chunk_id": UUID(row["chunk_id"])}) for row in rows]

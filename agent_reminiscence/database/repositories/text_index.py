@@ -23,13 +23,13 @@ _TEXTS_PER_STATEMENT: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PostedText:
-    """The terms of a chunk or of a heading.
+    """The terms of a chunk or heading.
 
     Attributes:
-        number: Of the chunk; of a heading, negative.
-        words: How many terms the text has, repeats included.
-        terms: How often it has each; what it is found by besides, the days that it speaks of and its speaker, is
-            not counted in `words`.
+        number: Of the chunk; negative for a heading.
+        words: How many terms the text has, including repetitions.
+        terms: How often it has each, including terms for its speaker and the days it mentions, which `words` does not
+            count.
     """
 
     number: int
@@ -39,7 +39,7 @@ class PostedText:
 
 @dataclass(frozen=True, slots=True)
 class NewHeading:
-    """What stands above the chunks of one day of a memory."""
+    """The heading of a memory's chunks of one day."""
 
     number: int
     day: date
@@ -49,7 +49,7 @@ class NewHeading:
 
 @dataclass(frozen=True, slots=True)
 class TextTotals:
-    """By how many chunks and terms the layouts of a tenant have grown."""
+    """The growth of a tenant's layouts, in chunks and terms."""
 
     chunks: int
     words: int
@@ -68,20 +68,20 @@ class TextIndexRepository:
         title: str = "",
         headings: Sequence[NewHeading] = (),
     ) -> None:
-        """Append the terms of texts that an event has brought in, in the order of `texts`, and store new headings.
+        """Append the terms of an event's new texts, in the order of `texts`, and store new headings.
 
         Args:
             texts: Chunks, and the headings among them.
             title: Of the headings.
         """
-        # A portion at a time: no statement takes long, and other tasks go on in between.
+        # A portion at a time: no statement takes long, and other tasks can run in between.
         send = db.defer if len(texts) <= _TEXTS_PER_STATEMENT else db.execute
         for portion in batched(texts, _TEXTS_PER_STATEMENT):
             await send(_QUERIES["add_texts"], _params(external_id, memory_id, portion, title, headings))
             headings = ()
 
     async def find_heading_days(self, db: SqlExecutor, external_id: str, memory_id: UUID, title: str) -> set[date]:
-        """The days for which the memory has a heading with this title."""
+        """Return the days for which the memory has a heading with this title."""
         params = {"external_id": external_id, "memory_id": memory_id, "title": title}
         return {row["day"] for row in await db.fetch_all(_QUERIES["find_heading_days"], params)}
 
@@ -103,7 +103,7 @@ class TextIndexRepository:
         await db.defer(_QUERIES["add_layout"], params)
 
     async def get_headings(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[tuple[int, date, str]]:
-        """Number, day and title of every heading that the memory has had."""
+        """Return number, day and title of every heading that the memory ever had."""
         params = {"external_id": external_id, "memory_id": memory_id}
         rows = await db.fetch_all(_QUERIES["get_headings"], params)
         return [(row["number"], row["day"], row["title"]) for row in rows]
@@ -116,11 +116,11 @@ class TextIndexRepository:
     async def replace_texts(
         self, db: SqlExecutor, external_id: str, before: Sequence[PostedText], after: Sequence[PostedText]
     ) -> None:
-        """Store other terms of texts in place of all that they have, in the order that they would have stood in.
+        """Replace the terms of texts, keeping the order of the ledger.
 
         Args:
-            before: With the terms that they have.
-            after: The same texts with the terms that they are to have.
+            before: The texts with their stored terms.
+            after: The same texts with their new terms.
         """
         numbers = {text.number for text in before}
         replaced = {block: {offset_of(n) for n in numbers if block_of(n) == block} for block in map(block_of, numbers)}
@@ -138,7 +138,7 @@ class TextIndexRepository:
             await db.execute(_QUERIES["delete_entries"], {"external_id": external_id, **params})
 
     async def refresh_layouts(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> TextTotals:
-        """Make the layouts of some memories what their rows say now; returns by how much the tenant's counts change."""
+        """Refresh the layouts of some memories from their current rows; returns the change of the tenant's totals."""
         params = {"external_id": external_id, "memory_ids": list(memory_ids)}
         row = await db.fetch_one(_REFRESH, params)
         assert row is not None
@@ -173,7 +173,7 @@ def _entries_of(texts: Sequence[PostedText]) -> dict[tuple[str, int], bytearray]
 
 def _rows(blocks: Mapping[tuple[str, int], bytes | bytearray]) -> dict[str, Any]:
     """Entries by term and block as parameters."""
-    # Sorted, so that two writers of the same rows could never wait for each other.
+    # Sorted, so that two writers of the same rows cannot deadlock.
     keys = sorted(blocks)
     firsts, lengths, first = [], [], 1
     for key in keys:
@@ -191,9 +191,9 @@ def _rows(blocks: Mapping[tuple[str, int], bytes | bytearray]) -> dict[str, Any]
 
 
 def _merged(stored: bytes, made: bytes, replaced: set[int]) -> bytes:
-    """A block's entries of one term: those stored without the replaced ones, and those made, in the ledger's order."""
+    """A block's entries of one term: the stored ones without `replaced`, plus `made`, in the order of the ledger."""
     entries = [entry for entry in _ENTRY.iter_unpack(stored) if entry[0] not in replaced]
     entries += _ENTRY.iter_unpack(made)
-    # An event's headings stand before its chunks.
+    # An event's headings come before its chunks.
     entries.sort(key=lambda entry: (position_in_block(entry[0]), not entry[0] & HEADING, entry[0]))
     return b"".join(_ENTRY.pack(*entry) for entry in entries)

@@ -1,4 +1,4 @@
-"""Counts what one tenant holds."""
+"""Counts what one tenant stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MemoryCounts:
 
 @dataclass(frozen=True, slots=True)
 class GraphCounts:
-    """How much the graph holds."""
+    """The size of the graph."""
 
     entities: int
     relationships: int
@@ -44,34 +44,34 @@ class UsageRepository:
     """Counts over all tables of one tenant."""
 
     async def count_chunks(self, db: SqlExecutor, external_id: str) -> dict[Tier, TierUsage]:
-        """Chunks and bytes by tier; the tokens are still to be counted."""
+        """Return chunks and bytes by tier; tokens must still be counted."""
         rows = await db.fetch_all(_SQL["count_chunks"], {"external_id": external_id})
         return {row.pop("tier"): TierUsage.model_validate(row) for row in rows}
 
     async def count_memories(self, db: SqlExecutor, external_id: str) -> MemoryCounts:
-        """Memories by their state."""
+        """Return the number of memories by state."""
         row = await db.fetch_one(_SQL["count_memories"], {"external_id": external_id})
         return MemoryCounts(0, 0, 0) if row is None else MemoryCounts(**row)
 
     async def count_graph(self, db: SqlExecutor, external_id: str) -> GraphCounts:
-        """Entities, merged ones once, and relationships, those of the past too."""
+        """Return the numbers of entities, counting merged ones once, and of relationships, including past ones."""
         row = await db.fetch_one(_SQL["count_graph"], {"external_id": external_id})
         return GraphCounts(0, 0) if row is None else GraphCounts(**row)
 
     async def read_live_texts(
         self, db: SqlExecutor, external_id: str, *, after: UUID | None, limit: int
     ) -> list[LiveText]:
-        """Live chunks, at most `limit` behind `after`, in order of their ids."""
+        """Return live chunks, at most `limit` after `after`, in order of their ids."""
         params = {"external_id": external_id, "after": after, "limit": limit}
         rows = await db.fetch_all(_SQL["read_live_texts"], params)
         return [LiveText(**row | {"chunk_id": UUID(row["chunk_id"])}) for row in rows]
 
     async def sum_tokens_today(self, db: SqlExecutor, external_id: str) -> int:
-        """What models have read and written for the tenant since midnight of UTC, in tokens."""
+        """Return how many tokens models have read and written for the tenant since midnight UTC."""
         row = await db.fetch_one(_SQL["sum_tokens_today"], {"external_id": external_id})
         return 0 if row is None else int(row["tokens"])
 
     async def sum_model_usage(self, db: SqlExecutor, external_id: str) -> tuple[ModelUsage, ...]:
-        """What models were asked for, by model."""
+        """Return the total use of each model."""
         rows = await db.fetch_all(_SQL["sum_model_usage"], {"external_id": external_id})
         return tuple(ModelUsage.model_validate(row) for row in rows)

@@ -17,15 +17,15 @@ from agent_reminiscence.database.repositories.chunk_vector import (
     stored_vectors,
 )
 
-# The centres of so many cells are computed in one statement: it reads some thousands of vectors.
+# How many centres one statement computes; it reads some thousands of vectors.
 _CELLS_PER_STATEMENT: Final = 32
-# Below and above every number of a cell.
+# Below and above the number of any cell.
 BEFORE_ALL_CELLS: Final = -1
 _ALL_CELLS: Final = (1 << 31) - 1
 
 
 CellPlace = tuple[int, int]
-"""Where a vector is: cell and number, in the order of the index."""
+"""The place of a vector: cell and number, in the order of the index."""
 FIRST_PLACE: Final[CellPlace] = (-1, 0)
 
 
@@ -34,11 +34,11 @@ class CellState:
     """How a tenant's vectors are sorted.
 
     Attributes:
-        cells: How many cells the last sorting made; 0 where there was none.
-        first: The first number of these cells; lower ones are of earlier sortings.
+        cells: How many cells the last sorting made; 0 if there was none.
+        first: The first number of these cells; lower ones belong to earlier sortings.
         head: Position of the stream's last event.
-        has_unsorted: Whether any vector is in no cell of the last sorting.
-        has_old_cells: Whether cells of an earlier sorting are still there.
+        has_unsorted: Whether any vector is not in a cell of the last sorting.
+        has_old_cells: Whether cells of an earlier sorting still exist.
     """
 
     cells: int
@@ -49,7 +49,7 @@ class CellState:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the last sorting was not ended: its last step takes the cells before it away."""
+        """Whether the last sorting was not finished: its last step deletes the earlier cells."""
         return self.cells > 0 and (self.has_unsorted or self.has_old_cells)
 
 
@@ -57,32 +57,32 @@ class VectorCellRepository:
     """Rows of `vector_cell_<generation>`, and which cell each vector is in."""
 
     async def describe(self, db: SqlExecutor, external_id: str, generation: int) -> CellState | None:
-        """How the vectors are sorted; None for an unknown stream."""
+        """Return how the vectors are sorted; None for an unknown stream."""
         row = await db.fetch_one(_sql("describe_cells", generation), {"external_id": external_id})
         return None if row is None else CellState(**row)
 
     async def count_vectors(self, db: SqlExecutor, external_id: str, generation: int) -> int:
-        """How many vectors the tenant has."""
+        """Return how many vectors the tenant has."""
         row = await db.fetch_one(_sql("count_vectors", generation), {"external_id": external_id})
         return 0 if row is None else int(row["vectors"])
 
     async def sample(self, db: SqlExecutor, external_id: str, generation: int, *, step: int) -> NDArray[np.int64]:
-        """The number of every `step`-th vector."""
+        """Return the number of every `step`-th vector."""
         row = await db.fetch_one(_sql("sample_numbers", generation), {"external_id": external_id, "step": step})
         return np.frombuffer((row or {}).get("numbers") or b"", ">i8").astype(np.int64)
 
     async def add(
         self, db: SqlExecutor, external_id: str, generation: int, centres: NDArray[np.float32], *, first: int, head: int
     ) -> bool:
-        """Add the cells of a new sorting; new vectors go there from now on.
+        """Add the cells of a new sorting; from now on new vectors go there.
 
         Args:
             centres: Shape (count, dimension), of unit length.
             first: The number of the first; the others follow.
-            head: Position of the stream's last event when the vectors were read that these were made of.
+            head: Position of the stream's last event when the vectors behind the centres were read.
 
         Returns:
-            False where something has been erased since; nothing is stored then.
+            False if something has been erased since; then nothing is stored.
         """
         count, dimension = centres.shape
         params = {
@@ -98,16 +98,16 @@ class VectorCellRepository:
     async def read_newest(
         self, db: SqlExecutor, external_id: str, generation: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Numbers and centres of the cells of the last sorting."""
+        """Return numbers and centres of the cells of the last sorting."""
         return await read_newest_cells(db, external_id, generation)
 
     async def read_unsorted(
         self, db: SqlExecutor, external_id: str, generation: int, *, first: int, after: CellPlace, limit: int
     ) -> tuple[StoredVectors, CellPlace]:
-        """Some of the vectors that are in a cell before `first`, and where the last of them is.
+        """Return some of the vectors that are in a cell before `first`, and the place of the last of them.
 
         Args:
-            after: Only those behind this place; `FIRST_PLACE` at first.
+            after: Only those after this place; start with `FIRST_PLACE`.
         """
         params = {
             "external_id": external_id,
@@ -132,7 +132,7 @@ class VectorCellRepository:
         *,
         first: int,
     ) -> None:
-        """Put vectors that are still in a cell before `first` into cells, as far as these are still there."""
+        """Move vectors that are still in a cell before `first` into new cells, as far as these still exist."""
         params = {
             "external_id": external_id,
             "numbers": bigint_array(numbers),
@@ -142,18 +142,18 @@ class VectorCellRepository:
         await db.execute(_sql("move_vectors", generation), params)
 
     async def recompute(self, db: SqlExecutor, external_id: str, generation: int, state: CellState) -> None:
-        """Leave nothing in any centre but the vectors that its cell holds now."""
+        """Recompute every centre from the vectors that its cell holds now."""
         last: int | None = BEFORE_ALL_CELLS
         while last is not None:
             last = await self.recompute_some(db, external_id, generation, after=last)
-        # While a sorting is going on, cleared cells would spoil it: it ends with fewer cells, or begins again.
+        # During a sorting, cleared cells would spoil it: it ends with fewer cells, or starts again.
         await self.delete_empty(db, external_id, generation, before=_ALL_CELLS if state.has_unsorted else state.first)
 
     async def recompute_some(self, db: SqlExecutor, external_id: str, generation: int, *, after: int) -> int | None:
-        """The same for the next few cells, so that it takes a short time.
+        """Like `recompute`, for the next few cells, so that it is quick.
 
         Args:
-            after: Only cells behind this one; `BEFORE_ALL_CELLS` at first.
+            after: Only cells after this one; start with `BEFORE_ALL_CELLS`.
 
         Returns:
             The last of these cells; None if there are no more.
@@ -171,7 +171,7 @@ class VectorCellRepository:
         return last
 
     async def delete_empty(self, db: SqlExecutor, external_id: str, generation: int, *, before: int) -> None:
-        """Delete cells with lower numbers that hold no vector, and all of them where nothing is left."""
+        """Delete cells with lower numbers that hold no vector; all cells if no vector is left."""
         await db.execute(_sql("delete_empty_cells", generation), {"external_id": external_id, "before": before})
 
 

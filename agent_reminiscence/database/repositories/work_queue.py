@@ -1,4 +1,4 @@
-"""What is due for a stream, and the queue of it that workers take from."""
+"""What is due for a stream, and the queue that workers take it from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class WorkState:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How often in a row a stream's work has failed, and whether that was once too often."""
+    """How many times in a row a stream's work has failed, and whether it is now given up."""
 
     failed_attempts: int
     is_final: bool
@@ -41,53 +41,53 @@ class WorkQueue:
     """
 
     async def enqueue(self, db: SqlExecutor, *, delay_seconds: float | None = None) -> bool:
-        """Queue the work of the transaction's stream; a rollback takes it back.
+        """Queue the work of the transaction's stream; a rollback undoes it.
 
         Args:
-            delay_seconds: How long it waits at least; None is not at all.
+            delay_seconds: The minimum delay; None is none.
 
         Returns:
-            False where a job was waiting already, which will do this work too.
+            False if a job was already waiting, which will also do this work.
         """
         row = await db.fetch_one(_SQL["enqueue_work"], {"delay_seconds": delay_seconds})
         return row is not None and bool(row["queued"])
 
     async def enqueue_idle(self, db: SqlExecutor) -> bool:
-        """Queue the work of the transaction's stream unless a job of it waits or runs."""
+        """Queue the work of the transaction's stream unless a job for it waits or runs."""
         row = await db.fetch_one(_SQL["enqueue_idle_work"])
         return row is not None and bool(row["queued"])
 
     async def read(self, db: SqlExecutor, external_id: str) -> WorkState | None:
-        """What the stream's row says; None for an unknown stream."""
+        """Return the work state in the stream's row; None for an unknown stream."""
         row = await db.fetch_one(_SQL["read_work"], {"external_id": external_id})
         return None if row is None else WorkState(**row)
 
     async def jobs(self, db: SqlExecutor, external_id: str) -> list[Job]:
-        """The stream's jobs that wait or run, and work that was given up."""
+        """Return the stream's waiting and running jobs, and work that was given up."""
         state = await self.read(db, external_id)
         rows = await db.fetch_all(_SQL["list_work"])
         return _jobs(external_id, rows, state)
 
     async def find_due_memories(self, db: SqlExecutor, external_id: str) -> list[UUID]:
-        """Memories that wait for their consolidation, oldest first."""
+        """Return memories waiting for consolidation, oldest first."""
         rows = await db.fetch_all(_SQL["find_due_memories"], {"external_id": external_id})
         return [UUID(row["memory_id"]) for row in rows]
 
     async def finish(self, db: SqlExecutor, external_id: str, *, review_at: datetime | None) -> None:
-        """Note that nothing is due, and when to look at the stream next; earlier failures are forgotten."""
+        """Record that nothing is due, and when to review the stream next; earlier failures are forgotten."""
         await db.defer(_SQL["finish_work"], {"external_id": external_id, "review_at": review_at})
 
     async def note_work(self, db: SqlExecutor, external_id: str, recorded_at: datetime) -> None:
-        """Note that the write recorded at this time leaves work, where it was not known when it was recorded."""
+        """Record that the write of this time leaves work, if that was not known when it was recorded."""
         await db.defer(_SQL["note_work"], {"external_id": external_id, "recorded_at": recorded_at})
 
     async def settle_write(
         self, db: SqlExecutor, external_id: str, recorded_at: datetime, *, review_within_seconds: float | None
     ) -> None:
-        """Note that the work of the write recorded at this time is done, where it was the only one open.
+        """Record that the work of the write of this time is done, if it was the only open one.
 
         Args:
-            review_within_seconds: When a worker is to look at the stream at the latest; None is not at all.
+            review_within_seconds: The latest time until a worker reviews the stream; None is not at all.
         """
         params = {
             "external_id": external_id,
@@ -99,7 +99,7 @@ class WorkQueue:
     async def fail(
         self, db: SqlExecutor, external_id: str, *, error: str, max_attempts: int, counts: bool = True
     ) -> Failure | None:
-        """Note one more failure; None for an unknown stream.
+        """Record one more failure; None for an unknown stream.
 
         Args:
             counts: Whether it uses up an attempt.
@@ -109,25 +109,25 @@ class WorkQueue:
         return None if row is None else Failure(**row)
 
     async def allow_retry(self, db: SqlExecutor, external_id: str) -> bool:
-        """Let work that was given up begin anew; False where none was."""
+        """Reset work that was given up so that it is tried again; False if there was none."""
         return await db.fetch_one(_SQL["allow_retry"], {"external_id": external_id}) is not None
 
     async def list_due_streams(self, db: SqlExecutor, *, grace_seconds: float, after: str, limit: int) -> list[str]:
-        """Streams whose work is due for so long at least, at most `limit` behind `after`, in order. As scheduler."""
+        """Return streams with work due for this long, at most `limit` after `after`, in order. As scheduler."""
         params = {"grace_seconds": grace_seconds, "after": after, "limit": limit}
         return [row["external_id"] for row in await db.fetch_all(_SQL["list_due_streams"], params)]
 
     async def list_busy(self, db: SqlExecutor) -> set[str]:
-        """Streams of which a job waits or runs. As worker."""
+        """Return streams with a waiting or running job. As worker."""
         return {row["external_id"] for row in await db.fetch_all(_SQL["list_busy_streams"])}
 
     async def list_failing(self, db: SqlExecutor) -> dict[str, WorkState]:
-        """Streams whose last attempt failed. As scheduler."""
+        """Return streams whose last attempt failed. As scheduler."""
         rows = await db.fetch_all(_SQL["list_failing_streams"])
         return {row.pop("external_id"): WorkState(work_at=None, is_due=True, **row) for row in rows}
 
     async def list_all(self, db: SqlExecutor, failing: dict[str, WorkState]) -> list[Job]:
-        """Every tenant's jobs that wait or run, and what was given up. As worker."""
+        """Return all tenants' waiting and running jobs, and what was given up. As worker."""
         rows: defaultdict[str, list[dict[str, object]]] = defaultdict(list)
         for row in await db.fetch_all(_SQL["list_all_work"]):
             rows[row["external_id"]].append(row)

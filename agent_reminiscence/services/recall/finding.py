@@ -34,8 +34,8 @@ from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_
 from agent_reminiscence.text.words import analyse
 
 _SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT
-# So many are weighed by recency, importance and confidence at most; however many are wanted, so that a smaller limit
-# gives the first of what a larger one does.
+# Maximum number of chunks weighted by recency, importance and confidence. It does not depend on the limit, so that a
+# smaller limit returns the first hits of a larger one.
 _MAX_CANDIDATES = 400
 _REMEMBERED_TENANTS = 10_000
 _NOWHERE = FoundTerm(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.float32))
@@ -43,12 +43,12 @@ _NOWHERE = FoundTerm(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0,
 
 @dataclass(frozen=True, slots=True)
 class QuestionVector:
-    """A question as an embedder has read it.
+    """A question as read by an embedder.
 
     Attributes:
-        text: Without its secrets.
-        vector: Of unit length; None where it is made when the weights of the words are known.
-        generation: Whose vectors it is compared with.
+        text: The redacted text.
+        vector: Of unit length; None if it is made once the word weights are known.
+        generation: The vector generation it is compared with.
     """
 
     text: str
@@ -58,7 +58,7 @@ class QuestionVector:
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """The best chunks, best first, with what `SearchHit` has; and whether the best of them match well enough."""
+    """The best chunks, best first, with the fields of `SearchHit`; and whether the best ones match well enough."""
 
     rows: list[Row]
     is_found: bool
@@ -66,7 +66,7 @@ class FoundRows:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The first statement of a search, and what it was made with: the question as these languages and days read it."""
+    """The first statement of a search, and the question as read with the assumed languages and days."""
 
     statement: str
     params: Mapping[str, Any]
@@ -76,7 +76,7 @@ class Opening:
 
 
 class Finder:
-    """Answers questions with chunks, in the transaction of whoever asks."""
+    """Answers questions with chunks, in the caller's transaction."""
 
     def __init__(
         self,
@@ -94,15 +94,15 @@ class Finder:
         self._embedding = embedding
         self._weights = weights or Weights()
         self._whole_max_chunks = whole_max_chunks
-        # Of tenants asked about lately their languages and the first and last day of their texts: what the next
-        # question is read with before they are known. A wrong guess costs a statement, never a hit.
+        # For tenants asked recently: their languages, and the first and last day of their texts. The next question is
+        # read with these until they are known. A wrong guess costs a statement, never a hit.
         self._remembered: dict[str, tuple[tuple[str, ...], tuple[int, int]]] = {}
 
     def opening(self, request: SearchRequest, *, reads_beside_graph: bool) -> Opening:
-        """How a search begins: with what it most likely has to read of the tenant.
+        """Begin a search with the statement that reads what is most likely needed of the tenant.
 
         Args:
-            reads_beside_graph: Whether also of a tenant with entities, which a question may name.
+            reads_beside_graph: Whether also for a tenant with entities, which a question may name.
         """
         languages, days = self._remembered.get(request.external_id, ((), (0, 0)))
         asked = read_question(request.query, languages, first_day=days[0], last_day=days[1], today=_today(request))
@@ -130,15 +130,15 @@ class Finder:
         question: QuestionVector | None,
         graph: GraphWeights | None = None,
     ) -> FoundRows:
-        """The best chunks. The transaction of `db` ends with this: its COMMIT is sent with the last statement.
+        """Find the best chunks. This ends the transaction of `db`: its COMMIT is sent with the last statement.
 
         Args:
             opened: What `opening` has read in the same transaction.
-            question: None goes by words.
-            graph: What the question's names reach; None is nothing.
+            question: None searches by words.
+            graph: What the graph reaches from the question's names; None is nothing.
 
         Raises:
-            EmbeddingError: The question was to be embedded, and that failed.
+            EmbeddingError: The question had to be embedded, and that failed.
         """
         stream = opened.stream
         if stream.days is None:
@@ -177,7 +177,7 @@ class Finder:
         question: QuestionVector | None,
         graph: GraphWeights | None,
     ) -> FoundRows:
-        """The same of a large tenant: what could be among the best is looked for first, and then ranked."""
+        """Like `find`, for a large tenant: first selects what could be among the best, then ranks it."""
         stream = opened.stream
         assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
@@ -190,7 +190,7 @@ class Finder:
         rare = narrowing.choose_rare({term: counts[term] for term in asked.terms if term in counts})
         beside = [term for term in (*asked.speaker_terms, *asked.period_terms) if term in counts]
         wanted = [*rare, *narrowing.readable({term: counts[term] for term in beside})]
-        # The rarest of the words is read in any case; and of a long question not all have been.
+        # The rarest word is always read; and not all words of a long question have been.
         found = {**few, **await self._search.find_terms(db, tenant, [term for term in wanted if term not in few])}
         words = _words(asked, found, counts)
         vector, cosine_match = await self._weigh(question, stream, words, stream.text_chunks)
@@ -200,7 +200,7 @@ class Finder:
         reached = await self._reach(db, request, graph)
         mean_length = max(stream.text_words / stream.text_chunks, 1e-9)
         weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, mean_length)
-        # Of several nobody is asked about, unless what the others have said has ended: then the ranking tells.
+        # With several speakers nobody is being asked about, unless what the others said has ended: the ranking decides.
         speaker = asked.speaker_terms[0] if len(asked.names) == 1 else None
         said_by = np.sort(found[speaker].numbers) if speaker in found else np.zeros(0, np.int64)
         if near is not None and vector is not None and len(said_by) <= narrowing.MAX_SAID:
@@ -215,7 +215,7 @@ class Finder:
         if not len(texts.entries):
             return FoundRows([], is_found=False)
         if frequent := [term for term in asked.terms if term in counts and term not in found]:
-            # What is too frequent to be read whole is read for these.
+            # Terms too frequent to be read whole are read for these chunks.
             numbers = np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64)
             found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
         read = narrowing.ReadTexts(around.read, stream.text_chunks)
@@ -246,18 +246,18 @@ class Finder:
         return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
 
     def _share_said(self, asked: Asked, postings: int, stream: SearchedStream, read: narrowing.ReadTexts) -> float:
-        """Which share of all chunks the speaker has said: postings stay when chunks end, and tell it where none has."""
+        """The share of all chunks said by the speaker; postings outlive chunks, so they tell only if none ended."""
         return min(postings / stream.text_chunks, read.share_said(asked.speakers))
 
     def _read_question(
         self, request: SearchRequest, opening: Opening, stream: SearchedStream, stored: tuple[date, date]
     ) -> Asked:
-        """The question as the tenant's languages and days read it, which the next one about this tenant begins with.
+        """Read the question with the tenant's languages and days, which are kept for this tenant's next question.
 
         Args:
-            stored: The first and the last day on which chunks came in.
+            stored: The first and last day on which chunks were added.
         """
-        # What is to come says nothing of which May is meant.
+        # Future days say nothing about which May is meant.
         last = min(day_number(stored[1]), day_number(_today(request)))
         days = min(day_number(stored[0]), last), last
         if (stream.languages, days) == (opening.languages, opening.days):
@@ -281,7 +281,7 @@ class Finder:
         words: Mapping[tuple[str, ...], TermPostings],
         chunks: int,
     ) -> tuple[Sequence[float] | None, MatchModel | None]:
-        """The question's vector, its rare words weighing more where its embedder can do that; and what cosines tell."""
+        """The question's vector, with rare words weighted up if its embedder can, and the cosine model for matches."""
         if question is None:
             return None, None
         weigh = _word_weights(words, stream.languages, chunks)
@@ -296,7 +296,7 @@ class Finder:
         return await self._embedding.get_embedding(question.text, question.generation), None
 
     async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> dict[int, float]:
-        """What each chunk that the graph reaches gets of the graph's part, by number; above 0 to 1."""
+        """The graph's weight for each chunk it reaches, by number; above 0, up to 1."""
         if graph is None or graph.certainty < constants.GRAPH_LEAST_CERTAINTY or not self._weights.graph:
             return {}
         weights = await self._search.reach_chunks(
@@ -310,16 +310,16 @@ class Finder:
         return {number: (weight / most) ** constants.GRAPH_REACH_POWER for number, weight in weights.items()}
 
     async def _find_eligible(self, db: SqlExecutor, request: SearchRequest, texts: Texts) -> NDArray[np.bool_] | None:
-        """Which chunks may be hits; None is all but duplicates."""
+        """Which chunks may be hits; None is all except duplicates."""
         if texts.eligible is None and request.is_filtered:
             return np.isin(texts.entries["number"], await self._search.find_eligible(db, request))
         return texts.eligible
 
     async def _read_best(self, db: SqlExecutor, request: SearchRequest, ranked: Ranked) -> list[Row]:
-        """The rows of the best chunks, weighed by recency, importance and confidence, best first."""
+        """The rows of the best chunks, weighted by recency, importance and confidence, best first."""
         if not len(ranked.scores):
             return []
-        # What ranks lower than this cannot come among the best, whatever its importance.
+        # Chunks below this score cannot reach the best, whatever their importance.
         least = ranked.scores[min(request.limit, len(ranked.scores)) - 1] / (1 + _SMALL_WEIGHTS)
         count = int(np.count_nonzero(ranked.scores >= least))
         numbers = ranked.numbers[:count].tolist()
@@ -336,7 +336,7 @@ class Finder:
         return rows
 
     async def _name_as_then(self, db: SqlExecutor, request: SearchRequest, rows: list[Row]) -> None:
-        """Give hits of another time the titles that their memories had then."""
+        """Give hits from another time the titles their memories had then."""
         if request.as_of is None or not rows:
             return
         memory_ids = {row["memory_id"] for row in rows}
@@ -348,7 +348,7 @@ class Finder:
 
 
 def _today(request: SearchRequest) -> date:
-    """The day that a question speaks from, in UTC as days are stored."""
+    """The day a question is asked on, in UTC like stored days."""
     return (request.as_of or request.now).astimezone(UTC).date()
 
 
@@ -371,7 +371,7 @@ def _question(
 
 
 def _not_among(terms: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Those of `terms` that are not known; a long question has thousands."""
+    """The `terms` that are not known; a long question has thousands."""
     there = frozenset(known)
     return [term for term in terms if term not in there]
 
@@ -379,10 +379,10 @@ def _not_among(terms: Sequence[str], known: Sequence[str]) -> list[str]:
 def _words(
     asked: Asked, found: Mapping[str, FoundTerm], counts: Mapping[str, int]
 ) -> dict[tuple[str, ...], TermPostings]:
-    """Where each word of the question occurs, by the terms that it is read as.
+    """Where each word of the question occurs, by the terms it is read as.
 
     Args:
-        counts: In how many chunks and headings each term is, where `found` does not say all of them.
+        counts: How many chunks and headings have each term, if `found` does not list all.
     """
     words = {}
     for terms, count in asked.words.items():
@@ -409,7 +409,7 @@ def _counted(
 
 
 def _together(found: Sequence[FoundTerm]) -> FoundTerm:
-    """Where any of some terms occurs, and how often together."""
+    """Where any of some terms occurs, and how often in total."""
     if not found:
         return _NOWHERE
     if len(found) == 1:
@@ -422,7 +422,7 @@ def _together(found: Sequence[FoundTerm]) -> FoundTerm:
 
 
 def _said(asked: Asked, found: Mapping[str, FoundTerm]) -> NDArray[np.int64] | None:
-    """The chunks that speak of a time in the question's period."""
+    """The chunks that mention a time in the question's period."""
     spoken_of = [found[term].numbers for term in asked.period_terms if term in found]
     return np.unique(np.concatenate(spoken_of)) if spoken_of else None
 
@@ -443,7 +443,7 @@ def _word_weights(
 
 
 def _with_parts(row: Row, ranked: Ranked, place: int, factor: float) -> Row:
-    """The row of a hit with what its ranking says of it."""
+    """The row of a hit with its scores."""
     row["score_parts"] = {
         name: round(float(values[place]) * factor, 6) for name, values in ranked.parts.items() if values[place]
     }
@@ -453,9 +453,9 @@ def _with_parts(row: Row, ranked: Ranked, place: int, factor: float) -> Row:
 
 
 def _small_factor(row: Row, now: datetime) -> float:
-    """What recency, importance and confidence leave of a score, at most 1."""
+    """The factor for recency, importance and confidence, at most 1."""
     age = (now - row["start_date"]).total_seconds() / (constants.RECENCY_HALF_LIFE_DAYS * 86_400)
-    # Beyond a thousand half-lives the power is no different from nothing.
+    # Beyond a thousand half-lives the power is practically 0.
     recency = 0.5 ** min(1000.0, max(0.0, age))
     weighed = (
         constants.RECENCY_WEIGHT * recency

@@ -1,8 +1,8 @@
-"""Which chunks of a large tenant are ranked: pure functions from postings and dot products to numbers.
+"""Selects which chunks of a large tenant are ranked: pure functions from postings and dot products to numbers.
 
-A small tenant's chunks are all ranked. Of a large one's, those that could be among the best are: by the question's
-rare words in and around them, by meaning in the cells nearest to it, by the speaker and the time that it names, and by
-the graph; and around each of them as much of the text as its windows reach.
+All chunks of a small tenant are ranked. For a large one, only those that could be among the best: by the question's
+rare words in and around them, by meaning in the nearest cells, by the speaker and time it names, and by the graph; and
+around each, as much of the text as its windows reach.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from agent_reminiscence.domain.index import FIRST, WINDOWS, are_among
 from agent_reminiscence.services.recall.ranking import K1, B, Weights, idf
 
 WHOLE_MAX_CHUNKS: Final = 10_000
-"""Up to so many chunks, all are ranked."""
+"""Up to this many chunks, all are ranked."""
 MAX_ENTRIES: Final = 20_000
-"""Postings of a term that has more are read for chunks that something else speaks for."""
+"""The postings of a term with more are read only for chunks that something else supports."""
 
 _BY_PROMISE: Final = 80
 _BY_WORDS: Final = 20
@@ -29,22 +29,22 @@ _BY_HEADING: Final = 10
 _BY_MEANING: Final = 20
 _BY_TIME: Final = 40
 _BY_GRAPH: Final = 80
-# So many chunks of a text that was found only by its heading or its day.
+# How many chunks are taken of a text that was found only by its heading or day.
 _OF_BEGINNING: Final = 80
 MAX_SAID: Final = 1_000
-"""What somebody has said who has said no more chunks is compared by meaning in whatever cell it is."""
+"""Chunks of a speaker with no more chunks than this are compared by meaning in every cell."""
 LIKELY: Final = 200
-"""Of somebody who has said more than `MAX_ENTRIES` chunks, those among so many of the most promising ones are told."""
+"""For a speaker with more than `MAX_ENTRIES` chunks, only this many of the most promising chunks are checked."""
 DATED_TEXTS: Final = 20
-"""So many texts of a period that the question names are looked at besides."""
+"""How many additional texts are considered from a period that the question names."""
 
 _REACH: Final = max(max(window) for window in WINDOWS)
-# Neighbours of what was found may be hits themselves: an answer often stands beside the words of the question.
+# Neighbours may be hits themselves: an answer is often next to the words of the question.
 _NEIGHBOURS: Final = 2
 
 
 def choose_rare(counts: Mapping[str, int]) -> list[str]:
-    """The terms whose postings are read whole: the rare ones, and in any case the rarest."""
+    """The terms whose postings are read whole: the rare ones, and always the rarest."""
     if not counts:
         return []
     rarest = min(counts, key=lambda term: (counts[term], term))
@@ -52,19 +52,19 @@ def choose_rare(counts: Mapping[str, int]) -> list[str]:
 
 
 def readable(counts: Mapping[str, int]) -> list[str]:
-    """The terms of which all postings may be read."""
+    """The terms whose postings may all be read."""
     return [term for term, count in counts.items() if count <= MAX_ENTRIES]
 
 
 class Weighed(NamedTuple):
-    """What some words say of chunks and headings alone: BM25, by number, ascending."""
+    """The word score (BM25) of chunks and headings alone, by number, ascending."""
 
     numbers: NDArray[np.int64]
     scores: NDArray[np.float64]
 
 
 class Promise(NamedTuple):
-    """What may be expected of the scores of some chunks, by number, in no order; the larger the better."""
+    """The expected scores of some chunks, by number, in no order; larger is better."""
 
     numbers: NDArray[np.int64]
     values: NDArray[np.float64]
@@ -74,10 +74,10 @@ class Promise(NamedTuple):
         return _best(self.numbers, self.values, count)
 
     def raised(self, numbers: NDArray[np.int64], by: float) -> Promise:
-        """Raise some chunks, and add those of them that promised nothing yet.
+        """Raise some chunks, adding those that were not yet included.
 
         Args:
-            numbers: Ascending, each once.
+            numbers: Ascending and unique.
         """
         are_named, places = are_among(self.numbers, numbers)
         is_new = np.ones(len(numbers), dtype=np.bool_)
@@ -89,10 +89,10 @@ class Promise(NamedTuple):
 
 
 def promise(weighed: Weighed, near: Dots | None, weights: Weights) -> Promise:
-    """Weigh the words of chunks and of the text around them, and their meaning, roughly as the ranking does.
+    """Roughly score the words of chunks and the text around them, and their meaning, like the ranking does.
 
-    The chunks that an event has brought in are numbered in the order of the text, so neighbours are told by their
-    numbers before any text is read. Meaning counts for the chunk alone: of its neighbours most stand in other cells.
+    The chunks added by an event are numbered in text order, so numbers identify neighbours before any text is read.
+    Meaning counts only for the chunk itself: most of its neighbours are in other cells.
 
     Args:
         weighed: By the rare words of the question.
@@ -117,7 +117,7 @@ def promise(weighed: Weighed, near: Dots | None, weights: Weights) -> Promise:
 def _sums_around(
     numbers: NDArray[np.int64], scores: NDArray[np.float64], before: int, after: int
 ) -> NDArray[np.float64]:
-    """The score of each number with those of the numbers so far below and above it; they ascend, each once."""
+    """Each number's score plus those of the numbers within reach below and above; ascending and unique."""
     sums = scores.copy()
     for step in range(1, max(before, after) + 1):
         apart = numbers[step:] - numbers[:-step]
@@ -133,27 +133,26 @@ def choose(
     near: Dots | None,
     graph: Mapping[int, float],
 ) -> NDArray[np.int64]:
-    """The numbers of chunks and headings that could lead to the best hits.
+    """Select the numbers of chunks and headings that could lead to the best hits.
 
     Args:
         promised: What words, meaning and speaker promise together.
         weighed: By the rare words of the question.
-        said: Chunks that speak of a time which the question names; None names none.
-        near: Vectors in the nearest cells, and others whose dot products are known; None is a question without a
-            vector.
-        graph: What each chunk that the graph reaches weighs.
+        said: Chunks that mention a time within the question's period; None if it names none.
+        near: Vectors in the nearest cells, and others with known dot products; None if the question has no vector.
+        graph: The graph's weight of each chunk it reaches.
 
     Returns:
-        Ascending, each once.
+        Ascending and unique.
     """
     numbers, scores = weighed
     is_chunk = numbers > 0
     chosen = [promised.best(_BY_PROMISE)]
-    # What stands out in one way alone may be the best though its text promises little.
+    # Something outstanding in one respect may be best, although its words promise little.
     chosen.append(_best(numbers[is_chunk], scores[is_chunk], _BY_WORDS))
     chosen.append(_best(numbers[~is_chunk], scores[~is_chunk], _BY_HEADING))
     if said is not None and len(said):
-        # Among them those first that have the question's words.
+        # Of these, first those with the question's words.
         chosen.append(_best(said, _values_at(said, numbers, scores), _BY_TIME))
     if near is not None and len(near.numbers):
         of_chunks = near.numbers > 0
@@ -166,12 +165,12 @@ def choose(
 
 
 def zone(entries: NDArray[np.void], numbers: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """What of some texts is ranked.
+    """Select the part of some texts that is ranked.
 
     Args:
         entries: Shape (n,), `LAYOUT_DTYPE`.
-        numbers: What was chosen, ascending. Of a text in which no chunk was chosen the beginning is taken for chosen:
-            it was found by its heading or its date.
+        numbers: The selected numbers, ascending. For a text without a selected chunk, its beginning is used: it was
+            found by its heading or its date.
 
     Returns:
         The places of what is ranked, and which of these may be hits.
@@ -191,10 +190,10 @@ def zone(entries: NDArray[np.void], numbers: NDArray[np.int64]) -> tuple[NDArray
 
 
 class Occurrence(NamedTuple):
-    """In how many chunks of a tenant a term is; estimated for the texts that were not read.
+    """How many chunks of a tenant contain a term; estimated for texts that were not read.
 
     Attributes:
-        found_in: In the chunk itself or in its heading.
+        found_in: In the chunk itself or its heading.
         own_in: In the chunk itself.
     """
 
@@ -203,19 +202,19 @@ class Occurrence(NamedTuple):
 
 
 class ReadTexts:
-    """The texts around what was chosen, whole: what they say of the texts that were not read.
+    """The complete texts around the selected chunks, as a sample of the texts that were not read.
 
     Attributes:
-        mean_heading_length: How many terms the heading of a chunk has on average.
-        window_chunks: How many chunks a window has on average; in the order of `WINDOWS`.
+        mean_heading_length: The mean number of terms in a chunk's heading.
+        window_chunks: The mean number of chunks in a window, in the order of `WINDOWS`.
     """
 
     def __init__(self, entries: NDArray[np.void], chunks: int) -> None:
-        """Look at some texts.
+        """Analyse some texts.
 
         Args:
             entries: Shape (n,), `LAYOUT_DTYPE`; n is at least 1.
-            chunks: How many all texts of the tenant have.
+            chunks: The number of chunks in all of the tenant's texts.
         """
         numbers = entries["number"].astype(np.int64)
         order = np.argsort(numbers, kind="stable")
@@ -239,21 +238,21 @@ class ReadTexts:
         )
 
     def share_said(self, speakers: frozenset[int]) -> float:
-        """Which share of the chunks some speakers have said."""
+        """The share of the chunks that some speakers have said."""
         return float(np.isin(self._speakers, list(speakers)).mean())
 
     def count(self, numbers: NDArray[np.int64], total: int) -> Occurrence:
-        """In how many chunks a word is: counted in the texts that were read, and estimated from its postings beyond.
+        """How many chunks have a word: counted in the texts that were read, estimated from its postings for the rest.
 
         Args:
-            numbers: Of chunks and headings that have it; of a frequent one, as far as they were read.
-            total: How many postings it has at least.
+            numbers: Chunks and headings that have it; for a frequent word, as far as they were read.
+            total: The minimum number of its postings.
         """
         is_chunk = numbers > 0
         places = _places(self._numbers, numbers[is_chunk])
         has = np.zeros(len(self._headings), dtype=np.bool_)
         has[_places(self._headings, numbers[~is_chunk])] = True
-        # Of a frequent term's other postings as many are headings' as of those that were read.
+        # For a frequent term, assume the same share of headings among its unread postings as among the read ones.
         headings = np.count_nonzero(~is_chunk)
         more = max(total / len(numbers), 1.0) if len(numbers) else 1.0
         own_beyond = (len(numbers) - headings) * more - len(places)
@@ -269,20 +268,20 @@ class ReadTexts:
 
 
 def _reached(sizes: NDArray[np.intp], reach: int) -> NDArray[np.intp]:
-    """How many neighbours on one side all chunks of a text have together, at most `reach` each."""
+    """How many neighbours all chunks of a text have on one side in total, at most `reach` each."""
     near = np.minimum(sizes, reach)
     reached: NDArray[np.intp] = near * (near - 1) // 2 + reach * (sizes - near)
     return reached
 
 
 def _places(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Where those of `numbers` stand that are in `ascending`."""
+    """The places in `ascending` of those `numbers` that it contains."""
     are_there, places = are_among(numbers, ascending)
     return places[are_there]
 
 
 def _around(marked: NDArray[np.bool_], text: NDArray[np.intp], reach: int) -> NDArray[np.bool_]:
-    """What is marked, and what stands so near to it in the same text."""
+    """Everything marked, plus entries within `reach` in the same text."""
     near = marked.copy()
     for distance in range(1, reach + 1):
         same = text[distance:] == text[:-distance]
@@ -295,9 +294,9 @@ def weigh(words: Sequence[FoundTerm], chunks: int, mean_length: float) -> Weighe
     """BM25 of each chunk and heading alone.
 
     Args:
-        words: Where each word is.
-        chunks: How many there are.
-        mean_length: How many terms one has on average.
+        words: Where each word occurs.
+        chunks: How many chunks and headings there are.
+        mean_length: Their mean number of terms.
     """
     if not words:
         return Weighed(np.zeros(0, np.int64), np.zeros(0, np.float64))
@@ -310,14 +309,14 @@ def weigh(words: Sequence[FoundTerm], chunks: int, mean_length: float) -> Weighe
 
 
 def _share_of_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each as a share of the largest, as the ranking counts them; 0 where none is above 0."""
+    """Each value as a share of the largest, like in the ranking; 0 if none is above 0."""
     return values / max(float(values.max(initial=0)), 1e-9)
 
 
 def _values_at(
     wanted: NDArray[np.int64], numbers: NDArray[np.int64], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """The value of each of `wanted`; 0 where `numbers`, which ascend, have it not."""
+    """The value of each of `wanted`; 0 if not in `numbers`, which ascend."""
     are_there, places = are_among(wanted, numbers)
     found = np.zeros(len(wanted), dtype=np.float64)
     found[are_there] = values[places[are_there]]
@@ -330,7 +329,7 @@ def _best(
     """The numbers of the largest weights, in no order; of equal ones the newest."""
     if len(numbers) <= count:
         return numbers
-    # All that weigh as much as the last one stay, so that their age decides which are left out.
+    # Keep everything that equals the last one, so that age decides what is left out.
     least = np.partition(weights, len(weights) - count)[len(weights) - count]
     likely = np.flatnonzero(weights >= least)
     order = np.lexsort((-np.abs(numbers[likely]), -weights[likely]))

@@ -1,4 +1,4 @@
-"""The texts of another moment, laid out as those of now are stored."""
+"""Lays out the texts of another moment in the form in which current ones are stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent_reminiscence.database.repositories.search import Heading, PastChunk
 from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, LAYOUT_DTYPE, speaker_hash
 
 _EPOCH = date(1970, 1, 1)
-# Behind all passages of a text.
+# After all passages of a text.
 _LAST = 1 << 62
 
 
@@ -27,15 +27,15 @@ def lay_out_past(
     """The layouts of the texts that `chunks` make up.
 
     Args:
-        texts: The chunks of each memory's text of then, in order.
-        titles: The title that each memory had.
-        headings: All that there have been.
+        texts: The chunks of each memory's text at that time, in order.
+        titles: The title of each memory at that time.
+        headings: All that have ever existed.
 
     Returns:
-        Shape (n,), `LAYOUT_DTYPE`; memory after memory, each text in its order, then its facts.
+        Shape (n,), `LAYOUT_DTYPE`; memory by memory, each text in order, then its facts.
     """
     places = {chunk_id: place for chunk_ids in texts.values() for place, chunk_id in enumerate(chunk_ids)}
-    # Of several alike the newest, which has the smallest number.
+    # Of equal ones the newest, which has the smallest number.
     above = {(h.memory_id, h.day, h.title): h for h in sorted(headings, key=lambda h: h.number, reverse=True)}
     by_memory: defaultdict[UUID, list[PastChunk]] = defaultdict(list)
     for chunk in chunks:

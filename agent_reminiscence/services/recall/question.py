@@ -1,4 +1,4 @@
-"""What a question asks for, read from its words: terms, speakers, a period of time."""
+"""Reads from a question's words what it asks for: terms, speakers, a period."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from agent_reminiscence.services.recall.ranking import DAYS_AFTER_PERIOD
 from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms, words_of_time
 from agent_reminiscence.text.words import analyse, query_words
 
-# A name longer than four words is no speaker's; more candidates than this come from no question.
+# No speaker's name has more than four words; no real question yields more candidates than this.
 _NAME_WORDS = 4
 _MAX_NAME_CANDIDATES = 200
 MAX_WORDS = 64
-"""Of so many different words at most, the places are looked at; a longer question costs no more."""
+"""The maximum number of different words whose places are considered; a longer question costs no more."""
 _DAY_OR_YEAR = re.compile(r"[0-9]{1,2}(?:st|nd|rd|th)?|[0-9]{4}")
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = (date.max - _EPOCH).days
-# A text without a language of its own is read as English.
+# A text without its own language is read as English.
 _DEFAULT_LANGUAGES = ("en",)
 
 
@@ -33,12 +33,12 @@ class Asked:
     """A question, read in the languages of a tenant's texts.
 
     Attributes:
-        words: How often it has each word, by the terms that the languages read it as; a text has the word if it has
-            any of them.
-        names: Folded names that it may mean, as chunks have their speakers'.
-        period: First and last day that it names, in days since 1970-01-01.
-        time_words: Those of `words` that say nothing but the period.
-        period_terms: Under these a chunk that speaks of that period is indexed.
+        words: How often it has each word, given as the terms that the languages read it as; a text has the word if it
+            has any of them.
+        names: Folded names it may mention, in the form of chunks' speakers.
+        period: First and last day of the period it names, in days since 1970-01-01.
+        time_words: Those of `words` that only express the period.
+        period_terms: Terms under which chunks that mention this period are indexed.
     """
 
     words: Mapping[tuple[str, ...], int]
@@ -51,17 +51,17 @@ class Asked:
 
     @property
     def speakers(self) -> frozenset[int]:
-        """Hashes of the names that it may mean, as layouts have them."""
+        """Hashes of the names it may mention, as stored in layouts."""
         return frozenset(map(speaker_hash, self.names))
 
     def bounded(self, counts: Mapping[str, int]) -> Asked:
-        """The question with no more than `MAX_WORDS` of its words: the rarest that any text has.
+        """Limit the question to `MAX_WORDS` words: the rarest that occur in any text.
 
-        Words that no text has stay as large a part of the question as they were, up to half of it: a question of
-        unknown words is about something else.
+        Words that occur in no text keep their share of the question, up to half of it: a question of unknown words is
+        about something else.
 
         Args:
-            counts: How many postings each term has; those that no text has may be absent.
+            counts: How many postings each term has; terms without any may be absent.
         """
         if len(self.words) <= MAX_WORDS:
             return self
@@ -76,24 +76,24 @@ class Asked:
 
     @property
     def terms(self) -> list[str]:
-        """The terms of all words, each once."""
+        """The terms of all words, without repetition."""
         return list(dict.fromkeys(term for terms in self.words for term in terms))
 
     @property
     def days(self) -> tuple[date, date] | None:
-        """The days on which what happened in the period was said most likely; None where it names none."""
+        """The days on which events of the period were most likely mentioned; None if it names no period."""
         if self.period is None:
             return None
         return _date(self.period[0]), _date(min(self.period[1] + DAYS_AFTER_PERIOD, _LAST_DAY))
 
     @property
     def looked_up(self) -> list[str]:
-        """Every term whose postings are wanted of any tenant."""
+        """All terms whose postings are needed, for any tenant."""
         return list(dict.fromkeys([*self.terms, *self.period_terms]))
 
     @property
     def speaker_terms(self) -> list[str]:
-        """Under these is indexed what those have said whom it may name; wanted of a large tenant."""
+        """The terms that index chunks of the speakers it may mention; needed for a large tenant."""
         return list(dict.fromkeys(speaker_term(name) for name in self._may_name))
 
     @property
@@ -101,10 +101,10 @@ class Asked:
         return (*self.names, USER_KEY) if self.first_person else self.names
 
     def of_known(self, counts: Mapping[str, int]) -> Asked:
-        """The question with those of its names that are speakers'; "I" is the name `user` where it has no other.
+        """Keep only names that are speakers'; "I" is the name `user` if it means no other.
 
         Args:
-            counts: How many postings each term has; those of speakers who have said nothing are absent.
+            counts: How many postings each term has; those of speakers without any are absent.
         """
         known = tuple(name for name in self.names if speaker_term(name) in counts)
         if not known and self.first_person and speaker_term(USER_KEY) in counts:
@@ -119,13 +119,13 @@ def read_question(
 
     Args:
         languages: Those of the tenant's texts.
-        first_day: Of what is stored, in days since 1970-01-01; a period without a year lies between it and the last.
-        last_day: Of what is stored.
-        today: The day that "last week" is seen from: that of the call, or the one that it asks about.
+        first_day: Of the stored texts, in days since 1970-01-01; periods without a year fall between it and `last_day`.
+        last_day: Of the stored texts.
+        today: The day from which "last week" counts: that of the call, or the one it asks about.
     """
     languages = languages or _DEFAULT_LANGUAGES
     period = named_period(query, _date(first_day), _date(last_day), languages, today=today)
-    # Two words may be read as one term: then they are one.
+    # Two words that are read as the same term count as one.
     words: Counter[tuple[str, ...]] = Counter()
     for word in query_words(query, languages):
         words[word.terms] += word.count
@@ -141,7 +141,7 @@ def read_question(
 
 
 def _time_words(words: Iterable[tuple[str, ...]], languages: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
-    """Those of a question's words that name a period: a month, "last week", a number as days and years have it."""
+    """The words that name a period: a month, "last week", a number used as a day or year."""
     of_time = _terms_of_time(languages)
     return frozenset(terms for terms in words if any(term in of_time or _DAY_OR_YEAR.fullmatch(term) for term in terms))
 
@@ -154,8 +154,8 @@ def _terms_of_time(languages: tuple[str, ...]) -> frozenset[str]:
 def name_candidates(query: str) -> list[str]:
     """Folded runs of one to four words of `query` that could name a speaker.
 
-    Names are capitalised where the query has capitals at all, so that "will" in "what will she do?" is nobody; a query
-    all in lower case may mean any of its words.
+    Names are capitalised if the query has capitals at all, so that "will" in "what will she do?" is nobody; in a query
+    all in lower case, any word may be a name.
     """
     words = [without_possessive(word) for word in WORD.findall(query)]
     cased = any(word[:1].isupper() for word in words)

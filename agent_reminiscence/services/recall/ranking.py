@@ -1,19 +1,19 @@
-"""Which chunks answer a question: numbers in, order out. Pure; knows no store, no text and no clock.
+"""Ranks which chunks answer a question: numbers in, order out. Pure: no store, no text, no clock.
 
-Every chunk is scored with four windows of the text around it (`WINDOWS`): by the words that it shares with the question
+Every chunk is scored with four windows of the text around it (`WINDOWS`): by the words it shares with the question
 (BM25 per window) and by meaning (the cosine between question and window). Windows follow the layout of a memory's text
-and never run into another memory; the heading of the chunk in the middle counts once in each; a fact stands alone.
+and never extend into another memory; the middle chunk's heading counts once in each; a fact stands alone.
 
     score = (Σ words_w · BM25_w / best BM25_w  +  Σ meaning_w · max(0, cos_w) / best cos_w
              + speaker + date + said + when − question + own_words + graph)  /  sum of the weights that could apply
 
-"Best" is the best of the chunks that may be a hit. Windows, document frequencies and lengths are those of the whole
-text of the moment, duplicates included.
+"Best" is the best among chunks that may be a hit. Windows, document frequencies and lengths refer to the whole text
+of the moment, including duplicates.
 
-A score lies between 0 and 1 and says how much of what could speak for a chunk does. Something is always the best, so
-it compares the hits of one question and nothing else; `match` says in absolute terms whether what was asked is there.
+A score is between 0 and 1: the share of the possible evidence for a chunk that it has. Something is always the best, so
+scores only compare hits of the same question; `match` says in absolute terms whether what was asked is there.
 
-The weights were chosen on conversations of two people and on two years on a phone together; docs/adr/0022 has tables.
+The weights were tuned on conversations between two people and on two years of phone use; docs/adr/0022 has tables.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ from agent_reminiscence.services.recall.matching import (
 
 K1: Final = 1.2
 B: Final = 0.75
-"""BM25's usual saturation and normalisation by length; other values gained nothing."""
+"""BM25's usual saturation and length normalisation; other values did not help."""
 
 DAYS_AFTER_PERIOD: Final = 10
-"""People tell what happened for some days after it."""
+"""People talk about an event for some days after it."""
 
 OWN_WORDS_FROM: Final = 0.6
-"""Share of the question's words from which a chunk that holds them itself is preferred to its neighbours."""
+"""Share of the question's words above which a chunk that contains them itself is preferred to its neighbours."""
 OWN_WORDS_MIN_TERMS: Final = 4
-"""Shorter questions are held whole by too many chunks."""
+"""Too many chunks contain all words of a shorter question."""
 
 UNKNOWN_SPEAKER: Final = 0.5
-"""What a chunk that nobody is known to have said gets of the speaker's weight: it is not somebody else's."""
+"""The part of the speaker's weight for a chunk without a known speaker: it is not someone else's."""
 
 _WINDOW_NAMES: Final = ("", "_before", "_around", "_wide")
 _ALONE, _BEFORE, _AROUND, _WIDE = range(len(WINDOWS))
 
-# Terms are scored together until there are about so many numbers: few calls for a small text, and for a large one
+# Terms are scored together until they reach about this many numbers: few calls for a small text, and for a large one
 # arrays that fit the processor's cache.
 _BATCH_NUMBERS: Final = 1 << 14
-# Of a token's share in a dot product: as fine as 32-bit floats, and sums of a billion tokens stay exact in 64 bits.
+# Resolution of a token's share in a dot product: as fine as 32-bit floats, and a billion tokens sum exactly in 64 bits.
 _STEPS: Final = float(1 << 20)
-# What is left of vectors that cancel out has no direction.
+# Below this length, vectors that cancel out have no direction.
 _LEAST_NORM: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What each part of the score is worth. Windows in the order of `WINDOWS`; all are at least 0."""
+    """The weight of each part of the score. Windows in the order of `WINDOWS`; all are at least 0."""
 
     words: tuple[float, float, float, float] = (0.3, 0.4, 0.3, 0.5)
     meaning: tuple[float, float, float, float] = (0.2, 0.3, 0.2, 0.1)
@@ -72,14 +72,14 @@ class Weights:
     said: float = 0.2
     when: float = 0.4
     question: float = 0.2
-    """Subtracted: a chunk that asks seldom answers."""
+    """Subtracted: a chunk that asks a question seldom answers one."""
     own_words: float = 0.5
     graph: float = 2.0
-    """At its most, where what the question names is rare: it answers questions over two hops from 1.9 on."""
+    """Maximum, reached if what the question names is rare: from 1.9 on, questions over two hops are answered."""
 
     def speaker_of(self, share: float) -> float:
-        """What the speaker is worth who has said such a share of all chunks."""
-        # Who says more than half of everything is told apart by the less, the more that is.
+        """The weight of a speaker who has said this share of all chunks."""
+        # Someone who has said more than half of everything is less distinctive, the more it is.
         return self.speaker * min(1.0, 2 - 2 * share)
 
 
@@ -94,35 +94,35 @@ class TermPostings:
     count: int
     """How often the question has it."""
     numbers: NDArray[np.int64]
-    """Chunks (positive) and headings (negative) that have it, each once, in any order. They need not be in the text."""
+    """Chunks (positive) and headings (negative) that have it, unique, in any order. They need not be in the text."""
     frequencies: NDArray[np.float32]
     """How often each has it; above 0."""
     found_in: float = 0
-    """How many chunks of all texts have it, themselves or in their heading; it counts where only some texts are ranked
+    """How many chunks of all texts have it, themselves or in their heading; used if only some texts are ranked
     (`Whole`)."""
     own_in: float = 0
     """How many of these have it themselves."""
     is_time: bool = False
-    """It says nothing but the period that the question names, so what is found there need not have it."""
+    """It only expresses the period that the question names, so hits need not have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """All texts of a tenant, where only some of them are ranked."""
+    """All texts of a tenant, if only some of them are ranked."""
 
     chunks: int
-    """How many chunks they have."""
+    """The number of their chunks."""
     mean_length: float
-    """How many terms a chunk and its heading have on average; above 0."""
+    """The mean number of terms of a chunk with its heading; above 0."""
     mean_heading_length: float
-    """How many of these are the heading's."""
+    """How many of these are in the heading."""
     window_chunks: tuple[float, ...]
-    """How many chunks a window has on average; in the order of `WINDOWS`."""
+    """The mean number of chunks in a window, in the order of `WINDOWS`."""
     said_share: float | None = None
-    """The share of all chunks that the one speaker asked about has said; None is that of what is ranked."""
+    """The share of all chunks said by the one speaker asked about; None computes it from what is ranked."""
 
     def mean_window_length(self, window: int) -> float:
-        """How many terms a window has on average, the heading of the chunk in its middle included."""
+        """The mean number of terms in a window, including the heading of its middle chunk."""
         own = max(self.mean_length - self.mean_heading_length, 0)
         return own * self.window_chunks[window] + self.mean_heading_length
 
@@ -132,18 +132,18 @@ class Question:
     """What is asked, in numbers."""
 
     terms: Sequence[TermPostings]
-    """Each term once, also those that nobody has."""
+    """Each term once, including those found nowhere."""
     speakers: frozenset[int] = frozenset()
     """Hashes of the names that the question may mean, known or not."""
     first_person: bool = False
     """The question says I, my, me or mine."""
     period: tuple[int, int] | None = None
-    """First and last day that the question names, in days since 1970-01-01."""
+    """First and last day of the period it names, in days since 1970-01-01."""
     asks_when: bool = False
     said: NDArray[np.int64] | None = None
-    """Numbers of chunks that speak of a time within the period; None is none."""
+    """Numbers of chunks that mention a time within the period; None is none."""
     graph: Mapping[int, float] | None = None
-    """Weight of each chunk, by number, that the graph reaches; above 0. None is none."""
+    """The weight of each chunk that the graph reaches, by number; above 0. None is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Vectors:
     """What is known of the vectors of chunks and headings."""
 
     numbers: NDArray[np.int64]
-    """Shape (m,): chunks (positive) and headings (negative) that have one, each once, in any order. They need not be in
+    """Shape (m,): chunks (positive) and headings (negative) with a vector, unique, in any order. They need not be in
     the text."""
     dots: NDArray[np.float32]
     """Shape (m,): cosine between the question's vector and each."""
@@ -164,19 +164,19 @@ class Ranked:
     """Chunks, best first; equal scores by day and number, the newest first. All arrays have one entry per chunk."""
 
     places: NDArray[np.int64]
-    """Into the layout."""
+    """Indices into the layout."""
     numbers: NDArray[np.int64]
     scores: NDArray[np.float64]
     """From 0 to 1."""
     parts: dict[str, NDArray[np.float32]]
-    """What each part of the formula gave; their sum is the score. Parts that cannot apply are absent."""
+    """The contribution of each part of the formula; they add up to the score. Parts that cannot apply are absent."""
     match: NDArray[np.float32]
-    """From 0 to 1, in absolute terms: how likely the question is about something that was talked about here."""
+    """From 0 to 1, in absolute terms: the likelihood that the question is about something discussed here."""
     found: bool
-    """Whether one of the `FOUND_AMONG` best matches at least `FOUND_FROM`, also if `limit` is smaller. Where nothing
-    but a time is asked for: whether anything lies in it."""
+    """Whether one of the `FOUND_AMONG` best matches at least `FOUND_FROM`, even if `limit` is smaller. If only a time
+    is asked for: whether anything falls into it."""
     hint: NDArray[np.bool_]
-    """True where it seems that somebody else has said this than the one speaker whom the question asks about."""
+    """True if someone other than the one speaker asked about seems to have said this."""
 
 
 def rank(
@@ -193,20 +193,20 @@ def rank(
     """Rank the chunks of a text by how well they answer a question.
 
     Args:
-        layout: The text of the moment, memory after memory; shape (n,), `LAYOUT_DTYPE`.
+        layout: The text of the moment, memory by memory; shape (n,), `LAYOUT_DTYPE`.
         question: What is asked.
-        vectors: Of its chunks and headings; None if the question has no vector. A chunk without one gets nothing for
-            meaning.
+        vectors: Of its chunks and headings; None if the question has no vector. A chunk without a vector gets no score
+            for meaning.
         eligible: Shape (n,): which chunks may be hits; None is all. Duplicates never may.
-        limit: At most so many chunks; None is all.
-        weights: What each part is worth.
-        cosine_match: What the cosines of `vectors` say of a match; None if that is not known of their embedder.
-        whole: Of what `layout` is a part: how rare a word is, how long a text is and how much a speaker has said then
-            follow from all of it, for windows of more than one chunk as if the chunks that have a word stood anywhere.
-            None: it is all there is.
+        limit: The maximum number of chunks; None is all.
+        weights: The weight of each part.
+        cosine_match: The match model for the cosines of `vectors`; None if there is none for their embedder.
+        whole: What `layout` is a part of. Word rarity, text lengths and the speaker's share are then based on the
+            whole; for windows of several chunks, as if the chunks with a word were spread randomly. None: `layout` is
+            everything.
 
     Returns:
-        The chunks that anything speaks for.
+        The chunks with any evidence.
     """
     text = _Text(layout)
     may_be_hit = (text.flags & DUPLICATE) == 0
@@ -223,7 +223,7 @@ def rank(
         total += part.values * part.factor
     spoken_for = may_be_hit & (total > 0)
     asks = ((text.flags & QUESTION) != 0) & ((text.flags & USER) == 0)
-    # It takes away no more than the others gave, so that the parts still add up to a score of 0 or more.
+    # It subtracts no more than the others gave, so that the parts still add up to a score of at least 0.
     penalty = _Part("question", np.minimum(asks * weights.question, total), -1)
     total -= penalty.values
 
@@ -235,7 +235,7 @@ def rank(
         match = np.where(meaning.is_known[best], with_cosine, match)
     found = bool((match[:FOUND_AMONG] >= FOUND_FROM).any())
     if question.period is not None and all(term.is_time for term in question.terms):
-        # Nothing is asked for but a time.
+        # Only a time is asked for.
         lies_there = (text.day >= question.period[0]) & (text.day <= question.period[1]) | text.are_named(question.said)
         match = lies_there[best].astype(np.float32)
         found = bool((lies_there & may_be_hit).any())
@@ -244,7 +244,7 @@ def rank(
     return Ranked(
         places=places,
         numbers=text.number[places],
-        # Rounding may leave the best a trace above 1.
+        # Rounding may put the best slightly above 1.
         scores=np.minimum(total[places] * scale, 1),
         parts={
             part.name: (part.values[places] * (part.factor * scale)).astype(np.float32) for part in [*parts, penalty]
@@ -262,7 +262,7 @@ def _said_by_other(
     may_be_hit: NDArray[np.bool_],
     places: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Which of `places` somebody else has said, while the speaker asked about has said nothing like it."""
+    """Which of `places` someone else has said, if the speaker asked about has said nothing similar."""
     if spoken is None:
         return np.zeros(len(places), dtype=np.bool_)
     of_the_asked = words.share_alone.max(initial=0, where=spoken & may_be_hit)
@@ -273,7 +273,7 @@ def _said_by_other(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the score, before division: `values` of shape (n,), each times `factor`."""
+    """A part of the score before division: `values` of shape (n,), each multiplied by `factor`."""
 
     name: str
     values: NDArray[Any]
@@ -290,7 +290,7 @@ def _parts(
     may_be_hit: NDArray[np.bool_],
     weights: Weights,
 ) -> tuple[list[_Part], float]:
-    """What speaks for each chunk, and the sum of the weights that could apply to the question."""
+    """The evidence for each chunk, and the sum of the weights that could apply to the question."""
     parts: list[_Part] = []
     possible = 0.0
 
@@ -333,15 +333,15 @@ def _parts(
 
 
 class _Text:
-    """A layout, taken apart: where windows begin and end, and where a number stands.
+    """A parsed layout: where windows begin and end, and the place of each number.
 
     Attributes:
-        size: The number of chunks, n. Arrays without a shape here have (n,).
-        headings: The numbers of the headings, ascending; `heading_of` is the place of each chunk's in it, and
+        size: The number of chunks, n. Arrays below have shape (n,) unless stated.
+        headings: The numbers of the headings, ascending; `heading_of` is the index of each chunk's heading in it, and
             `heading_firsts` the place of the first chunk under each.
         start: The first place of each window around each chunk; one array per window.
         end: The place after its last; one array per window.
-        lengths: Its number of terms, the heading's included; one array per window.
+        lengths: Its number of terms, including the heading's; one array per window.
     """
 
     def __init__(self, layout: NDArray[np.void]) -> None:
@@ -366,11 +366,11 @@ class _Text:
         self._order = places
         self._ascending = self.number
         if not (self.number[1:] > self.number[:-1]).all():
-            # Stable is the fast kind here: texts come in long runs of ascending numbers.
+            # The stable sort is the fast one here: texts come in long runs of ascending numbers.
             self._order = np.argsort(self.number, kind="stable")
             self._ascending = self.number[self._order]
 
-        # Headings stay the same over long runs, so only the first chunk of each run is looked at.
+        # Headings stay the same over long runs, so only the first chunk of each run is checked.
         heading: NDArray[np.int64] = layout["heading"].astype(np.int64)
         changes = np.flatnonzero(heading[1:] != heading[:-1]) + 1
         runs = np.concatenate(([0], changes))[: self.size]
@@ -386,11 +386,11 @@ class _Text:
         ]
 
     def find(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """Which of `numbers` are in the text, and where.
+        """Find which of `numbers` are in the text, and where.
 
         Returns:
-            The rows of `numbers` that are chunks of the text, and their places in it; the rows that are headings of
-            it, and their places in `headings`.
+            The rows of `numbers` that are chunks of the text, and their places in it; the rows that are headings of it,
+            and their indices in `headings`.
         """
         is_heading = numbers < 0
         heading_rows = np.flatnonzero(is_heading)
@@ -404,7 +404,7 @@ class _Text:
         """Bring `values` of chunks and headings, shape (m,), into the order of the text.
 
         Returns:
-            Those of the chunks, shape (n,), and those of `headings`; 0 where `numbers` names none.
+            Those of the chunks, shape (n,), and those of `headings`; 0 if not in `numbers`.
         """
         rows, places, heading_rows, heading_places = self.find(numbers)
         of_chunks = np.zeros(self.size, dtype=values.dtype)
@@ -414,7 +414,7 @@ class _Text:
         return of_chunks, of_headings
 
     def are_named(self, numbers: NDArray[np.int64] | None) -> NDArray[np.bool_]:
-        """Which chunks `numbers` names; None names none."""
+        """Which chunks are in `numbers`; none if None."""
         named = np.zeros(self.size, dtype=np.bool_)
         if numbers is not None:
             named[self.find(numbers)[1]] = True
@@ -422,13 +422,13 @@ class _Text:
 
 
 class _Words:
-    """BM25 of each window, and how much of the question's words stands there.
+    """BM25 of each window, and the share of the question's words found there.
 
     Attributes:
         bm25: One array of shape (n,) per window.
-        share_alone: Shape (n,): the idf of the terms that the chunk or its heading has, divided by that of all terms.
-        asked_alone: Shape (n,): the same of the terms that say more than the question's period.
-        asked_around: Shape (n,): the same of the window of two on each side.
+        share_alone: Shape (n,): the idf of the terms in the chunk or its heading, divided by that of all terms.
+        asked_alone: Shape (n,): the same for terms that express more than the question's period.
+        asked_around: Shape (n,): the same for the window of two chunks on each side.
     """
 
     def __init__(self, text: _Text, terms: Sequence[TermPostings], whole: Whole | None) -> None:
@@ -444,7 +444,7 @@ class _Words:
             _saturation(lengths, float(lengths.mean()) if whole is None else whole.mean_window_length(window))
             for window, lengths in enumerate(text.lengths)
         ]
-        # Of each term the share of all chunks that lack it, and that lack it themselves.
+        # For each term, the share of all chunks that lack it, and that lack it themselves.
         lacking = np.ones((2, len(terms)))
         if whole is not None:
             having = np.array([[term.found_in for term in terms], [term.own_in for term in terms]], dtype=np.float64)
@@ -483,21 +483,22 @@ class _Words:
         lacking: NDArray[np.float64],
         says_more: NDArray[np.bool_],
     ) -> NDArray[np.float32]:
-        """Add what some terms give to each window.
+        """Add what some terms contribute to each window.
 
         Args:
             own: How often each chunk has each term; shape (terms, n).
-            of_headings: How often each heading has each; shape (terms, headings).
-            counts: How often the question has each; shape (terms,).
-            lacking: Which share of the chunks of all texts lacks each, and lacks it itself; shape (2, terms).
-            says_more: Which say more than the question's period; shape (terms,).
+            of_headings: How often each heading has each term; shape (terms, headings).
+            counts: How often the question has each term; shape (terms,).
+            lacking: The share of the chunks of all texts that lack each term, and that lack it themselves; shape
+                (2, terms).
+            says_more: Which terms express more than the question's period; shape (terms,).
 
         Returns:
-            Their idf among chunks alone; shape (terms,).
+            Their idf among single chunks; shape (terms,).
         """
         text = self._text
         sums = _running_sums(own)
-        # What is not in the widest window is in none, so the others are looked at only where that one has a term.
+        # A term missing from the widest window is missing from all, so the others are only checked where that has it.
         terms, places = np.nonzero(self._frequency(sums, of_headings, _WIDE))
         in_sums = terms * sums.shape[1]
         in_heading = of_headings.ravel().take(terms * of_headings.shape[1] + text.heading_of[places])
@@ -526,13 +527,13 @@ class _Words:
         """The idf of each term among the windows of one kind; shape (terms,).
 
         Args:
-            terms: Which of the terms may be in a window, again for each window.
+            terms: Which of the terms may be in a window, repeated per window.
             found: Whether it is.
             lacking: As in `_add`.
         """
         if self._whole is None:
             return idf(self._text.size, np.bincount(terms[found], minlength=lacking.shape[1]))
-        # The heading of the chunk in the middle is in the window, those of its neighbours are not.
+        # The middle chunk's heading is in the window, those of its neighbours are not.
         without = lacking[0] * lacking[1] ** (self._whole.window_chunks[window] - 1)
         return idf(self._whole.chunks, self._whole.chunks * (1 - without))
 
@@ -554,14 +555,14 @@ def _sum_at(places: NDArray[np.intp], values: NDArray[np.float32], size: int) ->
 
 
 def _saturation(lengths: NDArray[np.int32], mean: float) -> NDArray[np.float32]:
-    """What BM25 adds to the frequency in its denominator; shape (n,), above 0."""
+    """The length term in BM25's denominator; shape (n,), above 0."""
     # A text without words has nothing to divide by, and nothing to score.
     relative = lengths.astype(np.float32) / np.float32(max(mean, 1e-9))
     return np.float32(K1 * (1 - B)) + np.float32(K1 * B) * relative
 
 
 def idf(size: int, found_in: NDArray[Any] | int) -> NDArray[np.float64]:
-    """How rare what is found in so many of `size` texts is, as BM25 has it; at least 0."""
+    """The inverse document frequency of BM25 for something found in this many of `size` texts; at least 0."""
     rarity: NDArray[np.float64] = np.log1p(np.maximum(size - found_in + 0.5, 0) / (np.asarray(found_in) + 0.5))
     return rarity
 
@@ -580,7 +581,7 @@ class _Meaning:
     """How close each window is to the question.
 
     Attributes:
-        cosines: One array of shape (n,) per window; 0 where one is negative or not known.
+        cosines: One array of shape (n,) per window; 0 if negative or unknown.
         is_known: Shape (n,): which chunks have a vector.
     """
 
@@ -597,25 +598,25 @@ class _Meaning:
         self.is_known[places] = True
         self.cosines: list[NDArray[np.float32]] = []
         norms = vectors.norms["norms"].T.astype(np.float64)
-        # An endless norm leaves a cosine of 0.
+        # An infinite norm gives a cosine of 0.
         norms[norms <= _LEAST_NORM] = np.inf
         norms *= _STEPS
         for start, end, norm in zip(text.start, text.end, norms, strict=True):
             dot = sums.take(end)
             dot -= sums.take(start)
             dot += heading
-            # Vectors are stored in 16 bits, so a cosine may come out a little above 1. A chunk without a vector gets
-            # nothing for its neighbours' and its heading's.
+            # Vectors are stored in 16 bits, so a cosine may be slightly above 1. A chunk without a vector gets nothing
+            # for its neighbours or its heading.
             self.cosines.append(np.where(self.is_known, np.clip(dot / norm, 0, 1), 0).astype(np.float32))
 
 
 def _whole_steps(products: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Whole numbers add up exactly, whatever stands before them: equal windows get equal cosines."""
+    """Round to integers, which add up exactly in any context: equal windows get equal cosines."""
     return np.rint(products * _STEPS).astype(np.int64)
 
 
 def _asked_speaker(text: _Text, question: Question) -> NDArray[np.bool_] | None:
-    """Which chunks are of the one speaker that the question asks about; None if it names none, or more than one."""
+    """Which chunks were said by the one speaker asked about; None if the question names none or several."""
     spoken: list[NDArray[np.bool_]] = [text.speaker == name for name in question.speakers]
     known = [chunks for chunks in spoken if chunks.any()]
     if not known and question.first_person:
@@ -625,17 +626,17 @@ def _asked_speaker(text: _Text, question: Question) -> NDArray[np.bool_] | None:
 
 
 def _share_said(spoken: NDArray[np.bool_] | None, whole: Whole | None) -> float:
-    """Which share of all chunks the one speaker asked about has said."""
+    """The share of all chunks said by the one speaker asked about."""
     if whole is not None and whole.said_share is not None:
         return whole.said_share
     return 0.0 if spoken is None else float(spoken.mean())
 
 
 def _running_sums[Whole: (np.int32, np.int64)](values: NDArray[Whole]) -> NDArray[Whole]:
-    """Of whole numbers, shape (…, n): the sum before each place and that of all; shape (…, n + 1).
+    """Sums of whole numbers, shape (…, n), before each place, and the total; shape (…, n + 1).
 
-    Whole, because differences of long sums of floats lose what a window holds. They may overflow: a difference that
-    fits is still right.
+    Integers, because differences of long float sums lose a window's content. They may overflow: a difference that fits
+    is still right.
     """
     sums = np.zeros((*values.shape[:-1], values.shape[-1] + 1), dtype=values.dtype)
     np.cumsum(values, axis=-1, dtype=values.dtype, out=sums[..., 1:])
@@ -645,7 +646,7 @@ def _running_sums[Whole: (np.int32, np.int64)](values: NDArray[Whole]) -> NDArra
 def _present(
     ascending: NDArray[np.int64], numbers: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Those of `rows` whose number stands in `ascending`, and where it stands there."""
+    """Those of `rows` whose number is in `ascending`, and its index there."""
     if not len(ascending) or not len(rows):
         return rows[:0], rows[:0]
     wanted = numbers[rows]
@@ -657,11 +658,11 @@ def _present(
 def _best(
     total: NDArray[np.float64], text: _Text, spoken_for: NDArray[np.bool_], limit: int | None
 ) -> NDArray[np.int64]:
-    """The best of `total`, best first, of equal ones the newest; at most `limit`, and only what is `spoken_for`."""
+    """The best of `total`, best first, of equal ones the newest; at most `limit`, and only if `spoken_for`."""
     chosen = np.flatnonzero(spoken_for)
     if limit is not None and limit < len(chosen):
         values = total[chosen]
-        # All that are as good as the last one stay, so that their age decides which is left out.
+        # Keep everything that equals the last one, so that age decides what is left out.
         least = np.partition(values, len(values) - limit)[len(values) - limit] if limit else np.inf
         chosen = chosen[values >= least]
     order = np.lexsort((-text.number[chosen], -text.day[chosen], -total[chosen]))

@@ -1,4 +1,4 @@
-"""Reads the texts of a moment for a ranking, and compares their vectors with a question's."""
+"""Reads the texts of a moment for ranking, and compares their vectors with the question's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agent_reminiscence.services.vectors.norms import window_norms
 
 @dataclass(frozen=True, slots=True)
 class TextsAround:
-    """What stands around some chunks of a large tenant.
+    """The surroundings of some chunks of a large tenant.
 
     Attributes:
         texts: As far as windows reach.
@@ -43,8 +43,8 @@ class Texts:
 
     Attributes:
         entries: Shape (n,), `LAYOUT_DTYPE`.
-        norms: Shape (n,), `NORMS_DTYPE`; None where they were not read with the texts.
-        eligible: Shape (n,): which entries may be hits, where that is known already.
+        norms: Shape (n,), `NORMS_DTYPE`; None if they were not read with the texts.
+        eligible: Shape (n,): which entries may be hits, if already known.
     """
 
     entries: NDArray[np.void]
@@ -53,7 +53,7 @@ class Texts:
 
 
 class TextReader:
-    """Reads texts of now as they are laid out, and those of another moment from the ledger."""
+    """Reads current texts from their stored layouts, and those of another moment from the ledger."""
 
     def __init__(self, search: SearchRepository, history: HistoryRepository, vectors: ChunkVectorRepository) -> None:
         self._search = search
@@ -68,11 +68,11 @@ class TextReader:
         numbers: NDArray[np.int64],
         days: tuple[date, date] | None,
     ) -> TextsAround:
-        """What stands around some chunks.
+        """Read the surroundings of some chunks.
 
         Args:
             numbers: Of chunks and headings, ascending.
-            days: Also the beginnings of texts of which chunks came in within these.
+            days: Also reads the beginnings of texts with chunks that were added within these days.
         """
         found = await self._search.read_layouts_of(db, request, generation, numbers, days=days, dated=DATED_TEXTS)
         places, may_be_hit = zone(found.entries, numbers)
@@ -82,7 +82,7 @@ class TextReader:
         return TextsAround(Texts(entries, norms, lasts), may_be_hit, found.entries)
 
     async def find_near(self, db: SqlExecutor, external_id: str, vector: Sequence[float], generation: int) -> Dots:
-        """The vectors in the cells nearest to a question's."""
+        """The vectors in the cells nearest to the question's vector."""
         return await self._vectors.find_dots(db, external_id, generation, vector, cells=SEARCHED_CELLS)
 
     async def find_more(
@@ -94,13 +94,13 @@ class TextReader:
         known: Dots,
         numbers: NDArray[np.int64],
     ) -> Dots:
-        """`known` with the dot products of those of `numbers` that it lacks."""
+        """Add to `known` the dot products of those `numbers` that it lacks."""
         missing = numbers[~are_among(numbers, np.sort(known.numbers))[0]]
         more = await self._vectors.find_dots_of(db, external_id, generation, vector, missing)
         return Dots(np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots)))
 
     async def read_past(self, db: SqlExecutor, request: SearchRequest) -> Texts:
-        """The texts of the moment that the request asks about."""
+        """The texts of the moment the request asks about."""
         assert request.as_of is not None
         chunks = await self._search.read_past(db, request)
         memory_ids = {chunk.memory_id for chunk in chunks}
@@ -123,10 +123,10 @@ class TextReader:
         *,
         known: Dots | None = None,
     ) -> Vectors:
-        """The texts' vectors beside the question's.
+        """Compare the texts' vectors with the question's.
 
         Args:
-            known: Of a large tenant, the dot products that are known already; None reads those of all its vectors.
+            known: For a large tenant, the dot products already known; None reads those of all its vectors.
         """
         tenant = request.external_id
         if known is not None:
@@ -143,7 +143,7 @@ class TextReader:
     async def _compute_norms(
         self, db: SqlExecutor, request: SearchRequest, texts: Texts, generation: int
     ) -> NDArray[np.void]:
-        """Those of a moment for which none are stored."""
+        """Norms for a moment that has none stored."""
         entries = texts.entries
         wanted = np.unique(np.concatenate((entries["number"], entries["heading"])).astype(np.int64))
         stored = await self._vectors.read(db, request.external_id, generation, wanted)
@@ -153,19 +153,19 @@ class TextReader:
 
 
 def lasting_texts(found: Layouts, *, is_filtered: bool) -> Texts:
-    """All texts of this moment, as they are laid out.
+    """All current texts, as laid out.
 
     Args:
-        is_filtered: Whether which of them may be hits is found out in another way.
+        is_filtered: Whether something else determines which of them may be hits.
     """
     if is_filtered or not len(found.ended):
         return Texts(found.entries, None, None)
-    # What has ended in the world is still laid out, because nothing was written when it ended.
+    # Facts that have expired are still laid out, because nothing was written when they did.
     return Texts(found.entries, None, ~np.isin(found.entries["number"], found.ended))
 
 
 def _headings(texts: Texts) -> NDArray[np.int64]:
-    """The numbers of the headings, the first of each run of equal ones."""
+    """The numbers of the headings, from the first of each run of equal ones."""
     headings: NDArray[np.int64] = texts.entries["heading"].astype(np.int64)
     begins = headings != 0
     begins[1:] &= headings[1:] != headings[:-1]

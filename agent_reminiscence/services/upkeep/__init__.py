@@ -1,1 +1,1 @@
-"""Keeping a database as this release wants it."""
+"""Keeps a database in the state this release needs."""

@@ -1,4 +1,4 @@
-"""Indexes the words of a whole database anew, where another version of the analyser has read them."""
+"""Reindexes the words of a whole database after the analyser has changed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _logger = logging.getLogger("agent_reminiscence.database")
 
 @dataclass(frozen=True, slots=True)
 class Reindexed:
-    """How far the reindexing of a database has come."""
+    """The progress of a reindexing."""
 
     streams_done: int
     streams_total: int
@@ -38,11 +38,11 @@ class Reindexed:
 
 @dataclass(frozen=True, slots=True)
 class ReindexReport:
-    """What was indexed anew.
+    """The result of a reindexing.
 
     Attributes:
-        streams: How many streams; 0 where the words were this analyser's already.
-        faulty: Streams that were left as they are, because their ledger is not as it was written.
+        streams: How many streams; 0 if the words were already indexed by this analyser.
+        faulty: Streams that were left unchanged because their ledger has been altered.
     """
 
     streams: int = 0
@@ -52,14 +52,14 @@ class ReindexReport:
 async def reindex(
     administrator: ConnectionSettings, progress: Callable[[Reindexed], None] = lambda done: None
 ) -> ReindexReport:
-    """Index the words of every stream anew, if another analyser than this release's has read them.
+    """Reindex the words of every stream if another analyser than this release's has indexed them.
 
-    Each stream is replayed in a transaction of its own, and its writers wait meanwhile. Broken off, it goes on where it
-    was when it is called again: the version is recorded at the end, and no process of this release opens the database
-    before. A stream whose ledger is not as it was written is left as it is, and keeps no other one from being read.
+    Each stream is replayed in its own transaction, and its writers wait meanwhile. If interrupted, it resumes on the
+    next call: the version is recorded at the end, and until then no process of this release opens the database. A
+    stream whose ledger has been altered is left unchanged and does not block the others.
 
     Args:
-        administrator: Who has made the schema.
+        administrator: The owner of the schema.
     """
     if not await schema.is_analyser_outdated(administrator):
         return ReindexReport()
@@ -95,7 +95,7 @@ async def _opened(administrator: ConnectionSettings) -> AsyncIterator[PostgresMa
 
 
 class _FaultyStreamError(StoreError):
-    """What a stream says cannot be told, so it cannot be read anew."""
+    """A stream's ledger has been altered, so it cannot be reindexed."""
 
 
 async def _reindex_stream(store: PostgresManager, ledger: EventLedger, external_id: str) -> None:
@@ -116,11 +116,11 @@ async def _reindex_stream(store: PostgresManager, ledger: EventLedger, external_
         await replayer.run(db, replay)
         if not replay.is_complete or replay.faults:
             raise _FaultyStreamError(
-                f"the words of external_id {external_id!r} stay as the former analyser read them, because event"
-                f" {replay.faults[0].position} is not as it was written ({replay.faults[0].problem}); bring that event"
-                " back from a backup, then rebuild() reads them anew"
+                f"the words of external_id {external_id!r} remain indexed by the former analyser, because event"
+                f" {replay.faults[0].position} has been altered ({replay.faults[0].problem}); restore that event"
+                " from a backup, then call rebuild()"
             )
         await scratch.swap(db, external_id)
-        # Texts have other lengths in terms now, so their layouts are others.
+        # Texts now have different lengths in terms, so their layouts differ, too.
         await NormRenewal(ChunkNormsRepository()).renew(db, external_id, None)
         await replayer.settle(db, replay)

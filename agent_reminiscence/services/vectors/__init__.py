@@ -1,1 +1,1 @@
-"""Vectors: made, filled in, sorted into cells, and what is computed from them."""
+"""Vectors: making them, filling them in, sorting them into cells, and computing norms from them."""

@@ -1,8 +1,8 @@
-"""The cells that a large tenant's vectors are sorted into: like ones together, so that a search looks into few.
+"""Sorts a large tenant's vectors into cells of similar ones, so that a search reads only a few cells.
 
-A sorting makes new cells beside those that are there and moves the vectors over, cell by cell, a batch in each short
-transaction. Until that is done a search looks into the nearest cells of both, so that a killed process leaves nothing
-that is not found. The next run moves the rest.
+A sorting creates new cells beside the existing ones and moves the vectors over, cell by cell, one batch per short
+transaction. Until it is done, a search reads the nearest cells of both, so a killed process leaves nothing that cannot
+be found. The next run moves the rest.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ from agent_reminiscence.database.repositories.vector_cell import (
 from agent_reminiscence.services.retries import repeated
 
 CELL_MIN_CHUNKS: Final = 5_000
-"""Below so many chunks every vector is looked at: one cell."""
+"""With fewer chunks, every vector is compared: one cell."""
 SEARCHED_CELLS: Final = 16
-"""How many of the cells a search looks into, those nearest to the question."""
+"""How many cells, the nearest to the question, a search reads."""
 
-# Cells are made of a sample: of a million vectors as well as of all, and in seconds.
+# Cells are computed from a sample: it represents a million vectors as well as all would, and takes seconds.
 _SAMPLE_VECTORS: Final = 20_000
 _ROUNDS: Final = 8
 _SEED: Final = 14
-# So many vectors are held against all centres at a time; with a thousand centres that takes 16 MB.
+# How many vectors are compared with all centres at a time; with a thousand centres that takes 16 MB.
 _BLOCK_VECTORS: Final = 4_096
 _BATCH_VECTORS: Final = 1_000
-# Vectors are read so many at a time.
+# How many vectors are read at a time.
 _PAGE_VECTORS: Final = 4_096
-# Of so many vectors the cells are found before they are moved, 12 bytes each.
+# For how many vectors the cells are determined before they are moved; 12 bytes each.
 _MOVED_TOGETHER: Final = 1 << 20
-# The numbers of two sortings of a tenant differ above the lowest 16 bits.
+# The cell numbers of two sortings of a tenant differ above the lowest 16 bits.
 _CELLS_PER_SORTING: Final = 1 << 16
-# Vectors can be made again from the texts, so their transactions need not wait for the disk.
+# Vectors can be recomputed from the texts, so their transactions need not wait for the disk.
 _SETTINGS: Final = {"synchronous_commit": "off"}
 
 
 def wants_sorting(vectors: int, cells: int, *, least: int = CELL_MIN_CHUNKS) -> bool:
-    """Whether a tenant is to be sorted: it is large, and has doubled since it was sorted into `cells` cells.
+    """Whether a tenant should be sorted: it is large, and has doubled since it was sorted into `cells` cells.
 
-    A write asks with the chunks of the tenant's texts, which it knows, and queues work. What has left the texts has
-    vectors, too: the work itself, whatever it was queued for, counts the vectors and asks again. A tenant with small
-    texts and a long history may wait for that, and loses nothing: only large texts are searched by cells.
+    A write passes the number of chunks in the tenant's texts, which it knows, and queues work. Chunks that left the
+    texts have vectors, too: the work, whatever it was queued for, counts the vectors and asks again. A tenant with
+    small texts and a long history may have to wait for that, but loses nothing: only large texts are searched by cells.
     """
-    # It was sorted into about as many cells as each had vectors.
+    # A sorting makes about as many cells as each then has vectors.
     return vectors >= least and vectors >= 2 * cells * cells
 
 
 def find_centres(vectors: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    """The centres of cells that like vectors fall into: spherical k-means, the same for the same vectors.
+    """Compute cell centres that group similar vectors: spherical k-means, deterministic.
 
     Args:
         vectors: Shape (n, dimension), of unit length, n at least 1.
-        count: How many cells, at most n.
+        count: The number of cells, at most n.
 
     Returns:
         Shape (count, dimension), of unit length.
@@ -77,14 +77,14 @@ def find_centres(vectors: NDArray[np.float32], count: int) -> NDArray[np.float32
         members, starts = np.unique(nearest[order], return_index=True)
         sums = np.add.reduceat(vectors[order], starts, axis=0)
         lengths = np.linalg.norm(sums, axis=1)
-        # A cell that nothing falls into, or whose members cancel each other out, keeps its centre.
+        # A cell that is empty, or whose members cancel each other out, keeps its centre.
         whole = lengths > 0
         centres[members[whole]] = sums[whole] / lengths[whole, None]
     return centres
 
 
 def find_nearest(vectors: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.intp]:
-    """The place of the nearest of `centres` for each of `vectors`; of several alike the first."""
+    """The index of the nearest of `centres` for each of `vectors`; of equally near ones the first."""
     nearest = np.empty(len(vectors), dtype=np.intp)
     for start in range(0, len(vectors), _BLOCK_VECTORS):
         block = vectors[start : start + _BLOCK_VECTORS]
@@ -93,7 +93,7 @@ def find_nearest(vectors: NDArray[np.float32], centres: NDArray[np.float32]) -> 
 
 
 class _FoundCells(NamedTuple):
-    """Vectors, and for each the nearest cell of the sorting whose cell numbers begin with `first`."""
+    """Vectors, and for each the nearest cell of the sorting whose cell numbers start at `first`."""
 
     numbers: NDArray[np.int64]
     cells: NDArray[np.int32]
@@ -104,7 +104,7 @@ class CellService:
     """Sorts the vectors of tenants that have become large.
 
     Args:
-        least: From how many vectors on a tenant is sorted.
+        least: The number of vectors from which a tenant is sorted.
         batch_vectors: How many one transaction moves; writers of the stream wait for it.
     """
 
@@ -126,15 +126,15 @@ class CellService:
         self._batch_vectors = batch_vectors
 
     async def sort(self, external_id: str, generation: int | None = None) -> bool:
-        """Sort the tenant's vectors where it has doubled since it was sorted last, or end a sorting that was not ended.
+        """Sort the tenant's vectors if they have doubled since the last sorting, or finish an interrupted one.
 
-        Any number of calls may run side by side.
+        Calls may run concurrently.
 
         Args:
-            generation: Whose vectors; None is the current one.
+            generation: The vector generation; None is the current one.
 
         Returns:
-            Whether anything was to be done.
+            Whether anything was done.
         """
         if generation is None:
             async with self._store.transaction(external_id, read_only=True) as db:
@@ -157,7 +157,7 @@ class CellService:
                 return False
             if await self._begin(external_id, generation, state, count):
                 break
-            # Something was erased meanwhile: it is looked at again, for nobody else may come by.
+            # Something was erased meanwhile; check again, because no one else may do so.
         await self._move_all(external_id, generation)
         cell: int | None = BEFORE_ALL_CELLS
         while cell is not None:
@@ -165,7 +165,7 @@ class CellService:
         return True
 
     async def _begin(self, external_id: str, generation: int, state: CellState, vectors: int) -> bool:
-        """Make new cells for so many vectors; whether they are there."""
+        """Create new cells for this many vectors; returns whether they exist."""
         sample = await self._read_sample(external_id, generation, step=max(1, vectors // _SAMPLE_VECTORS))
         if not len(sample):
             # Everything was erased meanwhile.
@@ -176,7 +176,7 @@ class CellService:
             await self._ledger.lock(db, external_id)
             now = await self._cells.describe(db, external_id, generation)
             if now is None or now.first != state.first:
-                # Another call was faster, or the tenant is gone.
+                # Another call was faster, or the tenant was deleted.
                 return now is not None
             first = state.first + _CELLS_PER_SORTING
             return await self._cells.add(db, external_id, generation, centres, first=first, head=state.head)
@@ -196,7 +196,7 @@ class CellService:
         return ordered
 
     async def _move_all(self, external_id: str, generation: int) -> None:
-        """Move the vectors into the newest cells, until none is in another one."""
+        """Move vectors until all are in the newest cells."""
         while (found := await self._find_cells(external_id, generation)) is not None:
             for start in range(0, len(found.numbers), self._batch_vectors):
                 batch = slice(start, start + self._batch_vectors)
@@ -207,9 +207,9 @@ class CellService:
                     )
 
     async def _find_cells(self, external_id: str, generation: int) -> _FoundCells | None:
-        """The nearest of the newest cells for vectors that are in none of these; None where all are, or none is left.
+        """The nearest new cells for vectors that are not in one yet; None if all are, or none is left.
 
-        In the order of the cells: what moves there together is stored side by side, and a search reads few pages.
+        In cell order: vectors moved together are stored side by side, so a search reads few pages.
         """
         async with self._store.transaction(external_id, read_only=True) as db:
             cells, centres = await self._cells.read_newest(db, external_id, generation)
@@ -235,15 +235,15 @@ class CellService:
         return _FoundCells(np.concatenate(numbers)[order], found[order], first)
 
     async def _end_batch(self, external_id: str, generation: int, *, after: int) -> int | None:
-        """Make the centres of some cells what these hold now; the last of them. None ends the sorting.
+        """Set the centres of some cells to the mean of their current members; returns the last one, None at the end.
 
-        Of the sample, and of what has been erased since, nothing is to be left in a centre.
+        Nothing of the sample, or of vectors erased since, may remain in a centre.
         """
         async with self._store.transaction(external_id, settings=_SETTINGS) as db:
             await self._ledger.lock(db, external_id)
             state = await self._cells.describe(db, external_id, generation)
             if state is None or not state.is_unfinished or state.has_unsorted:
-                # Another call or an erasure was faster, or a newer sorting has begun, which comes to its own end.
+                # Another call or an erasure was faster, or a newer sorting has begun, which will finish by itself.
                 return None
             last = await self._cells.recompute_some(db, external_id, generation, after=after)
             if last is None:

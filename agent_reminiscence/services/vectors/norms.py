@@ -1,8 +1,8 @@
-"""The lengths of the sums of vectors around each chunk of a text: pure functions of arrays.
+"""Lengths of the sums of vectors around each chunk of a text: pure functions of arrays.
 
-The vector of a window is the sum of its chunks' unit vectors, each weighted by its mass (the tokens of its text), and
-of its heading's. A search computes the window's dot product with a question from those of the single vectors; its
-length does not follow from them, so it is stored.
+The vector of a window is the sum of the unit vectors of its chunks and its heading, each weighted by its mass (the
+number of tokens). A search computes the window's dot product with a question from those of the single vectors; its
+length cannot be derived from them, so it is stored.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from agent_reminiscence.domain.index import FIRST, NORMS_DTYPE, WINDOWS
 
 _REACH: Final = max(max(window) for window in WINDOWS)
-# Sums are computed for so many chunks at a time: 4,096 vectors of 256 dimensions take 8 MB.
+# Sums are computed for this many chunks at a time: 4,096 vectors of 256 dimensions take 8 MB.
 _BLOCK_ENTRIES: Final = 4_096
-# Callers compute the norms of more chunks in a thread, so that other tasks go on meanwhile.
+# Callers compute the norms of more chunks in a thread, so that other tasks can run.
 INLINE_CHUNKS: Final = 256
 
 
@@ -29,17 +29,17 @@ def window_norms(
     *,
     block_entries: int = _BLOCK_ENTRIES,
 ) -> NDArray[np.void]:
-    """What is stored beside a layout, or beside several, one after the other.
+    """Compute what is stored with one layout, or with several in sequence.
 
     Args:
         layout: Shape (n,), `LAYOUT_DTYPE`.
-        numbers: Shape (m,): whose vectors these are; negative ones are headings'. What has no vector is not among them.
+        numbers: Shape (m,): whose vectors these are; negative ones are headings. Only those that have a vector.
         masses: Shape (m,): the tokens of each text.
         vectors: Shape (m, dimension), of unit length.
         block_entries: For how many entries sums are held in memory at a time.
 
     Returns:
-        Shape (n,), `NORMS_DTYPE`. A chunk or heading without vector has the mass 0 and adds nothing.
+        Shape (n,), `NORMS_DTYPE`. A chunk or heading without a vector has mass 0 and contributes nothing.
     """
     result = np.zeros(len(layout), dtype=NORMS_DTYPE)
     if not len(layout) or not len(numbers):
@@ -51,7 +51,7 @@ def window_norms(
     first, last = _runs(layout)
     for start in range(0, len(layout), block_entries):
         stop = min(start + block_entries, len(layout))
-        # With the neighbours that the windows reach into.
+        # Including the neighbours that the windows reach.
         begin, end = max(0, start - _REACH), min(stop + _REACH, len(layout))
         sums = np.zeros((end - begin + 1, vectors.shape[1]), dtype=np.float64)
         weighted = chunk_masses[begin:end, None].astype(np.float64) * vectors[chunk_places[begin:end]]
@@ -69,14 +69,14 @@ def window_norms(
 def _look_up(
     wanted: NDArray[np.int64], numbers: NDArray[np.int64], masses: NDArray[np.float32], order: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Where each of the wanted numbers stands among `numbers`, and its mass; 0 where it is not there."""
+    """The index of each wanted number in `numbers`, and its mass; 0 if it is not there."""
     found = np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(numbers) - 1)
     places = order[found]
     return places, np.where(numbers[places] == wanted, masses[places], np.float32(0))
 
 
 def _runs(layout: NDArray[np.void]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The places of the first and the last entry of the text that each entry belongs to."""
+    """The places of the first and last entry of the text that each entry belongs to."""
     begins = (layout["flags"] & FIRST) != 0
     begins[0] = True
     starts = np.flatnonzero(begins)

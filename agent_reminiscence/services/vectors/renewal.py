@@ -1,4 +1,4 @@
-"""Keeps the norms of windows what follows from the vectors and the layouts."""
+"""Keeps the norms of windows consistent with vectors and layouts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository, LaidOutVectors
 from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norms
 
-# Texts are read so many at a time, or until they have so many chunks: no statement takes long.
+# Texts are read this many at a time, or up to this many chunks, so that no statement takes long.
 _BATCH_MEMORIES: Final = 32
 _BATCH_CHUNKS: Final = 4_096
 
@@ -23,17 +23,17 @@ _BATCH_CHUNKS: Final = 4_096
 class NormRenewal:
     """Computes the norms of memories whose texts or vectors have changed.
 
-    All of it happens under the stream's lock: whoever changes a layout or a vector comes wholly before or after.
+    This runs under the stream's lock, so a change to a layout or vector comes entirely before or after it.
     """
 
     def __init__(self, norms: ChunkNormsRepository) -> None:
         self._norms = norms
 
     async def renew(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID] | None) -> None:
-        """Renew in every generation the norms that are missing or belong to another layout.
+        """Renew norms that are missing or belong to another layout, in every generation.
 
         Args:
-            memory_ids: Only of these memories; None is all of the tenant's.
+            memory_ids: Only these memories; None is all of the tenant.
         """
         for generation in await list_generations(db):
             await self.renew_generation(db, external_id, generation.number, memory_ids)
@@ -50,8 +50,8 @@ class NormRenewal:
         """Renew norms of one generation.
 
         Args:
-            memory_ids: Only of these memories; None is all of the tenant's.
-            is_forced: Also of those memories whose layouts are the same, because their vectors are not.
+            memory_ids: Only these memories; None is all of the tenant.
+            is_forced: Also of memories with unchanged layouts, because their vectors have changed.
         """
         batches: Iterable[Sequence[UUID]]
         if memory_ids is None:
@@ -83,7 +83,7 @@ class NormRenewal:
 
 
 def compute_norms(texts: Sequence[LaidOutVectors]) -> dict[UUID, bytes]:
-    """The norms of each text, by its memory; none of those that have no vector."""
+    """The norms of each text, by memory; none for texts without vectors."""
     texts = [text for text in texts if len(text.stored.numbers)]
     if not texts:
         return {}
@@ -98,7 +98,7 @@ def compute_norms(texts: Sequence[LaidOutVectors]) -> dict[UUID, bytes]:
 
 
 def by_size(memories: Iterable[tuple[UUID, int]]) -> Iterable[list[UUID]]:
-    """Memories in batches of so many chunks together; a larger one is alone."""
+    """Group memories into batches limited by their total number of chunks; a larger one forms its own batch."""
     batch: list[UUID] = []
     chunks = 0
     for memory_id, count in memories:

@@ -1,4 +1,4 @@
-"""What verify, rebuild and erasure do about all that is computed from texts and vectors: masses, norms and cells."""
+"""Checks and repairs what is computed from texts and vectors (masses, norms, cells) for verify, rebuild and erasure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agent_reminiscence.services.embedding import count_masses, text_of
 from agent_reminiscence.services.tokens import bundled_tokenizer
 from agent_reminiscence.services.vectors.renewal import NormRenewal, by_size, compute_norms
 
-# How far a stored length may be from the computed one: machines add in another order, and 32 bits are rounded.
+# Tolerance for stored lengths: machines add in different orders, and 32 bits are rounded.
 _RELATIVE_TOLERANCE = 1e-4
 _ABSOLUTE_TOLERANCE = 1e-3
 
@@ -41,7 +41,7 @@ class VectorUpkeep:
         self._renewal = renewal
 
     async def compare(self, db: SqlExecutor, external_id: str) -> list[Drift]:
-        """Masses that are not the token counts of the replayed texts, and norms that do not follow from the vectors."""
+        """Masses that differ from the replayed texts' token counts, and norms that do not match the vectors."""
         found: list[Drift] = []
         for generation in await list_generations(db):
             found += await self._compare_masses(db, external_id, generation.number)
@@ -49,14 +49,14 @@ class VectorUpkeep:
         return found
 
     async def mend(self, db: SqlExecutor, external_id: str, drift: Sequence[Drift]) -> None:
-        """Renew norms: of everything in generations that have drifted, else of texts that have changed."""
+        """Renew norms: all of generations that have drifted, otherwise those of texts that have changed."""
         for generation in await list_generations(db):
             tables = {f"{prefix}{generation.number}" for prefix in (VECTOR_TABLE_PREFIX, NORMS_TABLE_PREFIX)}
             has_drifted = any(row.table in tables for row in drift)
             await self._renewal.renew_generation(db, external_id, generation.number, None, is_forced=has_drifted)
 
     async def forget(self, db: SqlExecutor, external_id: str) -> None:
-        """Leave nothing of vectors that are gone: neither in norms nor in the centres of cells."""
+        """Remove all traces of deleted vectors from norms and cell centres."""
         for generation in await list_generations(db):
             await self._renewal.renew_generation(db, external_id, generation.number, None)
             state = await self._cells.describe(db, external_id, generation.number)
@@ -65,7 +65,7 @@ class VectorUpkeep:
 
     async def _compare_masses(self, db: SqlExecutor, external_id: str, generation: int) -> list[Drift]:
         if bundled_tokenizer() is None:
-            # The one that counted may have been there where they were written.
+            # They may have been written where the bundled tokenizer was installed.
             return []
         found = []
         async for page in self._scratch.read_masses(db, external_id, generation):

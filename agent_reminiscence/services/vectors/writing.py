@@ -1,7 +1,7 @@
-"""The vectors of a write, stored in its own transaction: it is found by meaning as soon as it is there.
+"""Vectors of a write, stored in its own transaction, so that it can be found by meaning at once.
 
-Only an embedder that computes in this process is asked before the transaction; a write never waits for a server.
-Whatever goes wrong here costs a vector and never the write: what is missing is filled in afterwards.
+Only an embedder that computes in this process is called before the transaction; a write never waits for a server.
+A failure here costs a vector, never the write: missing vectors are filled in later.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from agent_reminiscence.services.generations import NoEmbedderError
 from agent_reminiscence.services.vectors.cells import wants_sorting
 from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norms
 
-# One statement stores so many vectors: no statement takes long.
+# How many vectors one statement stores, so that no statement takes long.
 _BATCH_VECTORS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class MadeVectors:
-    """Vectors and masses of texts, by the SHA-256 of each.
+    """Vectors and masses of texts, by the SHA-256 of each text.
 
     Attributes:
-        is_complete: Whether there is one of every text that was asked for.
+        is_complete: Whether every requested text has one.
     """
 
     generation: Generation
@@ -53,7 +53,7 @@ class MadeVectors:
 
 @dataclass(frozen=True, slots=True)
 class _Created:
-    """A new memory: what its text is made of, in order."""
+    """The parts of a new memory's text, in order."""
 
     memory_id: UUID
     heading: EmbeddedText
@@ -78,13 +78,13 @@ class WriteVectors:
         self._queue = queue
 
     async def make_for(self, payloads: Sequence[MemoryCreated], moments: Sequence[datetime]) -> MadeVectors | None:
-        """The vectors of new memories.
+        """Make the vectors of new memories.
 
         Args:
-            moments: When each happens; its heading names the day.
+            moments: When each occurs; its heading names the day.
 
         Returns:
-            None where the embedder is a server's: its vectors follow the write.
+            None if the embedder calls a server: its vectors are made after the write.
         """
         texts = await beside_many(
             lambda: [
@@ -100,7 +100,7 @@ class WriteVectors:
         return await self.make(texts)
 
     async def is_local(self) -> bool:
-        """Whether this process computes the current vectors itself."""
+        """Whether this process itself computes the current vectors."""
         generations = self._embedding.generations
         try:
             embedder = await generations.embedder(generations.current)
@@ -109,7 +109,7 @@ class WriteVectors:
         return bool(getattr(embedder, "is_local", False))
 
     async def make_uncached(self, external_id: str, texts: Sequence[str]) -> MadeVectors | None:
-        """The same of those texts that the tenant's cache does not hold."""
+        """Like `make`, for those texts that are not in the tenant's cache."""
         by_hash = dict(zip(await _hashes_of(texts), texts, strict=True))
         generation = self._embedding.generations.current
         async with self._store.transaction(external_id, read_only=True) as db:
@@ -118,30 +118,30 @@ class WriteVectors:
         return await self.make([by_hash[text_hash] for text_hash in uncached])
 
     async def make(self, asked: Sequence[str]) -> MadeVectors | None:
-        """The vectors of texts, as far as there are any.
+        """Make the vectors of texts, as far as possible.
 
         Returns:
-            None where the embedder is a server's: its vectors follow the write.
+            None if the embedder calls a server: its vectors are made after the write.
         """
         if not await self.is_local():
             return None
         generation = self._embedding.generations.current
         texts = list(dict.fromkeys(asked))
-        # What fails is tried once more after the write, and told there.
+        # Failures are retried once after the write, and reported there.
         made, failed, masses = await self._embedding.embed_and_weigh(generation, texts)
         hashes = await _hashes_of(texts)
         return MadeVectors(generation, made, dict(zip(hashes, masses, strict=True)), is_complete=not failed)
 
     def leaves_work(self, made: MadeVectors | None) -> bool:
-        """Whether something is expected to be left to do after a write, or to be noted at the end of its work."""
+        """Whether work is likely to remain after a write."""
         return made is None or not made.is_complete or self._embedding.settles_reviews
 
     async def settle(self, db: SqlExecutor, event: Event, *, is_work: bool, is_complete: bool) -> None:
-        """Note in the write's transaction what is left to do after it.
+        """Record in the write's transaction what work is left after it.
 
         Args:
-            is_work: Whether the event was recorded as one that makes work.
-            is_complete: Whether everything got its vector.
+            is_work: Whether the event was recorded as making work.
+            is_complete: Whether everything has its vector.
         """
         if is_complete and is_work:
             await self._embedding.settle(db, event.external_id, event.recorded_at)
@@ -149,15 +149,14 @@ class WriteVectors:
             await self._queue.note_work(db, event.external_id, event.recorded_at)
 
     async def look_for_tables(self, db: SqlExecutor, made: MadeVectors | None) -> Deferred[bool] | None:
-        """Ask, at the beginning of a transaction, whether the generation that vectors were made for is still there.
+        """Check, at the beginning of a transaction, whether the vectors' generation still exists.
 
-        Another process may have changed the model meanwhile. A statement about tables that are gone would take the
-        write with it.
+        Another process may have changed the model meanwhile. A statement on dropped tables would make the write fail.
         """
         return None if made is None else await ask_for_tables(db, made.generation.number)
 
     async def keep_storable(self, made: MadeVectors | None, has_tables: Deferred[bool] | None) -> MadeVectors | None:
-        """`made`, or None where its generation is gone: then others follow the write."""
+        """Return `made`, or None if its generation was dropped: then vectors are made after the write."""
         return made if has_tables is not None and await has_tables.result() else None
 
     async def store_created(
@@ -166,7 +165,7 @@ class WriteVectors:
         """Store the vectors and norms of memories that this transaction has created.
 
         Returns:
-            Whether everything got its vector.
+            Whether everything has its vector.
         """
         created = await beside_many(
             lambda: [_texts_of(event, payload, made) for event, payload in events],
@@ -192,10 +191,10 @@ class WriteVectors:
         return len(stored) == len(texts)
 
     async def store_updated(self, db: SqlExecutor, external_id: str, made: MadeVectors, memory_id: UUID) -> bool:
-        """Store the vectors that chunks and headings of a memory lack, as far as they are made or cached.
+        """Store the missing vectors of a memory's chunks and headings, as far as they are made or cached.
 
         Returns:
-            Whether everything got its vector.
+            Whether everything has its vector.
         """
         last, is_complete = BEFORE_ALL, True
         while True:
@@ -220,7 +219,7 @@ async def _hashes_of(texts: Sequence[str]) -> list[bytes]:
 
 
 def _texts_of(event: Event, payload: MemoryCreated, made: MadeVectors) -> _Created:
-    """What a new memory's text is made of, with the numbers that its handler gives."""
+    """The parts of a new memory's text, numbered as its handler numbers them."""
 
     def numbered(number: int, text: str) -> EmbeddedText:
         text_hash = sha256(text.encode())
@@ -237,7 +236,7 @@ def _texts_of(event: Event, payload: MemoryCreated, made: MadeVectors) -> _Creat
 
 
 def _norms_of(created: Sequence[_Created], stored: set[int], vectors: Vectors) -> dict[UUID, bytes]:
-    """The norms of each new memory, by its id; none of those that have no vector."""
+    """The norms of each new memory, by id; none for memories without vectors."""
     created = [one for one in created if any(text.number in stored for text in (one.heading, *one.chunks))]
     rows = [
         (chunk.number, one.heading.number, 0, 0, 0, 0 if place else FIRST, 0)
@@ -249,7 +248,7 @@ def _norms_of(created: Sequence[_Created], stored: set[int], vectors: Vectors) -
         np.array(rows, dtype=LAYOUT_DTYPE),
         np.array([text.number for text in texts], dtype=np.int64),
         np.array([text.mass for text in texts], dtype=np.float32),
-        # As they are stored.
+        # In stored precision.
         np.stack([vectors[text.text_hash] for text in texts]).astype(np.float16).astype(np.float32),
     )
     ends = np.cumsum([len(one.chunks) for one in created])

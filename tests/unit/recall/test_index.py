@@ -50,7 +50,7 @@ def test_position_and_index_come_back_from_a_number(position: int, index: int) -
 @pytest.mark.parametrize(("position", "index"), [(0, 0), (1, -1), (1, MAX_INDEX + 1)])
 def test_a_number_out_of_range_is_refused(position: int, index: int) -> None:
     """It would be another chunk's number."""
-    with pytest.raises(ValueError, match="is not the place of a chunk"):
+    with pytest.raises(ValueError, match="cannot belong to a chunk"):
         chunk_number(position, index)
 
 

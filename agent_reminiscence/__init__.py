@@ -41,6 +41,7 @@ from agent_reminiscence.domain.transfer import (
 )
 from agent_reminiscence.domain.usage import MemoryUsage, TierUsage
 from agent_reminiscence.domain.work import Job, WorkReport
+from agent_reminiscence.embedders.create import Embedder
 from agent_reminiscence.exceptions import (
     AgentError,
     CommitUnknownError,
@@ -64,8 +65,7 @@ from agent_reminiscence.exceptions import (
     VersionConflictError,
     WorkTimeoutError,
 )
-from agent_reminiscence.services.embedders import Embedder
-from agent_reminiscence.services.redaction import DefaultRedactor, Redaction, Redactor
+from agent_reminiscence.redaction.redactor import DefaultRedactor, Redaction, Redactor
 
 __all__ = [
     "ActiveMemory",

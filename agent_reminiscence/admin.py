@@ -30,29 +30,29 @@ from agent_reminiscence.domain.transfer import (
 )
 from agent_reminiscence.domain.usage import MemoryUsage
 from agent_reminiscence.domain.work import Job, WorkReport
+from agent_reminiscence.embedders.create import Embedder
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
 from agent_reminiscence.projections import Tables
+from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.bulk import BulkService, ImportMessagesRequest
-from agent_reminiscence.services.consolidation import ConsolidationService
-from agent_reminiscence.services.conversations import read_conversation
-from agent_reminiscence.services.embedders import Embedder
-from agent_reminiscence.services.erasure import EraseRequest, ErasureService
-from agent_reminiscence.services.graph import MemoryGraph
-from agent_reminiscence.services.history import HistoryService
-from agent_reminiscence.services.lifecycle import LifecycleService
-from agent_reminiscence.services.memory_manager import MemoryManager
-from agent_reminiscence.services.reembedding import ReembeddingService, Target
-from agent_reminiscence.services.remembering import RememberingService, RememberRequest
-from agent_reminiscence.services.requests import UNSET, ArchiveRequest, Unset
-from agent_reminiscence.services.retries import repeated
-from agent_reminiscence.services.retrieval import RetrieveRequest
-from agent_reminiscence.services.synthesis import SynthesisService
-from agent_reminiscence.services.transfer import TransferService
-from agent_reminiscence.services.usage import UsageService
-from agent_reminiscence.services.verification import VerificationService
-from agent_reminiscence.services.work import WorkService
-from agent_reminiscence.services.worker import Worker
+from agent_reminiscence.services.audit.erasure import EraseRequest, ErasureService
+from agent_reminiscence.services.audit.verification import VerificationService
+from agent_reminiscence.services.graph.memory_graph import MemoryGraph
+from agent_reminiscence.services.ledger.requests import UNSET, ArchiveRequest, Unset
+from agent_reminiscence.services.memories.conversations import read_conversation
+from agent_reminiscence.services.memories.history import HistoryService
+from agent_reminiscence.services.memories.manager import MemoryManager
+from agent_reminiscence.services.memories.remembering import RememberingService, RememberRequest
+from agent_reminiscence.services.recall.retrieval import RetrieveRequest
+from agent_reminiscence.services.recall.synthesis import SynthesisService
+from agent_reminiscence.services.tiers.consolidation import ConsolidationService
+from agent_reminiscence.services.tiers.review import LifecycleService
+from agent_reminiscence.services.transfer.batches import BulkService, ImportMessagesRequest
+from agent_reminiscence.services.transfer.export import TransferService
+from agent_reminiscence.services.upkeep.usage import UsageService
+from agent_reminiscence.services.vectors.reembedding import ReembeddingService, Target
+from agent_reminiscence.services.work.stream_work import WorkService
+from agent_reminiscence.services.work.worker import Worker
 
 
 class MemoryAdmin:

@@ -20,14 +20,14 @@ from agent_reminiscence.config.constants import MAX_RESULTS, Source, Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.embedders.create import Embedder
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
+from agent_reminiscence.redaction.redactor import DefaultRedactor, NoRedactor, Redactor, Scrubber
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.embedders import Embedder
-from agent_reminiscence.services.ledger import MemoryLedger
+from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
+from agent_reminiscence.services.ledger.requests import UNSET, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.recall.ranking import Weights
-from agent_reminiscence.services.redaction import DefaultRedactor, NoRedactor, Redactor, Scrubber
-from agent_reminiscence.services.requests import UNSET, CreateRequest, Unset, UpdateRequest
-from agent_reminiscence.services.retrieval import RetrieveRequest
+from agent_reminiscence.services.recall.retrieval import RetrieveRequest
 from agent_reminiscence.telemetry import Attribute, Observed, Telemetry
 from agent_reminiscence.text.languages import check_language
 

@@ -20,11 +20,11 @@ from agent_reminiscence.database.schema import (
     check_version,
     prepare_embedded,
 )
+from agent_reminiscence.embedders.create import Embedder, adopt_dimension, create_embedder, describe_failure
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
-from agent_reminiscence.services.embedders import Embedder, adopt_dimension, create_embedder, describe_failure
-from agent_reminiscence.services.generations import Generations, close_all, prepared
-from agent_reminiscence.services.reembedding import FindAdministrator, Target
 from agent_reminiscence.services.upkeep.reindexing import reindex
+from agent_reminiscence.services.vectors.generations import Generations, close_all, prepared
+from agent_reminiscence.services.vectors.reembedding import FindAdministrator, Target
 from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.embedding")

@@ -20,14 +20,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from agent_reminiscence.services.extraction import (
+from agent_reminiscence.text.likeness import NamedEntity, find_alike
+from agent_reminiscence.text.names import (
     SPEAKER_CONFIDENCE,
     ExtractedEntity,
     Passage,
     candidate_keys,
     extract_entities,
 )
-from agent_reminiscence.services.likeness import NamedEntity, find_alike
 from benchmarks.common import Timing, print_table
 from benchmarks.conversations import Conversation, Session, load_locomo
 

@@ -18,8 +18,8 @@ import Stemmer  # type: ignore[import-not-found, unused-ignore]
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.retrieval import RetrievalResult
-from agent_reminiscence.services.embedders import WordLlamaEmbedder
-from agent_reminiscence.services.tokens import count_tokens
+from agent_reminiscence.embedders.create import WordLlamaEmbedder
+from agent_reminiscence.text.tokens import count_tokens
 from benchmarks.common import Timing, print_table
 from benchmarks.conversations import UNANSWERABLE, Conversation, Question
 

@@ -24,8 +24,8 @@ from typing import Any
 
 from agent_reminiscence import AgentMem, Config, ImportedMemory
 from agent_reminiscence.database.embedded import EmbeddedPostgres
-from agent_reminiscence.services import bulk
-from agent_reminiscence.services.ingest import SourceFile, read_memories
+from agent_reminiscence.services.transfer import batches as bulk
+from agent_reminiscence.services.transfer.files import SourceFile, read_memories
 from benchmarks.common import Timing, changed, print_table, scratch_folder, write_json
 from benchmarks.synthetic import WordModel
 

@@ -32,7 +32,7 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
 from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.services.embedders import WordLlamaEmbedder
+from agent_reminiscence.embedders.create import WordLlamaEmbedder
 from benchmarks.common import Timing, print_table, scratch_folder, write_json
 from benchmarks.synthetic import WordModel
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from agent_reminiscence import AgentMem, ImportedMemory
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.services.tokens import bundled_tokenizer
+from agent_reminiscence.text.tokens import bundled_tokenizer
 
 CHUNKS_PER_MEMORY = 20
 _SPEAKERS = ("Anna", "Boris")

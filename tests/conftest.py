@@ -16,7 +16,7 @@ from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
 from agent_reminiscence.database.schema import SchemaParameters, migrate
-from agent_reminiscence.services.embedders import Embedder, HashEmbedder, WordLlamaEmbedder
+from agent_reminiscence.embedders.create import Embedder, HashEmbedder, WordLlamaEmbedder
 from tests.databases import DatabasePool
 
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.

@@ -32,8 +32,8 @@ from agent_reminiscence.domain.event import (
     RelationshipEnded,
     RelationshipEntry,
 )
-from agent_reminiscence.services.projector import Projector
-from agent_reminiscence.services.requests import WriteRequest
+from agent_reminiscence.services.ledger.projector import Projector
+from agent_reminiscence.services.ledger.requests import WriteRequest
 
 if TYPE_CHECKING:
     from tests.conftest import TestServer

@@ -20,7 +20,7 @@ from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, Actor, 
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasureItem, ErasurePreview, ErasureReceipt
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.requests import UNSET, Unset
+from agent_reminiscence.services.ledger.requests import UNSET, Unset
 
 _STANDARD_INPUT = "-"
 _YES = "yes"

@@ -19,8 +19,8 @@ from agent_reminiscence.cli.parameters import EXIT_INTERRUPTED, EXIT_OK, EXIT_WR
 from agent_reminiscence.cli.terminal import complain, console, count, progress, say, write_json
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.bulk import batches
-from agent_reminiscence.services.ingest import (
+from agent_reminiscence.services.transfer.batches import batches
+from agent_reminiscence.services.transfer.files import (
     STANDARD_INPUT,
     Format,
     Refusal,

@@ -25,14 +25,14 @@ from agent_reminiscence.cli.terminal import console, count, say, write_json
 from agent_reminiscence.database import schema
 from agent_reminiscence.database.neo4j_manager import create_neo4j
 from agent_reminiscence.database.postgres_manager import ConnectionSettings
-from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
+from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.schema import SchemaParameters
+from agent_reminiscence.embedders.create import Embedder, close_embedder, create_embedder
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError, StoreError
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.doctor import Diagnosis, diagnose
-from agent_reminiscence.services.embedders import Embedder, close_embedder, create_embedder
-from agent_reminiscence.services.generations import prepared
+from agent_reminiscence.services.upkeep.doctor import Diagnosis, diagnose
 from agent_reminiscence.services.upkeep.reindexing import Reindexed, reindex
+from agent_reminiscence.services.vectors.generations import prepared
 
 
 def migrate(

@@ -12,11 +12,11 @@ from datetime import datetime
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.usage import UsageRepository
+from agent_reminiscence.database.repositories.totals import UsageRepository
 from agent_reminiscence.domain.event import AskOutcome, EventKind, ModelAsked, ModelUsage
 from agent_reminiscence.exceptions import StoreError
-from agent_reminiscence.services.projector import Projector
-from agent_reminiscence.services.requests import WriteRequest
+from agent_reminiscence.services.ledger.projector import Projector
+from agent_reminiscence.services.ledger.requests import WriteRequest
 
 _logger = logging.getLogger("agent_reminiscence.models")
 

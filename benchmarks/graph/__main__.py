@@ -20,9 +20,9 @@ from typing import Any
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor, open_connection
-from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphDelta, GraphStore
-from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
-from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
+from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
+from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphDelta, GraphStore
 from benchmarks.common import Timing, print_table, scratch_folder, write_json
 from benchmarks.graph.effort import Meter
 from benchmarks.graph.following import Steady, connected, follower_of

@@ -13,13 +13,13 @@ from typing import Any
 
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import PostgresManager, open_connection
-from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository
-from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
+from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
+from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.exceptions import StoreError
-from agent_reminiscence.services.breaker import Breaker
-from agent_reminiscence.services.graph_follower import GraphFollower
+from agent_reminiscence.resilience.breaker import Breaker
+from agent_reminiscence.services.graph.follower import GraphFollower
 from benchmarks.common import Timing
 from benchmarks.graph.world import World
 from benchmarks.graph.writing import GraphWriter, Pace

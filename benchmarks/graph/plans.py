@@ -17,10 +17,10 @@ from agent_reminiscence.config.constants import APP_ROLE, LIKENESS_COMPARED_NAME
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager
 from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries, statement_name
-from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphDelta, GraphStore
-from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
-from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
-from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
+from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphDelta, GraphStore
 from agent_reminiscence.domain.event import GraphChanges
 from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, name_key
 from benchmarks.graph.following import connected
@@ -125,7 +125,7 @@ def _name(statement: str) -> str:
     name = statement_name(statement)
     if name != "find_entities":
         return name
-    queries = load_queries("sql", "entity_graph")
+    queries = load_queries("sql", "graph")
     return " + ".join([name, *(part for part in sorted(_CANDIDATES) if queries[part] in statement)])
 
 

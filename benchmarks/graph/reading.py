@@ -16,7 +16,7 @@ from agent_reminiscence.config.constants import (
     RECALL_MAX_RELATIONSHIPS,
 )
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.entity_graph import (
+from agent_reminiscence.database.repositories.graph.tables import (
     ANYTHING,
     EntityGraphRepository,
     GraphFilter,

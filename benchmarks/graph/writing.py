@@ -16,7 +16,7 @@ from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
@@ -24,8 +24,8 @@ from agent_reminiscence.database.repositories.text_index import TextIndexReposit
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.event import ChunkRating, Event, EventKind, GraphChanges, MemoryConsolidated
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.services.projector import Projector
-from agent_reminiscence.services.requests import WriteRequest
+from agent_reminiscence.services.ledger.projector import Projector
+from agent_reminiscence.services.ledger.requests import WriteRequest
 from benchmarks.graph.world import World
 from benchmarks.jobs import Server, Texts
 

@@ -27,7 +27,7 @@ from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.event_ledger import event_digest, next_chain
-from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository, NewChunk
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
@@ -41,11 +41,11 @@ from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, block_of, offset_of
 from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.embedders.create import WordLlamaEmbedder
 from agent_reminiscence.projections import HANDLERS, Tables
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
-from agent_reminiscence.services.embedders import WordLlamaEmbedder
-from agent_reminiscence.services.tokens import count_tokens_batch
 from agent_reminiscence.services.vectors.norms import window_norms
+from agent_reminiscence.text.tokens import count_tokens_batch
 from benchmarks.synthetic import CHUNKS_PER_MEMORY, WordModel
 
 SEED = 20_240_101

@@ -25,8 +25,8 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
 from agent_reminiscence.database.schema import SchemaParameters, migrate
-from agent_reminiscence.services import retries
-from agent_reminiscence.services.embedders import HashEmbedder
+from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.resilience import retries
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TEST_SETTINGS, TestServer
 from tests.databases import DatabasePool
 from tests.neo4j_server import Neo4jAddress

@@ -12,7 +12,7 @@ from neo4j import GraphDatabase
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.cli import ADMIN_DSN_VARIABLE
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.services import doctor
+from agent_reminiscence.services.upkeep import doctor
 from tests.acceptance.command_line import CommandLine, command_line
 from tests.conftest import TestServer
 from tests.conftest import dsn as socket_dsn

@@ -9,7 +9,7 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.cli import ADMIN_DSN_VARIABLE
-from agent_reminiscence.services import reembedding
+from agent_reminiscence.services.vectors import reembedding
 from tests.acceptance.command_line import CommandLine, command_line
 from tests.acceptance.conftest import Server, dsn
 from tests.acceptance.steps import lines

@@ -16,7 +16,7 @@ from pydantic_ai.models.function import AgentInfo
 from pydantic_ai.usage import RequestUsage
 
 from agent_reminiscence import AgentMem, AgentModels, Config
-from agent_reminiscence.demo import Stage, play, read
+from agent_reminiscence.cli.story import Stage, play, read
 from tests.acceptance.memorizing import Shown, fact, reads
 from tests.scripted import ScriptedModel, Step, fail
 

@@ -22,8 +22,8 @@ from agent_reminiscence import (
     StoreUnavailableError,
 )
 from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
-from agent_reminiscence.services import retries
-from agent_reminiscence.services.memory_manager import fold
+from agent_reminiscence.resilience import retries
+from agent_reminiscence.services.memories.manager import fold
 from tests.acceptance.conftest import SocketServer, dsn
 from tests.acceptance.steps import all_events, head_of, lines, texts, wait_until_blocked
 from tests.conftest import TEST_DIMENSION

@@ -18,7 +18,7 @@ from agent_reminiscence import (
     RelationshipNotFoundError,
 )
 from agent_reminiscence.domain.event import EventKind
-from agent_reminiscence.services.graph import MemoryGraph
+from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from tests.graph_scene import GraphScene, day
 
 

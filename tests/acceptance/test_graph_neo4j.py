@@ -11,8 +11,8 @@ from agent_reminiscence import AgentMem, Config, ConfigurationError, WorkReport,
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import open_connection
 from agent_reminiscence.domain.audit import StreamReport
-from agent_reminiscence.services import jobs, worker
-from agent_reminiscence.services.doctor import diagnose
+from agent_reminiscence.services.upkeep.doctor import diagnose
+from agent_reminiscence.services.work import jobs, worker
 from tests.acceptance.conftest import Server
 from tests.acceptance.steps import all_events
 from tests.proxy import TcpSwitch

@@ -15,7 +15,7 @@ from agent_reminiscence import AgentMem, InvalidInputError, StoreError
 from agent_reminiscence.config.constants import ERASER_ROLE, FORM_VERSION
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import next_chain
-from agent_reminiscence.services import event_file
+from agent_reminiscence.services.transfer import event_file
 from tests.conftest import TestServer
 from tests.exports import forge, read_export, write_export
 from tests.factories import make_event, stored_rows, superuser

@@ -30,8 +30,10 @@ from agent_reminiscence import (
 )
 from agent_reminiscence.config.constants import MAX_BATCH_MEMORIES
 from agent_reminiscence.database.postgres_manager import open_connection
-from agent_reminiscence.services import bulk, ingest, retries
-from agent_reminiscence.services.ingest import find_sources, read_memories
+from agent_reminiscence.resilience import retries
+from agent_reminiscence.services.transfer import batches as bulk
+from agent_reminiscence.services.transfer import files as ingest
+from agent_reminiscence.services.transfer.files import find_sources, read_memories
 from tests.acceptance.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.acceptance.conftest import Server, SocketServer, dsn
 from tests.acceptance.servers import BOTH_SERVERS

@@ -589,7 +589,7 @@ async def test_a_cost_is_told_once_wherever_the_connection_breaks(
     config: MakeConfig, socket_server: SocketServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also at the COMMIT of which nobody knows what became of it: one plan, and what all requests cost, once."""
-    monkeypatch.setattr("agent_reminiscence.services.retries.RETRY_FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr("agent_reminiscence.resilience.retries.RETRY_FIRST_WAIT_SECONDS", 0.001)
     address = socket_server.superuser("postgres")
     async with FaultyProxy(address.host, address.port) as proxy:
         message = asked = 0

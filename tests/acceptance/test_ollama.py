@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.services.ollama_embedder import OllamaEmbedder
+from agent_reminiscence.embedders.ollama import OllamaEmbedder
 from tests.acceptance.conftest import dsn
 from tests.conftest import TestServer
 from tests.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL, OllamaServer

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.embedders.create import WordLlamaEmbedder
 from agent_reminiscence.exceptions import EmbeddingError
-from agent_reminiscence.services.embedders import WordLlamaEmbedder
 from tests.acceptance.steps import EVERYTHING, lines, texts
 from tests.fakes import FaultyEmbedder, SetClock, away
 

@@ -27,8 +27,8 @@ from agent_reminiscence import (
     RedactionError,
 )
 from agent_reminiscence.admin import MemoryAdmin
-from agent_reminiscence.services.graph import MemoryGraph
-from agent_reminiscence.services.ledger import MemoryLedger
+from agent_reminiscence.services.graph.memory_graph import MemoryGraph
+from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from tests.acceptance.command_line import command_line
 from tests.conftest import TestServer
 from tests.factories import stored_rows, superuser

@@ -26,9 +26,9 @@ from agent_reminiscence import (
 )
 from agent_reminiscence.database import generations
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
-from agent_reminiscence.services import reembedding
-from agent_reminiscence.services.embedders import HashEmbedder
-from agent_reminiscence.services.ollama_embedder import OllamaEmbedder
+from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.embedders.ollama import OllamaEmbedder
+from agent_reminiscence.services.vectors import reembedding
 from tests.acceptance.conftest import Server, dsn
 from tests.acceptance.memorizing import MakeConfig, concludes, memorizing, payloads
 from tests.acceptance.servers import BOTH_SERVERS

@@ -23,7 +23,7 @@ from pydantic_ai.models.test import TestModel
 
 from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError, RedactionError, StoreError
-from agent_reminiscence.services.redaction import Redaction
+from agent_reminiscence.redaction.redactor import Redaction
 from tests.acceptance.conftest import Silence, SocketServer, dsn
 from tests.acceptance.steps import head_of
 from tests.proxy import FaultyProxy

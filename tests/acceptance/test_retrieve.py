@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
-from agent_reminiscence.services.tokens import count_tokens
+from agent_reminiscence.text.tokens import count_tokens
 from tests.acceptance.servers import BOTH_SERVERS
 from tests.acceptance.steps import EVERYTHING, lines, texts
 from tests.fakes import FAULTS, Fault, FaultyEmbedder, SetClock, away

@@ -21,7 +21,7 @@ from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.agents.running import ANSWER_TOOL
 from agent_reminiscence.database.postgres_manager import open_connection
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError, RedactionError, StoreError
-from agent_reminiscence.services.redaction import Redaction
+from agent_reminiscence.redaction.redactor import Redaction
 from tests.acceptance.conftest import Server, Silence, SocketServer, dsn
 from tests.fakes import RecordingEmbedder
 from tests.proxy import FaultyProxy

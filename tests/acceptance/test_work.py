@@ -11,9 +11,9 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError, Job, WorkTimeoutError
 from agent_reminiscence.database.postgres_manager import open_connection
+from agent_reminiscence.embedders.create import HashEmbedder
 from agent_reminiscence.exceptions import EmbeddingError
-from agent_reminiscence.services import jobs as jobs_module
-from agent_reminiscence.services.embedders import HashEmbedder
+from agent_reminiscence.services.work import jobs as jobs_module
 from tests.acceptance.conftest import Server
 from tests.acceptance.servers import BOTH_SERVERS
 from tests.acceptance.steps import all_events, only_memory, refusing

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
+from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
 from tests.chaos import writer
 from tests.neo4j_server import Neo4jAddress
 

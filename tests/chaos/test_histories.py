@@ -37,7 +37,7 @@ from agent_reminiscence.domain.event import (
 )
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, StoreError
-from agent_reminiscence.services.requests import WriteRequest
+from agent_reminiscence.services.ledger.requests import WriteRequest
 from tests.chaos import stories
 from tests.chaos.conftest import Repetitions
 from tests.chaos.reader import SAID_BY_READER, Bent, bent_on, make_reader

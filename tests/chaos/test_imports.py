@@ -18,8 +18,8 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.services import ingest
-from agent_reminiscence.services.ingest import SourceFile, read_memories
+from agent_reminiscence.services.transfer import files as ingest
+from agent_reminiscence.services.transfer.files import SourceFile, read_memories
 from tests.acceptance.command_line import CHECKOUT, clean_environment, environment
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer

@@ -26,7 +26,7 @@ from agent_reminiscence import (
 )
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.memory import WriteOutcome
-from agent_reminiscence.services import retries
+from agent_reminiscence.resilience import retries
 from tests.chaos import stories
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn

@@ -13,7 +13,7 @@ import pytest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.exceptions import StoreError
-from agent_reminiscence.services import jobs
+from agent_reminiscence.services.work import jobs
 from tests.chaos import writer
 
 # Half a minute as the package has it: so short a run would see few takeovers.

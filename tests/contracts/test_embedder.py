@@ -16,8 +16,7 @@ from pydantic_ai.embeddings import TestEmbeddingModel
 from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
-from agent_reminiscence.services.embedders import (
+from agent_reminiscence.embedders.create import (
     Embedder,
     HashEmbedder,
     WordLlamaEmbedder,
@@ -25,10 +24,11 @@ from agent_reminiscence.services.embedders import (
     close_embedder,
     create_embedder,
 )
-from agent_reminiscence.services.ollama_embedder import OllamaEmbedder
-from agent_reminiscence.services.provider_embedder import PydanticAIEmbedder
-from agent_reminiscence.services.remote_embedder import RemoteEmbedder
-from agent_reminiscence.services.tokens import count_tokens_batch
+from agent_reminiscence.embedders.ollama import OllamaEmbedder
+from agent_reminiscence.embedders.pydantic_ai import PydanticAIEmbedder
+from agent_reminiscence.embedders.remote import RemoteEmbedder
+from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
+from agent_reminiscence.text.tokens import count_tokens_batch
 from tests.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL
 
 ODD_TEXTS = {
@@ -249,7 +249,7 @@ def refuse(*args, **kwargs):
     raise AssertionError("touched the network")
 
 socket.socket.connect = socket.getaddrinfo = refuse
-from agent_reminiscence.services.embedders import WordLlamaEmbedder
+from agent_reminiscence.embedders.create import WordLlamaEmbedder
 vectors = asyncio.run(WordLlamaEmbedder().embed(["we ship on Friday"]))
 assert len(vectors[0]) == 256
 assert not {"wordllama", "requests", "huggingface_hub"} & set(sys.modules)
@@ -265,7 +265,7 @@ assert not logging.getLogger().handlers
 
 async def test_wordllama_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slim installation leaves it out on purpose; whoever then asks for it reads the way out."""
-    monkeypatch.setattr("agent_reminiscence.services.embedders.wordllama_folder", lambda: None)
+    monkeypatch.setattr("agent_reminiscence.embedders.create.wordllama_folder", lambda: None)
 
     with pytest.raises(ConfigurationError, match="pip install wordllama"):
         await WordLlamaEmbedder().embed(["a secret"])
@@ -273,7 +273,7 @@ async def test_wordllama_that_is_not_installed_says_what_to_install(monkeypatch:
 
 async def test_another_version_of_wordllama_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Weights that are not where they were must not end in a FileNotFoundError from the depths."""
-    monkeypatch.setattr("agent_reminiscence.services.embedders.wordllama_folder", lambda: tmp_path)
+    monkeypatch.setattr("agent_reminiscence.embedders.create.wordllama_folder", lambda: tmp_path)
 
     with pytest.raises(ConfigurationError, match=r"has no l2_supercat_256\.safetensors"):
         await WordLlamaEmbedder().embed(["a secret"])

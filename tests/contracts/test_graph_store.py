@@ -15,7 +15,9 @@ import pytest
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import GRAPH_EVIDENCE_CHUNKS, MAX_ENTITY_NAME_CHARACTERS
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
-from agent_reminiscence.database.repositories.entity_graph import (
+from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
+from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
+from agent_reminiscence.database.repositories.graph.tables import (
     ANYTHING,
     EntityGraphRepository,
     EntityOutline,
@@ -24,8 +26,6 @@ from agent_reminiscence.database.repositories.entity_graph import (
     GraphStore,
     RelationshipOutline,
 )
-from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph
-from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
 from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, Subgraph, name_key, strength
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.graph_scene import GraphScene, day

@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.services import retries
-from agent_reminiscence.services.requests import CreateRequest
+from agent_reminiscence.resilience import retries
+from agent_reminiscence.services.ledger.requests import CreateRequest
 from tests.conftest import TestServer, dsn
 from tests.proxy import FaultyProxy, Loss
 

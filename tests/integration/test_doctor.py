@@ -20,8 +20,8 @@ from agent_reminiscence.config.constants import (
     WORKER_ROLE,
 )
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
-from agent_reminiscence.services.doctor import Check, Diagnosis, diagnose
-from agent_reminiscence.services.embedders import HashEmbedder
+from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.services.upkeep.doctor import Check, Diagnosis, diagnose
 
 if TYPE_CHECKING:
     from tests.conftest import TestServer

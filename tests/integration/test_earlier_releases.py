@@ -28,7 +28,7 @@ from agent_reminiscence.config.constants import (
 from agent_reminiscence.database import schema
 from agent_reminiscence.database.embedded import EmbeddedPostgres, find_programs, server_binaries
 from agent_reminiscence.database.schema import SchemaParameters, bootstrap_script, migrate
-from agent_reminiscence.services.doctor import diagnose
+from agent_reminiscence.services.upkeep.doctor import diagnose
 from tests.conftest import TestServer, dsn
 from tests.factories import superuser
 

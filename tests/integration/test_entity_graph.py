@@ -13,14 +13,14 @@ import pytest
 
 from agent_reminiscence.config.constants import MAX_PATH_NEIGHBOURS
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
-from agent_reminiscence.database.repositories import entity_graph_postgres
-from agent_reminiscence.database.repositories.entity_graph import (
+from agent_reminiscence.database.repositories.graph import postgres as entity_graph_postgres
+from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
+from agent_reminiscence.database.repositories.graph.tables import (
     EntityGraphRepository,
     GraphFilter,
     StatedRelationship,
     rank_alike,
 )
-from agent_reminiscence.database.repositories.entity_graph_postgres import PostgresGraph
 from agent_reminiscence.domain.graph import name_key
 from agent_reminiscence.exceptions import InvalidInputError, StoreTimeoutError
 from tests.conftest import TestServer

@@ -15,7 +15,7 @@ import pytest
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import NAME_KEY_CHARACTERS
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
-from agent_reminiscence.database.repositories.scratch import GRAPH_TABLES
+from agent_reminiscence.database.repositories.replay_tables import GRAPH_TABLES
 from agent_reminiscence.domain.event import (
     ChunkRating,
     Duplicate,
@@ -34,7 +34,7 @@ from agent_reminiscence.domain.event import (
     RelationshipEntry,
 )
 from agent_reminiscence.domain.graph import name_key
-from agent_reminiscence.services.projector import Projector
+from agent_reminiscence.services.ledger.projector import Projector
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, record_event, superuser
 

@@ -14,15 +14,15 @@ import pytest
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
-from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository, GraphDelta
-from agent_reminiscence.database.repositories.entity_graph_neo4j import Neo4jGraph, Turn
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
+from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, Turn
+from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphDelta
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.exceptions import StoreError, StoreUnavailableError
-from agent_reminiscence.services import graph_follower
-from agent_reminiscence.services.breaker import Breaker
-from agent_reminiscence.services.graph_follower import GraphAwayError, GraphFollower
+from agent_reminiscence.resilience.breaker import Breaker
+from agent_reminiscence.services.graph import follower as graph_follower
+from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import superuser
 from tests.neo4j_server import Neo4jAddress

@@ -26,32 +26,32 @@ from agent_reminiscence.config.constants import (
     TIERS,
     WORKER_ROLE,
 )
-from agent_reminiscence.database.places import scanned_places
 from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories import chunk_vector, memory_chunk, search, text_index
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, halfvec
-from agent_reminiscence.database.repositories.entity_graph import EntityGraphRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
-from agent_reminiscence.database.repositories.graph_progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.lifecycle import LifecycleRepository
+from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
+from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
-from agent_reminiscence.database.repositories.scratch import PROJECTED_TABLES, ScratchRepository
+from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ScratchRepository
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
 from agent_reminiscence.database.repositories.text_index import TextIndexRepository
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.database.text_columns import scanned_places
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import chunk_number
+from agent_reminiscence.embedders.create import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.projections.indexed_text import fold_text
-from agent_reminiscence.services.embedders import HashEmbedder
-from agent_reminiscence.services.replay import Replay, Replayer
+from agent_reminiscence.services.ledger.replay import Replay, Replayer
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, Tenant, fill_tenant, make_event, stored_rows, superuser
 
@@ -1037,7 +1037,7 @@ async def test_statements_about_scratch_tables_alone_reach_no_stored_row(store: 
     async with store.scratch_transaction(external_id) as db:
         before = await stored_rows(db)
         await scratch.create(db)
-        await db.execute_script(load_queries("sql", "scratch")["analyze_tables"])
+        await db.execute_script(load_queries("sql", "replay_tables")["analyze_tables"])
         assert set((await scratch.count(db)).values()) == {0}
         await _REPLAYER.run(db, Replay(external_id))
         assert all((await scratch.count(db)).values())

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.lifecycle import LifecycleRepository
-from agent_reminiscence.services.importance import effective_importance
+from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository
+from agent_reminiscence.services.tiers.importance import effective_importance
 from tests.conftest import TestServer
 from tests.factories import superuser
 

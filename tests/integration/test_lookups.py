@@ -16,7 +16,7 @@ from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories import chunk_vector
 from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.services.embedders import HashEmbedder
+from agent_reminiscence.embedders.create import HashEmbedder
 from tests.conftest import TEST_DIMENSION, TestServer
 from tests.factories import superuser
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from agent_reminiscence.config.constants import JOBS_SCHEMA_NAME, OWNER_ROLE, SCHEMA_NAME
-from agent_reminiscence.database.places import (
+from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.text_columns import (
     CELL_TABLE,
     NORMS_TABLE,
     PLACES,
@@ -17,7 +18,6 @@ from agent_reminiscence.database.places import (
     Holds,
     scanned_places,
 )
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from tests.conftest import TestServer
 from tests.factories import superuser
 

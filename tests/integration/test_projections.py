@@ -19,8 +19,8 @@ from agent_reminiscence.config.constants import SOURCE_TRUST
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.domain.event import Duplicate, EventKind, MemoryConsolidated, MemoryPromoted
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.services.embedders import HashEmbedder
-from agent_reminiscence.services.requests import WriteRequest
+from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.services.ledger.requests import WriteRequest
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, fill_tenant, record_event, superuser
 from tests.index_rows import check_index, check_norms, index_rows

@@ -28,7 +28,6 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.database import jobs_schema, queries
 from agent_reminiscence.database.embedded import EmbeddedPostgres, find_programs, server_binaries
-from agent_reminiscence.database.places import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
 from agent_reminiscence.database.postgres_manager import (
     ConnectionSettings,
     PostgresManager,
@@ -47,9 +46,10 @@ from agent_reminiscence.database.schema import (
     prepare_embedded,
     render,
 )
+from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
+from agent_reminiscence.embedders.create import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
-from agent_reminiscence.services.doctor import diagnose
-from agent_reminiscence.services.embedders import HashEmbedder
+from agent_reminiscence.services.upkeep.doctor import diagnose
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn
 from tests.factories import fill_tenant, stored_rows, superuser
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.database.places import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.database.repositories.scratch import PROJECTED_TABLES, ScratchRepository
-from agent_reminiscence.services.replay import Replay
+from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ScratchRepository
+from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
+from agent_reminiscence.services.ledger.replay import Replay
 from tests.conftest import TestServer, dsn
 from tests.factories import fill_tenant, superuser
 
@@ -59,7 +59,7 @@ async def test_a_replay_leaves_no_sample_of_what_memories_say(memory: AgentMem) 
     async with parts.stores.postgres.scratch_transaction("agent-1") as db:
         await ScratchRepository().create(db)
         await memory.admin._verification._replayer.run(db, Replay("agent-1"))
-        await db.execute_script(load_queries("sql", "scratch")["analyze_tables"])
+        await db.execute_script(load_queries("sql", "replay_tables")["analyze_tables"])
         sampled = await db.fetch_all(
             "SELECT c.relname::text AS table, a.attname::text AS column FROM pg_attribute AS a"
             " JOIN pg_class AS c ON c.oid = a.attrelid"

@@ -20,13 +20,13 @@ from agent_reminiscence import AgentMem, Config, InvalidInputError
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.embedded import EmbeddedPostgres
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.repositories.scratch import ScratchRepository
+from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
 from agent_reminiscence.database.schema import SchemaParameters, migrate
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated
 from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, POSTING_DTYPE, position_of, posting_numbers
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.services import replay as replays
-from agent_reminiscence.services.replay import Replay
+from agent_reminiscence.services.ledger import replay as replays
+from agent_reminiscence.services.ledger.replay import Replay
 from agent_reminiscence.text.words import analyse
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn
 from tests.factories import LONG_AGO, fill_tenant, record_event, superuser

@@ -12,7 +12,7 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
 from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.repositories.scratch import PROJECTED_TABLES
+from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES
 from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, SECRET, Tenant, fill_tenant, make_event, stored_rows, superuser

@@ -26,8 +26,8 @@ from agent_reminiscence.config.constants import (
     SCHEMA_NAME,
     WORKER_ROLE,
 )
-from agent_reminiscence.database.places import PLACES, Holds
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, Row, SqlExecutor
+from agent_reminiscence.database.text_columns import PLACES, Holds
 from agent_reminiscence.exceptions import EmbeddingError, StoreError
 from tests.conftest import TEST_DIMENSION, TestServer
 from tests.factories import SECRET, fill_tenant, stored_rows, superuser

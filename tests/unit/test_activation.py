@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from agent_reminiscence.database.repositories.entity_graph import EntityOutline, GraphOutline, RelationshipOutline
+from agent_reminiscence.database.repositories.graph.tables import EntityOutline, GraphOutline, RelationshipOutline
 from agent_reminiscence.domain.graph import strength
-from agent_reminiscence.services.activation import activate, rarity
+from agent_reminiscence.services.recall.activation import activate, rarity
 
 _LIVE = 100
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError, StoreUnavailableError
-from agent_reminiscence.services.breaker import Breaker
+from agent_reminiscence.resilience.breaker import Breaker
 
 
 class _Clock:

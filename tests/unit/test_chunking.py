@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.chunking import _FENCE, TextSpan, Turn, _find_fence_lines, chunk_text, clean_speaker
-from agent_reminiscence.services.tokens import count_tokens, estimate_tokens
+from agent_reminiscence.text.chunking import _FENCE, TextSpan, Turn, _find_fence_lines, chunk_text, clean_speaker
+from agent_reminiscence.text.tokens import count_tokens, estimate_tokens
 
 # Pieces that meet in real notes and chats, so that random texts reach every rule, beside characters of any kind.
 PIECES = st.sampled_from(

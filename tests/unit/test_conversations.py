@@ -21,8 +21,8 @@ from pydantic_ai.messages import (
 
 from agent_reminiscence.domain.retrieval import _FENCE_NOTE
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.conversations import is_acknowledgement, read_conversation
-from agent_reminiscence.services.remembering import _Stored
+from agent_reminiscence.services.memories.conversations import is_acknowledgement, read_conversation
+from agent_reminiscence.services.memories.remembering import _Stored
 
 
 def _said(messages: Any) -> list[tuple[str, str]]:

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from agent_reminiscence.config.constants import SOURCES
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services import event_file
-from agent_reminiscence.services.event_file import EventFileHeader, EventFileReader, EventFileWriter
+from agent_reminiscence.services.transfer import event_file
+from agent_reminiscence.services.transfer.event_file import EventFileHeader, EventFileReader, EventFileWriter
 
 _PAGE = Path(__file__).parents[2] / "docs" / "guide" / "export.md"
 _NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)

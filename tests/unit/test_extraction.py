@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agent_reminiscence.config.constants import ENTITY_TYPES, MAX_ENTITY_NAME_CHARACTERS
 from agent_reminiscence.domain.graph import name_key
-from agent_reminiscence.services import extraction
-from agent_reminiscence.services.extraction import (
+from agent_reminiscence.text import names as extraction
+from agent_reminiscence.text.names import (
     BEGINNING_CONFIDENCE,
     INSIDE_CONFIDENCE,
     KNOWN_CONFIDENCE,

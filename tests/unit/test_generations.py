@@ -9,10 +9,10 @@ import pytest
 
 from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
 from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.embedders.create import Embedder, HashEmbedder, create_embedder
+from agent_reminiscence.embedders.ollama import OllamaEmbedder
 from agent_reminiscence.exceptions import ConfigurationError
-from agent_reminiscence.services.embedders import Embedder, HashEmbedder, create_embedder
-from agent_reminiscence.services.generations import Generations, NoEmbedderError
-from agent_reminiscence.services.ollama_embedder import OllamaEmbedder
+from agent_reminiscence.services.vectors.generations import Generations, NoEmbedderError
 
 
 def _generation(model_name: str, dimension: int, *, provider: str | None = None, number: int = 2) -> Generation:

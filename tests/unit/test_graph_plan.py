@@ -7,13 +7,13 @@ from uuid import UUID, uuid4
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.database.repositories.entity_graph import KnownEntityName, KnownRelationship
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownRelationship
 from agent_reminiscence.domain.event import ChunkRating, GraphChanges
 from agent_reminiscence.domain.graph import name_key
 from agent_reminiscence.domain.memory import StoredChunk
-from agent_reminiscence.services import graph_plan
-from agent_reminiscence.services.extraction import ExtractedEntity
-from agent_reminiscence.services.graph_plan import DraftedEntity
+from agent_reminiscence.services.tiers import entities as graph_plan
+from agent_reminiscence.services.tiers.entities import DraftedEntity
+from agent_reminiscence.text.names import ExtractedEntity
 
 
 def make_chunk(content: str, *, speaker: str | None = None, tier: Tier = "active") -> StoredChunk:

@@ -10,10 +10,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence.config.constants import Source
-from agent_reminiscence.database.repositories.entity_graph import KnownEntityName
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
 from agent_reminiscence.domain.graph import name_key
-from agent_reminiscence.services.extraction import ExtractedEntity
-from agent_reminiscence.services.graph_plan import (
+from agent_reminiscence.services.tiers.entities import (
     DraftedEntity,
     DraftedRelationship,
     PlannedEntity,
@@ -22,6 +21,7 @@ from agent_reminiscence.services.graph_plan import (
     plan_relationships,
     resolve_entities,
 )
+from agent_reminiscence.text.names import ExtractedEntity
 
 
 def _drafted(name: str, *passages: int, type: str = "person", aliases: tuple[str, ...] = ()) -> DraftedEntity:

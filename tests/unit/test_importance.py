@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_reminiscence.config.constants import SOURCES, Source
-from agent_reminiscence.services.importance import count_details, effective_importance, importance
+from agent_reminiscence.services.tiers.importance import count_details, effective_importance, importance
 
 _NOW = datetime(2026, 5, 1, tzinfo=UTC)
 _PAGE = Path(__file__).parents[2] / "docs" / "guide" / "tiers.md"

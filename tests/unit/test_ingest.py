@@ -25,9 +25,8 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.bulk import batches
-from agent_reminiscence.services.chunking import chunk_text
-from agent_reminiscence.services.ingest import (
+from agent_reminiscence.services.transfer.batches import batches
+from agent_reminiscence.services.transfer.files import (
     Conversations,
     Refusal,
     SourceFile,
@@ -36,6 +35,7 @@ from agent_reminiscence.services.ingest import (
     read_memories,
     split_text,
 )
+from agent_reminiscence.text.chunking import chunk_text
 
 Reader = Callable[[str, str | bytes], list[ImportedMemory]]
 

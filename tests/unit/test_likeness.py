@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_reminiscence.domain.graph import name_key
-from agent_reminiscence.services.likeness import Likeness, Match, NamedEntity, find_alike
+from agent_reminiscence.text.likeness import Likeness, Match, NamedEntity, find_alike
 
 # Of one thing, and recognised as such.
 _FOUND = (

@@ -14,9 +14,9 @@ from agent_reminiscence import Event, InvalidInputError
 from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS
 from agent_reminiscence.domain.event import ChunkEntry, EventKind
 from agent_reminiscence.domain.memory import StoredChunk
-from agent_reminiscence.services import memory_manager
-from agent_reminiscence.services.memory_manager import _match, fold
-from agent_reminiscence.services.requests import CreateRequest
+from agent_reminiscence.services.ledger.requests import CreateRequest
+from agent_reminiscence.services.memories import manager as memory_manager
+from agent_reminiscence.services.memories.manager import _match, fold
 
 START = datetime(2026, 3, 5, tzinfo=UTC)
 MEMORY = UUID(int=7)

@@ -17,11 +17,11 @@ from agent_reminiscence.agents.plans import (
     ProposedRelationshipEnding,
 )
 from agent_reminiscence.config.constants import SOURCES, WINDOW_CHUNKS, WINDOW_TOKENS, Source, Tier
-from agent_reminiscence.database.repositories.entity_graph import KnownPeriod, StatedRelationship
+from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, StatedRelationship
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
-from agent_reminiscence.services.graph_plan import PlannedRelationship
-from agent_reminiscence.services.model_plan import (
+from agent_reminiscence.services.tiers.entities import PlannedRelationship
+from agent_reminiscence.services.tiers.windows import (
     Reading,
     Window,
     make_windows,
@@ -30,7 +30,7 @@ from agent_reminiscence.services.model_plan import (
     set_apart,
     take_over,
 )
-from agent_reminiscence.services.tokens import count_tokens
+from agent_reminiscence.text.tokens import count_tokens
 
 _SAID_AT = datetime(2024, 3, 9, tzinfo=UTC)
 _BEFORE = _SAID_AT - timedelta(days=8)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import DefaultRedactor, InvalidInputError, Redaction, RedactionError, Redactor
 from agent_reminiscence.domain.event import USER_REDACTIONS_KEY, MemoryCreated
-from agent_reminiscence.services.redaction import NoRedactor, Scrubber
-from agent_reminiscence.services.redaction_rules import RULES
-from agent_reminiscence.services.requests import (
+from agent_reminiscence.redaction.redactor import NoRedactor, Scrubber
+from agent_reminiscence.redaction.rules import RULES
+from agent_reminiscence.services.ledger.requests import (
     AppendRequest,
     ArchiveRequest,
     CreateRequest,

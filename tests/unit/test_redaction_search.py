@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import DefaultRedactor, Redaction
-from agent_reminiscence.services import redaction_rules, redaction_search
-from agent_reminiscence.services.redaction import Scrubber
-from agent_reminiscence.services.redaction_rules import RULES, SLICE_CHARACTERS, SLICE_REACH, find_in_slices
-from agent_reminiscence.services.redaction_search import _BETWEEN, find_in_each, find_secrets
-from agent_reminiscence.services.requests import CreateRequest
+from agent_reminiscence.redaction import rules as redaction_rules
+from agent_reminiscence.redaction import search as redaction_search
+from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.redaction.rules import RULES, SLICE_CHARACTERS, SLICE_REACH, find_in_slices
+from agent_reminiscence.redaction.search import _BETWEEN, find_in_each, find_secrets
+from agent_reminiscence.services.ledger.requests import CreateRequest
 from tests.unit.redaction_cases import LOOKALIKES, SECRETS, Secret
 
 _DEFAULT = DefaultRedactor()

@@ -19,12 +19,12 @@ from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult, EmbeddingSet
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
 from agent_reminiscence import Config
+from agent_reminiscence.embedders import remote as remote_embedder
+from agent_reminiscence.embedders.create import HARMLESS_TEXT, adopt_dimension, create_embedder
+from agent_reminiscence.embedders.ollama import OllamaEmbedder
+from agent_reminiscence.embedders.pydantic_ai import PydanticAIEmbedder
+from agent_reminiscence.embedders.remote import cut
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
-from agent_reminiscence.services import remote_embedder
-from agent_reminiscence.services.embedders import HARMLESS_TEXT, adopt_dimension, create_embedder
-from agent_reminiscence.services.ollama_embedder import OllamaEmbedder
-from agent_reminiscence.services.provider_embedder import PydanticAIEmbedder
-from agent_reminiscence.services.remote_embedder import cut
 from tests.fake_ollama import Answer, FakeOllama, Request
 
 SECRET = "the launch code is heron"
@@ -292,7 +292,7 @@ async def test_repetitions_have_no_more_time_than_one_request() -> None:
 
 _TWO_LOOPS = """
 import asyncio, sys
-from agent_reminiscence.services.ollama_embedder import OllamaEmbedder
+from agent_reminiscence.embedders.ollama import OllamaEmbedder
 embedder = OllamaEmbedder("mine", base_url=sys.argv[1], dimension=2)
 for _ in range(2):
     assert len(asyncio.run(embedder.embed(["heron"]))) == 1
@@ -857,7 +857,7 @@ def test_importing_the_package_imports_no_client(tmp_path: Path) -> None:
     script = """
 import sys
 import agent_reminiscence
-from agent_reminiscence.services.embedders import create_embedder
+from agent_reminiscence.embedders.create import create_embedder
 create_embedder("hash")
 found = {"pydantic_ai", "ollama", "openai", "httpx"} & set(sys.modules)
 assert not found, found

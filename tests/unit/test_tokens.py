@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_reminiscence.services import tokens
-from agent_reminiscence.services.tokens import (
+from agent_reminiscence.text import tokens
+from agent_reminiscence.text.tokens import (
     TokenCounts,
     count_tokens,
     count_tokens_batch,

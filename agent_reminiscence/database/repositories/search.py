@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
-from agent_reminiscence.database.repositories.graph_progress import graph_lag
+from agent_reminiscence.database.repositories.graph.progress import graph_lag
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
 

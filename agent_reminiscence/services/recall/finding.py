@@ -23,14 +23,14 @@ from agent_reminiscence.database.repositories.search import (
 )
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import blocks_of
+from agent_reminiscence.embedders.create import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError
-from agent_reminiscence.services.embedders import WORDLLAMA_MODEL
-from agent_reminiscence.services.embedding import EmbeddingService
 from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, MatchModel
 from agent_reminiscence.services.recall.question import Asked, day_number, read_question
 from agent_reminiscence.services.recall.ranking import Question, Ranked, TermPostings, Weights, Whole, idf, rank
 from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
+from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.words import analyse
 
 _SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT

@@ -13,16 +13,16 @@ from agent_reminiscence.database.postgres_manager import ConnectionSettings, Pos
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph_changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
-from agent_reminiscence.database.repositories.scratch import ScratchRepository
+from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
 from agent_reminiscence.database.repositories.text_index import TextIndexRepository
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.services.replay import Replay, Replayer
+from agent_reminiscence.services.ledger.replay import Replay, Replayer
 from agent_reminiscence.services.vectors.renewal import NormRenewal
 
 _logger = logging.getLogger("agent_reminiscence.database")

@@ -24,7 +24,7 @@ from agent_reminiscence.database.repositories.vector_cell import (
     CellState,
     VectorCellRepository,
 )
-from agent_reminiscence.services.retries import repeated
+from agent_reminiscence.resilience.retries import repeated
 
 CELL_MIN_CHUNKS: Final = 5_000
 """With fewer chunks, every vector is compared: one cell."""

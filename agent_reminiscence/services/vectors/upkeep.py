@@ -11,14 +11,14 @@ import numpy as np
 from agent_reminiscence.database.generations import NORMS_TABLE_PREFIX, VECTOR_TABLE_PREFIX, list_generations
 from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
-from agent_reminiscence.database.repositories.scratch import ScratchRepository
+from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
 from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import NORMS_DTYPE
-from agent_reminiscence.services.embedding import count_masses, text_of
-from agent_reminiscence.services.tokens import bundled_tokenizer
+from agent_reminiscence.services.vectors.filling import count_masses, text_of
 from agent_reminiscence.services.vectors.renewal import NormRenewal, by_size, compute_norms
+from agent_reminiscence.text.tokens import bundled_tokenizer
 
 # Tolerance for stored lengths: machines add in different orders, and 32 bits are rounded.
 _RELATIVE_TOLERANCE = 1e-4

@@ -1,0 +1,744 @@
+"""The graph in Neo4j: as current as the follower has made it (`services/graph/follower.py`).
+
+No server policy separates tenants here. Every query of `cypher/queries/entity_graph.cypher` starts from `external_id`,
+and a test runs each of them beside another tenant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
+from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row
+from agent_reminiscence.database.queries import NamedQuery, load_queries, statement_folder
+from agent_reminiscence.database.repositories.graph.tables import (
+    ANYTHING,
+    EntityOutline,
+    GraphDelta,
+    GraphFilter,
+    GraphOutline,
+    RelationshipOutline,
+    rank_alike,
+)
+from agent_reminiscence.domain.graph import (
+    Entity,
+    GraphPath,
+    GraphPattern,
+    GraphTriple,
+    Relationship,
+    Subgraph,
+    name_key,
+)
+from agent_reminiscence.exceptions import StoreError
+
+_FOREIGN = "Neo4j holds an altered or foreign {}; `agent-reminiscence verify --repair` mends it"
+_LATEST = datetime.max.replace(tzinfo=UTC)
+# Rows per statement.
+_BATCH_ROWS = 1_000
+# Deletions per transaction of an erasure.
+_ERASED_ROWS = 5_000
+
+# In the order of the lists that `read_entities` and `read_relationships` return.
+_ENTITY_FIELDS = (
+    "id", "external_id", "tier", "name", "type", "description", "confidence", "importance", "first_seen", "last_seen",
+    "aliases", "merged_ids", "metadata", "shortterm_memory_id", "mentions", "chunk_ids", "positions",
+)  # fmt: skip
+_RELATIONSHIP_FIELDS = (
+    "id", "external_id", "tier", "from_id", "to_id", "type", "description", "confidence", "strength", "importance",
+    "observations", "first_observed", "last_observed", "start_date", "end_date", "last_updated", "metadata",
+    "chunk_ids", "positions",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StreamMark:
+    """How far a stream has followed, as recorded by Neo4j itself.
+
+    Attributes:
+        position: The event up to which the graph is here; None if unknown.
+        chain: The ledger's chain at that event, hexadecimal; it identifies the history.
+        turn: Who holds the turn for a change of several transactions; None if there is none.
+        turn_ends_at: When the turn ends unless it is renewed, by Neo4j's clock.
+        turn_left_seconds: How long it had left when this was read; if negative, it was abandoned.
+    """
+
+    position: int | None = None
+    chain: str | None = None
+    turn: str | None = None
+    turn_ends_at: str | None = None
+    turn_left_seconds: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The exclusive right to a stream for longer than one transaction.
+
+    Attributes:
+        id: Unique.
+        seconds: How long it is valid after each step. Only its owner knows how long the next one may take.
+    """
+
+    id: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored[T: BaseModel]:
+    """What Neo4j holds under one id.
+
+    Attributes:
+        id: As stored.
+        state: None if it cannot be parsed because something other than this package wrote it.
+        keys: The names by which an entity is found, as folded by `name_key`.
+        merged_ids: The ids of merged entities by which it is found.
+    """
+
+    id: str
+    state: T | None
+    keys: frozenset[str] = frozenset()
+    merged_ids: frozenset[str] = frozenset()
+
+
+def found_by(entity: Entity) -> tuple[frozenset[str], frozenset[str]]:
+    """The name keys and merged ids by which Neo4j must find an entity."""
+    keys = frozenset(key for key in map(name_key, (entity.name, *entity.aliases)) if key)
+    return keys, frozenset(map(str, entity.merged_ids))
+
+
+class Neo4jGraph:
+    """`GraphStore` on Neo4j, and what the follower needs to keep it up to date.
+
+    All methods raise what `Neo4jManager.read` and `Neo4jManager.write` raise.
+    """
+
+    def __init__(self, manager: Neo4jManager) -> None:
+        self._manager = manager
+
+    async def find_entities(
+        self,
+        external_id: str,
+        *,
+        ids: Sequence[UUID] | None = None,
+        names: Sequence[str] | None = None,
+        types: Sequence[str] | None = None,
+        limit: int = MAX_GRAPH_ENTITIES,
+    ) -> list[Entity]:
+        """Like `GraphStore`."""
+
+        async def work(db: CypherExecutor) -> list[Entity]:
+            chosen: list[list[str]] = []
+            if ids is not None:
+                chosen.append(await _canonical_ids(db, external_id, ids))
+            if names is not None:
+                keys = [key for key in map(name_key, names) if key]
+                chosen.append(await _ids(db, "find_ids_by_key", external_id, keys=keys))
+            if not chosen:
+                name = "find_all_ids" if types is None else "find_ids_by_type"
+                chosen.append(await _ids(db, name, external_id, types=_listed(types), limit=limit))
+            wanted = set(chosen[0]).intersection(*chosen)
+            return await _read_entities(db, external_id, wanted, types=types, limit=limit)
+
+        return await self._manager.read(work)
+
+    async def find_alike(
+        self, external_id: str, name: str, *, types: Sequence[str] | None = None, limit: int = 10
+    ) -> list[tuple[Entity, float]]:
+        """Like `GraphStore`."""
+
+        async def find_names(db: CypherExecutor) -> list[tuple[UUID, str, int]]:
+            params = {"types": _listed(types), "limit": ALIKE_COMPARED_NAMES}
+            rows = await _one(db, "find_names", external_id, params)
+            return [(UUID(entity_id), key, mentions) for entity_id, key, mentions in rows["names"]]
+
+        candidates = await self._manager.read(find_names)
+        ranked = await asyncio.to_thread(rank_alike, name, candidates, limit)
+        found = await self.find_entities(external_id, ids=[entity_id for entity_id, _ in ranked])
+        by_id = {entity.id: entity for entity in found}
+        # What was merged in between is found under another id, and left out.
+        return [(by_id[entity_id], score) for entity_id, score in ranked if entity_id in by_id]
+
+    async def find_relationships(
+        self, external_id: str, *, ids: Sequence[UUID] | None = None, entity_ids: Sequence[UUID] | None = None
+    ) -> list[Relationship]:
+        """Like `GraphStore`."""
+
+        async def work(db: CypherExecutor) -> list[Relationship]:
+            if entity_ids is None:
+                return await _read_relationships(db, external_id, _texts(ids or ()), limit=MAX_GRAPH_RELATIONSHIPS)
+            among = await _ids_among(db, external_id, _texts(entity_ids), ids=ids, limit=MAX_GRAPH_RELATIONSHIPS)
+            return await _read_relationships(db, external_id, among, limit=MAX_GRAPH_RELATIONSHIPS)
+
+        return await self._manager.read(work)
+
+    async def neighbourhood(
+        self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
+    ) -> Subgraph:
+        """Like `GraphStore`."""
+
+        async def work(db: CypherExecutor) -> Subgraph:
+            distances, is_cut = await _reach(db, external_id, entity_ids, hops=hops, where=where)
+            entities = await _read_entities(db, external_id, distances, limit=len(distances))
+            among = await _ids_among(db, external_id, list(distances), where=where, limit=where.max_relationships + 1)
+            relationships = await _read_relationships(
+                db, external_id, among[: where.max_relationships], limit=where.max_relationships
+            )
+            there = {entity.id for entity in entities}
+            return Subgraph(
+                # A stable sort: within a distance, most mentions first.
+                entities=tuple(sorted(entities, key=lambda entity: distances[str(entity.id)])),
+                # The transaction also sees what is committed meanwhile.
+                relationships=tuple(each for each in relationships if {each.from_id, each.to_id} <= there),
+                distances={entity.id: distances[str(entity.id)] for entity in entities},
+                is_truncated=is_cut or len(among) > where.max_relationships,
+            )
+
+        return await self._manager.read(work)
+
+    async def outline(
+        self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
+    ) -> GraphOutline:
+        """Like `GraphStore`."""
+
+        async def work(db: CypherExecutor) -> GraphOutline:
+            distances, is_cut = await _reach(db, external_id, entity_ids, hops=hops, where=where)
+            params = _among_params(list(distances), where=where, limit=where.max_relationships + 1)
+            row = await _one(db, "outline", external_id, params)
+            entities, relationships = _outlines(row["entities"], row["relationships"][: where.max_relationships])
+            there = {entity.id for entity in entities}
+            return GraphOutline(
+                # A stable sort, as in `neighbourhood`.
+                entities=sorted(entities, key=lambda entity: distances[str(entity.id)]),
+                relationships=[each for each in relationships if {each.from_id, each.to_id} <= there],
+                distances={entity.id: distances[str(entity.id)] for entity in entities},
+                is_truncated=is_cut or len(row["relationships"]) > where.max_relationships,
+            )
+
+        return await self._manager.read(work)
+
+    async def shortest_path(
+        self, external_id: str, from_id: UUID, to_id: UUID, *, max_hops: int, where: GraphFilter = ANYTHING
+    ) -> GraphPath | None:
+        """Like `GraphStore`. If there are more than 10,000 shortest paths, only those found first are compared."""
+
+        async def work(db: CypherExecutor) -> GraphPath | None:
+            ends = [await _canonical_ids(db, external_id, [end]) for end in (from_id, to_id)]
+            if not all(ends):
+                return None
+            [first], [last] = ends
+            path = [first]
+            if first != last:
+                # The length of a path cannot be a parameter.
+                query = graph_queries()["find_shortest_path"].replace("{{max_hops}}", str(int(max_hops)))
+                params = _filter_params(where) | {"external_id": external_id, "from_id": first, "to_id": last}
+                found = await db.fetch_one(query, params)
+                if found is None:
+                    return None
+                path = found["ids"]
+            strongest = await _ids(db, "find_strongest", external_id, **_filter_params(where), ids=path)
+            entities = await _read_entities(db, external_id, path, limit=len(path))
+            relationships = await _read_relationships(db, external_id, strongest, limit=len(path))
+            return GraphPath(
+                entities=tuple(sorted(entities, key=lambda entity: path.index(str(entity.id)))),
+                relationships=tuple(
+                    sorted(relationships, key=lambda relationship: strongest.index(str(relationship.id)))
+                ),
+            )
+
+        return await self._manager.read(work) if max_hops > 0 or from_id == to_id else None
+
+    async def match(
+        self, external_id: str, pattern: GraphPattern, *, where: GraphFilter = ANYTHING, limit: int = 100
+    ) -> list[GraphTriple]:
+        """Like `GraphStore`."""
+
+        async def work(db: CypherExecutor) -> list[GraphTriple]:
+            params = _filter_params(where) | {
+                "from_type": pattern.from_type,
+                "relationship_type": pattern.relationship_type,
+                "to_type": pattern.to_type,
+                "from_facts": _facts(pattern.from_properties),
+                "relationship_facts": _facts(pattern.relationship_properties),
+                "to_facts": _facts(pattern.to_properties),
+                "limit": limit,
+            }
+            name = "match_any" if pattern.relationship_type is None else "match_of_type"
+            matched = (await _one(db, name, external_id, params))["matched"]
+            ends = {end for _, *both in matched for end in both}
+            entities = await _read_entities(db, external_id, ends, limit=len(ends))
+            relationships = await _read_relationships(db, external_id, [row[0] for row in matched], limit=limit)
+            by_id = {entity.id: entity for entity in entities}
+            return [
+                GraphTriple(source=by_id[each.from_id], relationship=each, target=by_id[each.to_id])
+                for each in relationships
+                # The transaction also sees what is committed meanwhile.
+                if each.from_id in by_id and each.to_id in by_id
+            ]
+
+        return await self._manager.read(work)
+
+    async def ensure_schema(self) -> None:
+        """Create missing constraints and indexes, wait until they are ready, and give the store its id."""
+        schema = (statement_folder("cypher") / "schema.cypher").read_text(encoding="utf-8")
+        for statement in schema.split(";\n"):
+            if statement.strip():
+                await self._manager.write(_running(statement))
+        await self._manager.write(_running(graph_queries()["await_indexes"], {"seconds": 300}))
+        await self._manager.write(_running(graph_queries()["identify_store"]))
+
+    async def find_store_id(self) -> str | None:
+        """The id that this store gave itself, which changes when it is emptied or recreated; None if it has none."""
+
+        async def work(db: CypherExecutor) -> str | None:
+            row = await db.fetch_one(graph_queries()["find_store"])
+            return None if row is None else str(row["id"])
+
+        return await self._manager.read(work, latest=True)
+
+    async def mark(self, external_id: str) -> StreamMark:
+        """Return how far this tenant's graph has followed its stream, and who holds the turn."""
+
+        async def work(db: CypherExecutor) -> StreamMark:
+            return await _mark(db, external_id)
+
+        return await self._manager.read(work, latest=True)
+
+    async def position(self, external_id: str) -> int | None:
+        """Return the stream position up to which this tenant's graph is here; None if unknown."""
+        return (await self.mark(external_id)).position
+
+    async def take_turn(self, external_id: str, turn: Turn, *, seen: StreamMark) -> bool:
+        """Begin a change of several transactions; False if anything was changed since `seen` was read."""
+
+        async def work(db: CypherExecutor) -> None:
+            await _run(db, "lock_stream", external_id)
+            if await _mark(db, external_id) != seen:
+                raise _OtherwiseError
+            await _renew(db, external_id, turn)
+
+        return await self._changes(work)
+
+    async def apply(
+        self,
+        external_id: str,
+        delta: GraphDelta,
+        *,
+        expected: int | None,
+        position: int | None,
+        chain: str | None = None,
+        turn: Turn | None = None,
+    ) -> bool:
+        """Apply changes, all of them or none; applying them twice does no harm.
+
+        Args:
+            expected: The position that was read before.
+            position: The graph's position afterwards, which ends a turn; None leaves it unchanged.
+            chain: The ledger's chain at `position`, hexadecimal.
+            turn: The turn to renew; None if nobody may hold one.
+
+        Returns:
+            False, without any change, if the position or turn has changed, or if a relationship has an end that is
+            neither here nor among the changes: then this store is not in the state the caller expects.
+        """
+        entities = [_entity_row(external_id, entity) for entity in delta.entities]
+        relationships = [_relationship_row(external_id, relationship) for relationship in delta.relationships]
+
+        async def work(db: CypherExecutor) -> None:
+            await _check_turn(db, external_id, turn, expected=expected)
+            await _apply_entities(db, external_id, entities)
+            await _apply_relationships(db, external_id, relationships, removed=_texts(delta.removed_relationships))
+            for ids in _batches(_texts(delta.removed_entities)):
+                for query in ("delete_names_of", "delete_merges_of", "delete_entities"):
+                    await _run(db, query, external_id, ids=ids)
+            if position is not None:
+                await _run(db, "set_position", external_id, position=position, chain=chain)
+            elif turn is not None:
+                await _renew(db, external_id, turn)
+
+        return await self._changes(work)
+
+    async def read_entities(self, external_id: str, *, after: str | None, limit: int) -> list[Stored[Entity]]:
+        """Return a page of all entities after `after`, in order of their ids, with what they are found by."""
+
+        async def work(db: CypherExecutor) -> list[Stored[Entity]]:
+            ids = await _ids(db, "page_entity_ids", external_id, after=after or "", limit=limit)
+            row = await _one(db, "read_entities", external_id, {"ids": ids, "types": None, "limit": limit})
+            states = {values[0]: _readable(Entity, _ENTITY_FIELDS, values) for values in row["states"]}
+            row = await _one(db, "read_names_of", external_id, {"ids": ids})
+            held = {each: (frozenset(keys), frozenset(merged_ids)) for each, keys, merged_ids in row["held"]}
+            nothing = frozenset[str](), frozenset[str]()
+            return [Stored(each, states.get(each), *held.get(each, nothing)) for each in ids]
+
+        return sorted(await self._manager.read(work, latest=True), key=lambda stored: stored.id)
+
+    async def read_relationships(
+        self, external_id: str, *, after: str | None, limit: int
+    ) -> list[Stored[Relationship]]:
+        """Return a page of all relationships after `after`, in order of ids; those with foreign ends are unreadable."""
+
+        async def work(db: CypherExecutor) -> list[Stored[Relationship]]:
+            ids = await _ids(db, "page_relationship_ids", external_id, after=after or "", limit=limit)
+            row = await _one(db, "read_relationships", external_id, {"ids": ids, "limit": limit})
+            states = {values[0]: _readable(Relationship, _RELATIONSHIP_FIELDS, values) for values in row["states"]}
+            return [Stored(each, states.get(each)) for each in ids]
+
+        return sorted(await self._manager.read(work, latest=True), key=lambda stored: stored.id)
+
+    async def read_strays(self, external_id: str, *, after: str | None, limit: int) -> list[Stored[Entity]]:
+        """Return a page of ids of entities that do not exist here, although names or merged ids lead to them."""
+
+        async def work(db: CypherExecutor) -> list[str]:
+            return await _ids(db, "page_stray_ids", external_id, after=after or "", limit=limit)
+
+        return [Stored(each, None) for each in await self._manager.read(work, latest=True)]
+
+    async def erase(self, external_id: str, *, turn: Turn | None = None) -> bool:
+        """Delete everything of a tenant, in transactions of bounded size; with a turn, everything but the turn.
+
+        Returns:
+            False if the turn has changed. Some data may be gone, so whoever follows must compare everything.
+        """
+
+        async def forget_position(db: CypherExecutor) -> None:
+            await _run(db, "lock_stream", external_id)
+            await _run(db, "set_position", external_id, position=None, chain=None)
+
+        if turn is None:
+            await self._manager.write(forget_position)
+        for query in ("erase_relationships", "erase_entities", "erase_names", "erase_merges"):
+            deleted = _ERASED_ROWS
+
+            async def erase_some(db: CypherExecutor, query: str = query) -> None:
+                nonlocal deleted
+                await _check_turn(db, external_id, turn)
+                deleted = (await _one(db, query, external_id, {"limit": _ERASED_ROWS}))["deleted"]
+                if turn is not None:
+                    await _renew(db, external_id, turn)
+
+            while deleted == _ERASED_ROWS:
+                if not await self._changes(erase_some):
+                    return False
+
+        if turn is None:
+            await self._manager.write(_running(graph_queries()["erase_stream"], {"external_id": external_id}))
+        return True
+
+    async def _changes(self, work: Callable[[CypherExecutor], Awaitable[None]]) -> bool:
+        """Run `work`; returns False if the store was not in the expected state."""
+        try:
+            await self._manager.write(work)
+        except _OtherwiseError:
+            return False
+        return True
+
+
+class _OtherwiseError(Exception):
+    """The store is not in the state the caller expects. Raising it rolls the transaction back."""
+
+
+@cache
+def graph_queries() -> Mapping[str, NamedQuery]:
+    """Return the queries of `cypher/queries/entity_graph.cypher` by name, with their common parts filled in."""
+    queries = load_queries("cypher", "graph")
+    return {
+        name: query.replace("{{strongest_among}}", queries["strongest_among"])
+        .replace("{{matches}}", queries["matches"])
+        .replace("{{fits}}", queries["fits"])
+        for name, query in queries.items()
+        if name not in ("strongest_among", "matches", "fits")
+    }
+
+
+async def _one(db: CypherExecutor, query: str, external_id: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The single record of a query that collects its results."""
+    row = await db.fetch_one(graph_queries()[query], {"external_id": external_id} | dict(params))
+    assert row is not None
+    return row
+
+
+async def _ids(db: CypherExecutor, query: str, external_id: str, **params: Any) -> list[str]:
+    row = await _one(db, query, external_id, params)
+    return list(row["ids"])
+
+
+async def _run(db: CypherExecutor, query: str, external_id: str, **params: Any) -> None:
+    await db.fetch_all(graph_queries()[query], {"external_id": external_id, **params})
+
+
+def _running(statement: str, params: Mapping[str, Any] | None = None) -> Callable[[CypherExecutor], Awaitable[None]]:
+    """One statement as the work of a transaction; schema statements need a transaction of their own."""
+
+    async def work(db: CypherExecutor) -> None:
+        await db.fetch_all(statement, params)
+
+    return work
+
+
+async def _mark(db: CypherExecutor, external_id: str) -> StreamMark:
+    row = await db.fetch_one(graph_queries()["find_mark"], {"external_id": external_id})
+    return StreamMark() if row is None else StreamMark(**row)
+
+
+async def _renew(db: CypherExecutor, external_id: str, turn: Turn) -> None:
+    await _run(db, "renew_turn", external_id, turn=turn.id, milliseconds=round(turn.seconds * 1000))
+
+
+_ANY_POSITION = object()
+
+
+async def _check_turn(
+    db: CypherExecutor, external_id: str, turn: Turn | None, *, expected: object = _ANY_POSITION
+) -> None:
+    """Lock the stream, and leave the transaction if it is not as expected."""
+    await _run(db, "lock_stream", external_id)
+    mark = await _mark(db, external_id)
+    if mark.turn != (turn and turn.id) or (expected is not _ANY_POSITION and mark.position != expected):
+        raise _OtherwiseError
+
+
+async def _canonical_ids(db: CypherExecutor, external_id: str, ids: Sequence[UUID]) -> list[str]:
+    return await _ids(db, "find_canonical_ids", external_id, ids=_texts(ids))
+
+
+async def _reach(
+    db: CypherExecutor, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter
+) -> tuple[dict[str, int], bool]:
+    """The entities within this many hops, each with its distance; and whether something was left out."""
+    start = sorted(await _canonical_ids(db, external_id, entity_ids))
+    frontier = start[: where.max_entities]
+    is_cut = len(start) > len(frontier)
+    distances = dict.fromkeys(frontier, 0)
+    for hop in range(1, hops + 1):
+        if not frontier:
+            break
+        room = where.max_entities - len(distances)
+        reached = await _one(
+            db,
+            "hop",
+            external_id,
+            _filter_params(where)
+            # One more than allowed, to see whether there are more.
+            | {"ids": frontier, "seen": list(distances), "fan_out": where.fan_out, "limit": room + 1},
+        )
+        frontier = reached["ids"][:room]
+        is_cut = is_cut or reached["is_cut"] or len(reached["ids"]) > room
+        distances |= dict.fromkeys(frontier, hop)
+    return distances, is_cut
+
+
+async def _ids_among(
+    db: CypherExecutor,
+    external_id: str,
+    entity_ids: Sequence[str],
+    *,
+    ids: Sequence[UUID] | None = None,
+    where: GraphFilter | None = None,
+    limit: int,
+) -> list[str]:
+    """The strongest relationships between any two of some canonical entities; without `where`, including ended ones."""
+    params = _among_params(entity_ids, ids=ids, where=where, limit=limit)
+    return await _ids(db, "find_ids_among", external_id, **params)
+
+
+def _among_params(
+    entity_ids: Sequence[str], *, ids: Sequence[UUID] | None = None, where: GraphFilter | None, limit: int
+) -> Row:
+    return _filter_params(where or ANYTHING) | {
+        "entity_ids": list(entity_ids),
+        "ids": None if ids is None else _texts(ids),
+        "with_any": where is None,
+        "limit": limit,
+    }
+
+
+async def _read_entities(
+    db: CypherExecutor,
+    external_id: str,
+    ids: Iterable[str],
+    *,
+    types: Sequence[str] | None = None,
+    limit: int,
+) -> list[Entity]:
+    params = {"ids": list(ids), "types": _listed(types), "limit": limit}
+    row = await _one(db, "read_entities", external_id, params)
+    return [_read(Entity, _ENTITY_FIELDS, values) for values in row["states"]]
+
+
+async def _read_relationships(
+    db: CypherExecutor, external_id: str, ids: Iterable[str], *, limit: int
+) -> list[Relationship]:
+    row = await _one(db, "read_relationships", external_id, {"ids": list(ids), "limit": limit})
+    return [_read(Relationship, _RELATIONSHIP_FIELDS, values) for values in row["states"]]
+
+
+async def _apply_entities(db: CypherExecutor, external_id: str, rows: Sequence[Row]) -> None:
+    for batch in _batches(rows):
+        names = [{"id": row["properties"]["id"], "keys": row["keys"]} for row in batch]
+        merges = [{"id": row["properties"]["id"], "merged_ids": row["properties"]["merged_ids"]} for row in batch]
+        await _run(db, "delete_stale_names", external_id, rows=names)
+        await _run(db, "delete_stale_merges", external_id, rows=merges)
+        await _run(db, "merge_entities", external_id, rows=batch)
+        await _run(db, "merge_names", external_id, rows=names)
+        await _run(db, "merge_merges", external_id, rows=merges)
+
+
+async def _apply_relationships(
+    db: CypherExecutor, external_id: str, rows: Sequence[Row], *, removed: Sequence[str]
+) -> None:
+    for ids in _batches(removed):
+        await _run(db, "delete_relationships", external_id, ids=ids)
+    for batch in _batches(rows):
+        ends = [{"id": row["properties"]["id"], "from_id": row["from_id"], "to_id": row["to_id"]} for row in batch]
+        await _run(db, "delete_moved_relationships", external_id, rows=ends)
+        merged = await _one(db, "merge_relationships", external_id, {"rows": batch})
+        if merged["merged"] != len(batch):
+            raise _OtherwiseError
+
+
+def _entity_row(external_id: str, entity: Entity) -> Row:
+    """An entity in the form of `merge_entities`; times are outside its properties because they are sent as text."""
+    return {
+        "tier": entity.tier,
+        "keys": sorted(found_by(entity)[0]),
+        "first_seen": _text_of_time(entity.first_seen),
+        "last_seen": _text_of_time(entity.last_seen),
+        "properties": {
+            "external_id": external_id,
+            "id": str(entity.id),
+            "name": entity.name,
+            "type": entity.type,
+            "description": entity.description,
+            "confidence": entity.confidence,
+            "importance": entity.importance,
+            "aliases": list(entity.aliases),
+            "merged_ids": _texts(entity.merged_ids),
+            "metadata": _text_of_metadata(entity.metadata),
+            "metadata_facts": _facts(entity.metadata),
+            "shortterm_memory_id": str(entity.shortterm_memory_id),
+            "mentions": entity.mentions,
+            "chunk_ids": _texts(entity.chunk_ids),
+            "positions": list(entity.positions),
+        },
+    }
+
+
+def _relationship_row(external_id: str, relationship: Relationship) -> Row:
+    """A relationship in the form of `merge_relationships`."""
+    times = ("first_observed", "last_observed", "start_date", "end_date", "last_updated")
+    return {
+        "from_id": str(relationship.from_id),
+        "to_id": str(relationship.to_id),
+        **{name: _text_of_time(getattr(relationship, name)) for name in times},
+        "properties": {
+            "external_id": external_id,
+            "id": str(relationship.id),
+            "tier": relationship.tier,
+            "type": relationship.type,
+            "description": relationship.description,
+            "confidence": relationship.confidence,
+            "strength": relationship.strength,
+            "importance": relationship.importance,
+            "observations": relationship.observations,
+            "metadata": _text_of_metadata(relationship.metadata),
+            "metadata_facts": _facts(relationship.metadata),
+            "chunk_ids": _texts(relationship.chunk_ids),
+            "positions": list(relationship.positions),
+        },
+    }
+
+
+def _read[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequence[Any]) -> T:
+    """Parse a state as `model`.
+
+    Raises:
+        StoreError: Something other than this package has written it.
+    """
+    found = _readable(model, fields, values)
+    if found is None:
+        raise StoreError(_FOREIGN.format(model.__name__))
+    return found
+
+
+def _readable[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequence[Any]) -> T | None:
+    """Parse a state as `model`; None if that fails. The validation error may quote a text."""
+    try:
+        state = dict(zip(fields, values, strict=True))
+        state["metadata"] = json.loads(state["metadata"])
+        return model.model_validate(state)
+    except (TypeError, ValueError, KeyError):
+        return None
+
+
+def _outlines(
+    entities: Sequence[Sequence[Any]], relationships: Sequence[Sequence[Any]]
+) -> tuple[list[EntityOutline], list[RelationshipOutline]]:
+    """Parse the result of `outline`.
+
+    Raises:
+        StoreError: Something other than this package has written it.
+    """
+    try:
+        return (
+            [EntityOutline(UUID(entity_id), int(mentions)) for entity_id, mentions in entities],
+            [
+                RelationshipOutline(UUID(relationship_id), UUID(from_id), UUID(to_id), float(strength))
+                for relationship_id, from_id, to_id, strength in relationships
+            ],
+        )
+    except (TypeError, ValueError, AttributeError):
+        # The validation error may quote a text.
+        raise StoreError(_FOREIGN.format("graph")) from None
+
+
+def _filter_params(where: GraphFilter) -> Row:
+    return {
+        "relationship_types": _listed(where.relationship_types),
+        "min_confidence": where.min_confidence,
+        # Always a time: for another type Neo4j makes a new plan, which takes longer than recall waits.
+        "starts_by": _LATEST if where.at is None else where.at.astimezone(UTC),
+        "ends_after": (where.at or where.now or datetime.now(UTC)).astimezone(UTC),
+    }
+
+
+def _facts(metadata: Mapping[str, Any]) -> list[str]:
+    """Metadata as `GraphPattern` compares it: one text per name with a plain value, equal if the values are equal.
+
+    As in PostgreSQL's jsonb, 1 and 1.0 are the same number, and true is not a number.
+    """
+    return sorted(_fact(name, value) for name, value in metadata.items() if isinstance(value, str | int | float))
+
+
+def _fact(name: str, value: str | float) -> str:
+    if isinstance(value, str | bool):
+        return json.dumps([name, value], ensure_ascii=False)
+    return json.dumps([name, "number", str(Fraction(str(value)))], ensure_ascii=False)
+
+
+def _text_of_metadata(metadata: Mapping[str, Any]) -> str:
+    return json.dumps(metadata, ensure_ascii=False, allow_nan=False, sort_keys=True)
+
+
+def _text_of_time(time: datetime | None) -> str | None:
+    return None if time is None else time.astimezone(UTC).isoformat()
+
+
+def _texts(ids: Iterable[UUID | str]) -> list[str]:
+    return [str(each) for each in ids]
+
+
+def _listed(values: Sequence[str] | None) -> list[str] | None:
+    return None if values is None else list(values)
+
+
+def _batches[T](rows: Sequence[T]) -> Iterator[list[T]]:
+    for start in range(0, len(rows), _BATCH_ROWS):
+        yield list(rows[start : start + _BATCH_ROWS])

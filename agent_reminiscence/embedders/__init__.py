@@ -1,0 +1,1 @@
+"""Text to vectors: what an embedder is, those of the package, and how one is chosen."""

@@ -1,0 +1,258 @@
+"""Finds the secrets of a text: applies the rules to it as a reader sees it, or to many short texts at once.
+
+Nothing here holds the interpreter's lock for longer than one slice of a text, so in a thread it does not block the
+event loop.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Final
+
+from agent_reminiscence.redaction.rules import (
+    PLACEHOLDER_START,
+    RULES,
+    SLICE_CHARACTERS,
+    Rule,
+    Span,
+    find_in_slices,
+)
+
+# Texts up to this length are scanned together, this many characters at a time. Searching each of them separately for
+# some two hundred literals takes far longer than reading it.
+_SHORT_CHARACTERS: Final = 4_096
+_JOINED_CHARACTERS: Final = 65_536
+# Separates texts that are scanned together. No literal or seed of a rule contains it.
+_BETWEEN: Final = "\n"
+# Needed for each text; reading a pattern's flags takes far longer.
+_IGNORES_CASE: Final = tuple(rule.ignores_case for rule in RULES)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A secret: characters `start` to `end` of a text, and the rule that found it."""
+
+    start: int
+    end: int
+    precedence: int
+    rule: str
+
+
+def find_secrets(text: str) -> list[Finding]:
+    """Return the secrets of `text` in order, without overlaps."""
+    return _settled(_findings(_View(text), range(len(RULES))))
+
+
+def find_in_each(texts: Sequence[str]) -> list[list[Finding]]:
+    """Return what `find_secrets` finds in each of `texts`, much faster if they are short."""
+    found: list[list[Finding]] = [[] for _ in texts]
+    views: dict[int, _View] = {}
+    size = 0
+    for index, text in enumerate(texts):
+        if len(text) > _SHORT_CHARACTERS:
+            found[index] = find_secrets(text)
+            continue
+        views[index] = _View(text)
+        size += len(text)
+        if size >= _JOINED_CHARACTERS:
+            _find_in_joined(views, found)
+            size = 0
+            views.clear()
+    _find_in_joined(views, found)
+    return found
+
+
+def _find_in_joined(views: dict[int, _View], found: list[list[Finding]]) -> None:
+    """Put the secrets of each of `views` into `found`: one search over all determines which rules could match where.
+
+    The rules are then applied to each text separately, so that no match spans two texts and each rule sees where its
+    text begins and ends.
+    """
+    indexes = list(views)
+    for place, rules in _candidates([views[index].text for index in indexes]).items():
+        index = indexes[place]
+        found[index] = _settled(_findings(views[index], rules))
+
+
+def _candidates(texts: Sequence[str]) -> dict[int, list[int]]:
+    """Which rules could match in which texts, both by index; a text's rules are in table order."""
+    joined = _BETWEEN.join(texts)
+    lowered = _lowered(joined)
+    starts = list(accumulate((len(text) + len(_BETWEEN) for text in texts), initial=0))
+    candidates: dict[int, set[int]] = {}
+    for number, rule in enumerate(RULES):
+        searched = lowered if _IGNORES_CASE[number] else joined
+        for literal in rule.literals:
+            place = searched.find(literal)
+            while place >= 0:
+                index = bisect_right(starts, place) - 1
+                candidates.setdefault(index, set()).add(number)
+                # One occurrence in a text is enough.
+                place = searched.find(literal, starts[index + 1])
+        if not rule.literals:
+            assert rule.seed is not None, "a rule without literals needs a seed"
+            match = rule.seed.search(joined)
+            while match is not None:
+                index = bisect_right(starts, match.start()) - 1
+                candidates.setdefault(index, set()).add(number)
+                match = rule.seed.search(joined, starts[index + 1])
+    return {index: sorted(numbers) for index, numbers in candidates.items()}
+
+
+def _findings(view: _View, rules: Iterable[int]) -> Iterator[Finding]:
+    """What the rules with these indexes find in `view`; findings may overlap."""
+    lowered: str | None = None
+    for precedence in rules:
+        rule = RULES[precedence]
+        searched = view.text
+        if _IGNORES_CASE[precedence]:
+            lowered = lowered if lowered is not None else _lowered(view.text)
+            searched = lowered
+        found: Span = (0, 0)
+        for match in _matches(rule, view.text, searched):
+            # A secret may contain a thousand further beginnings.
+            if found[0] <= match.start() < found[1]:
+                continue
+            span = _checked(rule, match)
+            # A match that begins with a placeholder was found before. One that only contains placeholders is still a
+            # secret, partly replaced or overwritten.
+            if span is None or view.text.startswith(PLACEHOLDER_START, span[0]):
+                continue
+            found = span
+            start, end = view.original(span)
+            yield Finding(start, end, precedence, rule.name)
+
+
+def _matches(rule: Rule, text: str, searched: str) -> Iterator[re.Match[str]]:
+    """Where the rule's pattern matches in `text`; its literals are searched for in `searched`."""
+    if not rule.literals:
+        yield from find_in_slices(rule.pattern, text)
+        return
+    for literal in rule.literals:
+        place = searched.find(literal)
+        while place >= 0:
+            for reach in rule.reach:
+                match = rule.pattern.match(text, place - reach) if reach <= place else None
+                if match is not None:
+                    yield match
+                    break
+            place = searched.find(literal, place + 1)
+
+
+def _checked(rule: Rule, match: re.Match[str]) -> Span | None:
+    """The span to replace: a match and its continuation; None if it is not a secret."""
+    span = rule.check(match)
+    if rule.rest is None:
+        return span
+    start, end = match.span()
+    while (more := rule.rest.match(match.string, end)) is not None:
+        span = rule.check(more) if span is None else span
+        end = more.end()
+    return None if span is None else (start, end)
+
+
+def _settled(findings: Iterable[Finding]) -> list[Finding]:
+    """Merge overlapping findings, in text order; the first rule of the table names each."""
+    settled: list[Finding] = []
+    for finding in sorted(findings, key=lambda one: (one.start, -one.end, one.precedence)):
+        if not settled or finding.start >= settled[-1].end:
+            settled.append(finding)
+            continue
+        last = settled[-1]
+        first = min(last, finding, key=lambda one: one.precedence)
+        settled[-1] = replace(first, start=last.start, end=max(last.end, finding.end))
+    return settled
+
+
+def _lowered(text: str) -> str:
+    """`text` in lower case, with every character in its place."""
+    # The one character whose lower case is longer would shift everything after it.
+    return "".join([piece.replace("\u0130", "i").lower() for piece in _pieces(text)])
+
+
+# What readers do not see: invisible characters and terminal colour codes; and look-alike characters, mapped to what
+# they look like.
+_INVISIBLE = re.compile(
+    "(?:\x1b\\[[0-9;]{0,16}[A-Za-z]|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff])+"
+)
+# The maximum length of an escape sequence.
+_ESCAPE = "\x1b"
+_ESCAPE_CHARACTERS: Final = 19
+_OTHER_SPACES = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+_OTHER_HYPHENS = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+
+
+def _lookalikes() -> dict[int, str]:
+    """Each character that NFKC or its digit value makes equal to a single other one, mapped to that."""
+    table = dict.fromkeys(map(ord, _OTHER_SPACES), " ") | dict.fromkeys(map(ord, _OTHER_HYPHENS), "-")
+    for code in (*range(0xFF01, 0xFF5F), *range(0x1D400, 0x1D800)):
+        plain = unicodedata.normalize("NFKC", chr(code))
+        if len(plain) == 1 and plain.isascii():
+            table.setdefault(code, plain)
+    for code in range(0x0660, 0x1FC00):
+        digit = unicodedata.decimal(chr(code), None)
+        if digit is not None:
+            table.setdefault(code, str(digit))
+    return table
+
+
+_LOOKALIKES = _lookalikes()
+_LOOKALIKE_CHARACTERS = frozenset(map(chr, _LOOKALIKES))
+
+
+class _View:
+    """A text as a reader sees it, without invisible characters and with plain look-alikes; remembers positions."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        # For each omission: its place in the view and the total number of characters omitted up to it.
+        self._places: list[int] = []
+        self._left_out: list[int] = []
+        if text.isascii() and _ESCAPE not in text:
+            return
+        shown: list[str] = []
+        start = left_out = 0
+        for piece in _pieces(text):
+            seen = piece
+            # Checked on the set of its characters, which is far faster than on each.
+            characters = set(piece)
+            if not characters.isdisjoint(_LOOKALIKE_CHARACTERS):
+                seen = piece.translate(_LOOKALIKES)
+            if _ESCAPE in characters or _INVISIBLE.search("".join(characters)):
+                for match in _INVISIBLE.finditer(seen):
+                    self._places.append(start + match.start() - left_out)
+                    left_out += match.end() - match.start()
+                    self._left_out.append(left_out)
+                seen = _INVISIBLE.sub("", seen)
+            shown.append(seen)
+            start += len(piece)
+        self.text = "".join(shown)
+
+    def original(self, span: Span) -> Span:
+        """The span of the original text, including invisible characters inside it."""
+        start, end = span
+        return self._place(start), self._place(end - 1) + 1
+
+    def _place(self, place: int) -> int:
+        index = bisect_right(self._places, place)
+        return place + (self._left_out[index - 1] if index else 0)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """`text` in pieces of at most `SLICE_CHARACTERS`; none is cut inside an escape sequence."""
+    start = 0
+    while len(text) - start > SLICE_CHARACTERS:
+        end = start + SLICE_CHARACTERS
+        # A sequence contains no beginning of another, so none crosses the last one.
+        escape = text.rfind(_ESCAPE, end - _ESCAPE_CHARACTERS, end)
+        end = end if escape < 0 else escape
+        yield text[start:end]
+        start = end
+    yield text[start:]

@@ -1,0 +1,326 @@
+"""Erasure: the one exception to append-only.
+
+Events keep their row, position, digest and chain but lose their content; everything projected from them becomes what a
+replay without them gives. It is all one transaction, which ends with a scan for anything that should be gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from agent_reminiscence.config.constants import ERASER_ROLE
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
+from agent_reminiscence.database.repositories.erasure import ErasureRepository, Selection
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
+from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
+from agent_reminiscence.database.text_columns import scanned_places
+from agent_reminiscence.domain.audit import LedgerFault
+from agent_reminiscence.domain.erasure import (
+    ErasedEvent,
+    ErasureCheck,
+    ErasureFinding,
+    ErasurePreview,
+    ErasureReceipt,
+    Scope,
+    remains,
+)
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
+from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.graph.follower import ENTITY_TABLE, RELATIONSHIP_TABLE, GraphFollower
+from agent_reminiscence.services.ledger.replay import Replay, Replayer, check_end
+from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.vectors.upkeep import VectorUpkeep
+
+_logger = logging.getLogger("agent_reminiscence.erasure")
+
+# How long erase() waits for Neo4j before it leaves the rest to a worker.
+_GRAPH_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseRequest(WriteRequest):
+    """What to erase: a memory, a conversation or a text; with none of them, the whole tenant."""
+
+    memory_id: UUID | None = None
+    conversation: str | None = None
+    text: str | None = None
+
+    @property
+    def scope(self) -> Scope:
+        """What kind of erasure it is."""
+        if self.memory_id is not None:
+            return "memory"
+        if self.conversation is not None:
+            return "conversation"
+        return "tenant" if self.text is None else "text"
+
+
+class ErasureService:
+    """Erases, and verifies the result.
+
+    Args:
+        follower: Applies an erasure to Neo4j; None if Neo4j is not configured.
+    """
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        scratch: ScratchRepository,
+        erasure: ErasureRepository,
+        replayer: Replayer,
+        vectors: VectorUpkeep,
+        uses: ChunkUseRepository,
+        progress: GraphProgressRepository,
+        follower: GraphFollower | None,
+        scrubber: Scrubber,
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._scratch = scratch
+        self._erasure = erasure
+        self._replayer = replayer
+        self._vectors = vectors
+        self._uses = uses
+        self._progress = progress
+        self._follower = follower
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def preview(self, request: EraseRequest) -> ErasurePreview:
+        """What `erase` would reach.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory.
+        """
+        return await repeated(
+            lambda: self._preview(request), operation="preview of an erasure", external_id=request.external_id
+        )
+
+    async def _preview(self, request: EraseRequest) -> ErasurePreview:
+        async with self._store.transaction(request.external_id, read_only=True) as db:
+            selection = await self._select(db, request)
+            items = await self._erasure.list_items(db, request.external_id, selection)
+        return ErasurePreview(external_id=request.external_id, scope=request.scope, items=tuple(items))
+
+    async def erase(self, request: EraseRequest) -> ErasureReceipt:
+        """Erase what was requested, and record a receipt as an event.
+
+        Writers of the stream wait only while the latest events are replayed and the rebuilt rows put in place.
+
+        Raises:
+            InvalidInputError: The actor looks like a secret.
+            MemoryNotFoundError: `external_id` has no such memory.
+            CommitUnknownError: The connection was lost during COMMIT. Erase again: what is gone will not be found.
+            StoreError: The store is unavailable, or the final scan still found something; nothing was erased.
+        """
+        self._scrubber.check_identifiers(actor=request.actor)
+        # Not retried automatically after a lost COMMIT: a second receipt would name nothing.
+        receipt = await repeated(lambda: self._erase(request), operation="erase", external_id=request.external_id)
+        if self._follower is None:
+            return receipt
+        # PostgreSQL is done whatever happens here; if Neo4j takes longer, a worker finishes it.
+        await self._follower.follow_soon(request.external_id, timeout_seconds=_GRAPH_SECONDS)
+        try:
+            erased_at = await self._find_graph_erasure(receipt)
+        except StoreError:
+            return receipt
+        return receipt.model_copy(update={"graph_erased_at": erased_at})
+
+    async def _find_graph_erasure(self, receipt: ErasureReceipt) -> datetime | None:
+        async with self._store.transaction(receipt.external_id, read_only=True) as db:
+            return await self._progress.find_graph_erasure(db, receipt.external_id, receipt.receipt_id)
+
+    async def _erase(self, request: EraseRequest) -> ErasureReceipt:
+        tenant = request.external_id
+        async with self._store.scratch_transaction(tenant, role=ERASER_ROLE) as db:
+            await self._scratch.create(db)
+            if request.scope == "tenant":
+                # Nothing is left, so nothing has to be replayed and no event can fail to replay.
+                faults = await self._find_faults(db, tenant)
+                await self._ledger.lock(db, tenant)
+                replay, selection = Replay(tenant), await self._select(db, request)
+            else:
+                replay, selection = await self._replay_rest(db, request)
+                check_end(replay, await self._ledger.describe(db, tenant))
+                faults = replay.faults
+                await self._refuse_other_faults(db, tenant, selection, faults)
+            receipt = await self._apply(db, request, selection, replay, faults)
+            await self._prove(db, request, selection)
+        if receipt.faults:
+            _logger.error(
+                "erased from a ledger that had been altered: %d faults, the first at position %d",
+                len(receipt.faults),
+                receipt.faults[0].position,
+                extra={"external_id": tenant, "receipt_id": str(receipt.receipt_id)},
+            )
+        _logger.info(
+            "erased %d events of %d memories",
+            len(receipt.events),
+            len(receipt.memory_ids),
+            extra={"external_id": tenant, "receipt_id": str(receipt.receipt_id), "scope": receipt.scope},
+        )
+        return receipt
+
+    async def verify_erased(self, receipt: ErasureReceipt, *, text: str | None) -> ErasureCheck:
+        """Search everywhere again for what the receipt says is gone, and for `text` if given."""
+        return await repeated(
+            lambda: self._verify_erased(receipt, text), operation="verify_erased", external_id=receipt.external_id
+        )
+
+    async def _verify_erased(self, receipt: ErasureReceipt, text: str | None) -> ErasureCheck:
+        tenant = receipt.external_id
+        memory_ids = [str(memory_id) for memory_id in receipt.memory_ids]
+        async with self._store.transaction(tenant, read_only=True) as db:
+            findings = await self._check_receipt(db, receipt)
+            findings += await self._erasure.find_not_empty(db, receipt)
+            # Updates leave cached vectors of old texts behind, so afterwards a vector without a chunk proves nothing.
+            with_cache = not await self._erasure.was_updated_since(db, receipt)
+            findings += await self._erasure.find_left_over(db, tenant, memory_ids, with_cache=with_cache)
+            if text is not None:
+                findings += await self._erasure.find_text(db, tenant, text)
+            graph_erased_at = await self._progress.find_graph_erasure(db, tenant, receipt.receipt_id)
+        places = [f"{p.table}.{p.column}" for places in scanned_places().values() for p in places]
+        if self._follower is not None:
+            in_neo4j = await self._follower.find_left_over(receipt, text=text)
+            if in_neo4j is not None:
+                findings += in_neo4j
+                places += [ENTITY_TABLE, RELATIONSHIP_TABLE]
+        return ErasureCheck(
+            receipt_id=receipt.receipt_id,
+            checked_at=self._clock(),
+            places=tuple(places),
+            findings=tuple(findings),
+            graph_erased_at=graph_erased_at,
+        )
+
+    async def _replay_rest(self, db: SqlExecutor, request: EraseRequest) -> tuple[Replay, Selection]:
+        """Replay all that stays, most of it before locking the stream; returns with the lock held."""
+        tenant = request.external_id
+        selection = await self._select(db, request)
+        replay = Replay(tenant)
+        head = await self._ledger.head(db, tenant)
+        await self._replayer.run(db, replay, until=head, skip=selection.covers)
+        await self._ledger.lock(db, tenant)
+        final = await self._select(db, request)
+        await self._replayer.run(db, replay, skip=final.covers)
+        if final != selection or replay.missed_an_erasure:
+            # Something replayed before the lock must be erased too, or another erasure removed some of it meanwhile.
+            await self._scratch.empty(db)
+            replay = Replay(tenant)
+            await self._replayer.run(db, replay, skip=final.covers)
+        if not replay.is_complete:
+            raise StoreError(
+                f"the stream of {tenant!r} has an event that cannot be replayed, so nothing was erased;"
+                " verify() says which, and you can still erase() the whole external_id"
+            )
+        return replay, final
+
+    async def _find_faults(self, db: SqlExecutor, external_id: str) -> list[LedgerFault]:
+        """Altered events, for an erasure that replays nothing."""
+        replay = Replay(external_id)
+        await self._replayer.run(db, replay, skip=lambda event: True)
+        check_end(replay, await self._ledger.describe(db, external_id))
+        return replay.faults
+
+    async def _refuse_other_faults(
+        self, db: SqlExecutor, external_id: str, selection: Selection, faults: Sequence[LedgerFault]
+    ) -> None:
+        """Refuse to rebuild from altered events; the events being erased may be faulty."""
+        if not faults:
+            return
+        erased = await self._erasure.list_positions(db, external_id, selection)
+        others = [fault for fault in faults if fault.position not in erased]
+        if others:
+            raise StoreError(
+                f"event {others[0].position} of external_id {external_id!r} has been altered"
+                f" ({others[0].problem}), so nothing was erased: what stays would be rebuilt from it. verify() lists"
+                " all such events; you can still erase() the whole external_id"
+            )
+
+    async def _select(self, db: SqlExecutor, request: EraseRequest) -> Selection:
+        selection = await self._erasure.select(
+            db,
+            request.external_id,
+            memory_id=request.memory_id,
+            conversation_id=request.conversation,
+            text=request.text,
+        )
+        if request.memory_id is not None and not selection.memory_ids:
+            raise MemoryNotFoundError(request.external_id, request.memory_id)
+        return selection
+
+    async def _apply(
+        self,
+        db: SqlExecutor,
+        request: EraseRequest,
+        selection: Selection,
+        replay: Replay,
+        faults: Sequence[LedgerFault],
+    ) -> ErasureReceipt:
+        """Empty the events, put the replayed rows in place, and append the receipt."""
+        tenant = request.external_id
+        before = await self._erasure.count_rows(db, tenant)
+        emptied = await self._erasure.empty_events(db, tenant, selection)
+        await self._scratch.swap(db, tenant)
+        await self._scratch.drop_orphaned_cache(db, tenant)
+        await self._vectors.forget(db, tenant)
+        await self._uses.forget_gone(db, tenant)
+        after = await self._erasure.count_rows(db, tenant)
+        receipt = ErasureReceipt.seal(
+            receipt_id=uuid7(),
+            external_id=tenant,
+            scope=request.scope,
+            requested_at=self._clock(),
+            actor=request.actor,
+            memory_ids=tuple(sorted(map(UUID, selection.memory_ids))),
+            events=tuple(
+                ErasedEvent(
+                    position=event.position,
+                    event_id=event.event_id,
+                    digest=event.digest.hex(),
+                    remains=remains(event),
+                )
+                for event in emptied
+            ),
+            faults=tuple(faults),
+            rows={table: before[table] - after[table] for table in before},
+        )
+        record = WriteRequest(external_id=tenant, actor=request.actor, redactions={})
+        await self._ledger.append(db, record.event(EventKind.ERASED, receipt.payload(), receipt.requested_at))
+        # After the receipt is in the ledger, because a graph store has to follow up to it.
+        await self._replayer.settle(db, replay)
+        return receipt
+
+    async def _prove(self, db: SqlExecutor, request: EraseRequest, selection: Selection) -> None:
+        """Scan before the commit; any finding rolls everything back."""
+        tenant = request.external_id
+        findings = await self._erasure.find_left_over(db, tenant, sorted(selection.memory_ids))
+        if request.text is not None:
+            findings += await self._erasure.find_text(db, tenant, request.text)
+        if findings:
+            places = ", ".join(sorted({finding.place for finding in findings}))
+            raise StoreError(f"the final scan still found something in {places}; nothing was erased")
+
+    async def _check_receipt(self, db: SqlExecutor, receipt: ErasureReceipt) -> list[ErasureFinding]:
+        def finding(problem: str) -> list[ErasureFinding]:
+            return [ErasureFinding(place="receipt", key=str(receipt.receipt_id), problem=problem)]
+
+        if receipt.sha256 != receipt.compute_sha256():
+            return finding("it was changed after it was made")
+        recorded = await self._erasure.find_receipt(db, receipt.external_id, receipt.receipt_id)
+        if recorded is None:
+            return finding("the ledger has no such receipt")
+        return [] if recorded == receipt.as_recorded() else finding("the ledger has a different receipt under this id")

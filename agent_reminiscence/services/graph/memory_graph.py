@@ -1,0 +1,527 @@
+"""The graph as users see it: entities, relationships, their neighbourhoods, and corrections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from agent_reminiscence.config.constants import (
+    MAX_GRAPH_ENTITIES,
+    MAX_GRAPH_HOPS,
+    MAX_GRAPH_RELATIONSHIPS,
+    MAX_RESULTS,
+    Source,
+)
+from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphFilter, GraphStore
+from agent_reminiscence.domain.event import EntitiesMerged, EntitiesUnmerged, EventKind, RelationshipEnded
+from agent_reminiscence.domain.graph import (
+    Entity,
+    GraphPath,
+    GraphPattern,
+    GraphTriple,
+    Relationship,
+    Subgraph,
+    name_key,
+)
+from agent_reminiscence.exceptions import EntityNotFoundError, InvalidInputError, RelationshipNotFoundError
+from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.ledger.projector import Projector
+from agent_reminiscence.services.ledger.requests import WriteRequest
+
+# How many entities with one name a message lists.
+_LISTED = 5
+
+Property = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRequest(WriteRequest):
+    """Two entities, by ids or names, are the same."""
+
+    survivor: UUID | str
+    merged: UUID | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmergeRequest(WriteRequest):
+    """An entity that was merged into another one is separate after all."""
+
+    entity_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndRelationshipRequest(WriteRequest):
+    """A relationship is no longer true."""
+
+    relationship_id: UUID
+    end_date: datetime | None
+
+
+class MemoryGraph:
+    """`memory.admin.graph`: the entities that memories name, and how they are related.
+
+    Consolidations fill it. Entity arguments take an id or one of the entity's names; a name shared by several entities
+    is refused, and the error lists their ids. Reads go to Neo4j if it is configured, which may be a moment behind. The
+    application's clock decides what has ended, whichever store is read.
+    """
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        projector: Projector,
+        memories: ActiveMemoryRepository,
+        repository: EntityGraphRepository,
+        graph: GraphStore,
+        scrubber: Scrubber,
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._projector = projector
+        self._scrubber = scrubber
+        self._memories = memories
+        self._repository = repository
+        self._graph = graph
+        self._clock = clock
+
+    async def entities(
+        self,
+        external_id: str | int | UUID,
+        *,
+        name: str | None = None,
+        alike: str | None = None,
+        types: Iterable[str] | None = None,
+        limit: int = 100,
+    ) -> list[Entity]:
+        """Entities, those named by the most live chunks first.
+
+        By name it is a lookup. By type, or without a filter, it reads the mentions of all entities of `external_id`,
+        and with `alike` 10,000 names as well: some tenths of a second with 100,000 entities.
+
+        Args:
+            name: Only entities with this name, their own or that of an entity merged into them; case, accents, titles
+                and spaces are ignored.
+            alike: Only entities with a name spelled like this one, the most similar first.
+            types: Only these types, such as `person`; an entity of type `other` takes the type of the first entity
+                merged into it that has another one.
+            limit: Return at most this many, from 1 to 500.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is unavailable.
+        """
+        tenant = validation.external_id(external_id)
+        wanted = validation.graph_types(types)
+        most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES)
+        if alike is not None:
+            if name is not None:
+                raise InvalidInputError("entities() takes name or alike, not both")
+            spelling = validation.entity_name("alike", alike)
+            found = await repeated(
+                lambda: self._graph.find_alike(tenant, spelling, types=wanted, limit=most),
+                operation="find_alike",
+                external_id=tenant,
+            )
+            return [entity for entity, _ in found]
+        names = None if name is None else [validation.entity_name("name", name)]
+        return await repeated(
+            lambda: self._graph.find_entities(tenant, names=names, types=wanted, limit=most),
+            operation="find_entities",
+            external_id=tenant,
+        )
+
+    async def neighbourhood(
+        self,
+        external_id: str | int | UUID,
+        entity: UUID | str,
+        *,
+        hops: int = 1,
+        types: Iterable[str] | None = None,
+        at: datetime | None = None,
+        min_confidence: float = 0.0,
+        limit: int = MAX_GRAPH_ENTITIES,
+    ) -> Subgraph:
+        """The neighbourhood of an entity; relationships are followed in both directions.
+
+        At most 50 relationships of each entity are followed, the strongest first, and at most 2,000 are returned;
+        `is_truncated` says whether that or `limit` left something out.
+
+        Args:
+            entity: Its id, or one of its names.
+            hops: How far, from 1 to 6.
+            types: Only relationships of these types, such as `works_for`.
+            at: Relationships that were true in the world at that moment; None means those that have not ended.
+            min_confidence: Only relationships with at least this confidence, 0 to 1.
+            limit: At most this many entities, from 1 to 500.
+
+        Raises:
+            InvalidInputError: An argument is refused, or several entities have the name.
+            EntityNotFoundError: `external_id` has no such entity.
+            StoreError: The store is unavailable.
+        """
+        tenant = validation.external_id(external_id)
+        start = validation.entity("entity", entity)
+        far = validation.whole_number("hops", hops, minimum=1, maximum=MAX_GRAPH_HOPS)
+        where = GraphFilter(
+            relationship_types=validation.graph_types(types),
+            at=validation.optional_moment("at", at),
+            min_confidence=validation.share("min_confidence", min_confidence),
+            max_entities=validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES),
+            now=self._clock(),
+        )
+
+        async def read() -> Subgraph:
+            found = await self._resolve(tenant, start)
+            return await self._graph.neighbourhood(tenant, [found.id], hops=far, where=where)
+
+        return await repeated(read, operation="neighbourhood", external_id=tenant)
+
+    async def shortest_path(
+        self,
+        external_id: str | int | UUID,
+        from_entity: UUID | str,
+        to_entity: UUID | str,
+        *,
+        max_hops: int = 4,
+        types: Iterable[str] | None = None,
+        at: datetime | None = None,
+        min_confidence: float = 0.0,
+    ) -> GraphPath | None:
+        """A shortest path between two entities, following relationships in both directions; None if there is none.
+
+        Of several, the one whose entity ids, in order, sort first.
+
+        Args:
+            max_hops: The longest path, from 1 to 6 relationships.
+            types: As in `neighbourhood`, like the arguments not described here.
+
+        Raises:
+            InvalidInputError: An argument is refused, several entities share a name, or so much lies between the two
+                that the search was given up: ask for fewer hops, or name types.
+            EntityNotFoundError: `external_id` has no such entity.
+            StoreError: The store is unavailable.
+        """
+        tenant = validation.external_id(external_id)
+        start, end = validation.entity("from_entity", from_entity), validation.entity("to_entity", to_entity)
+        far = validation.whole_number("max_hops", max_hops, minimum=1, maximum=MAX_GRAPH_HOPS)
+        where = GraphFilter(
+            relationship_types=validation.graph_types(types),
+            at=validation.optional_moment("at", at),
+            min_confidence=validation.share("min_confidence", min_confidence),
+            now=self._clock(),
+        )
+
+        async def read() -> GraphPath | None:
+            first, last = await self._resolve(tenant, start), await self._resolve(tenant, end)
+            return await self._graph.shortest_path(tenant, first.id, last.id, max_hops=far, where=where)
+
+        return await repeated(read, operation="shortest_path", external_id=tenant)
+
+    async def match(
+        self,
+        external_id: str | int | UUID,
+        from_type: str | None = None,
+        relationship_type: str | None = None,
+        to_type: str | None = None,
+        *,
+        from_properties: Mapping[str, Property] | None = None,
+        relationship_properties: Mapping[str, Property] | None = None,
+        to_properties: Mapping[str, Property] | None = None,
+        at: datetime | None = None,
+        min_confidence: float = 0.0,
+        limit: int = 100,
+    ) -> list[GraphTriple]:
+        """Relationships that match a pattern, with both ends, strongest first.
+
+        Reads all relationships of the given type, or every relationship if none is given.
+
+        Args:
+            from_type: Type of the entity the relationship starts from; None is any. The other two types likewise.
+            from_properties: Top-level values that its metadata must have, by name; 1 and 1.0 are equal, True is
+                neither. The other properties likewise.
+            at: As in `neighbourhood`, like `min_confidence`.
+            limit: At most this many, from 1 to 200.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is unavailable.
+        """
+        tenant = validation.external_id(external_id)
+        pattern = GraphPattern(
+            from_type=validation.graph_type("from_type", from_type),
+            relationship_type=validation.graph_type("relationship_type", relationship_type),
+            to_type=validation.graph_type("to_type", to_type),
+            from_properties=validation.properties("from_properties", from_properties),
+            relationship_properties=validation.properties("relationship_properties", relationship_properties),
+            to_properties=validation.properties("to_properties", to_properties),
+        )
+        where = GraphFilter(
+            at=validation.optional_moment("at", at),
+            min_confidence=validation.share("min_confidence", min_confidence),
+            now=self._clock(),
+        )
+        most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_RESULTS)
+        return await repeated(
+            lambda: self._graph.match(tenant, pattern, where=where, limit=most), operation="match", external_id=tenant
+        )
+
+    async def subgraph(self, external_id: str | int | UUID, memory_id: UUID | str) -> Subgraph:
+        """The entities that a memory's live chunks name, and how they are related today.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            MemoryNotFoundError: `external_id` has no such memory.
+            StoreError: The store is unavailable.
+        """
+        tenant, memory = validation.external_id(external_id), validation.memory_id(memory_id)
+        now = self._clock()
+
+        async def read() -> Subgraph:
+            async with self._store.transaction(tenant, read_only=True) as db:
+                await self._memories.get_by_id(db, tenant, memory)
+                ids = await self._repository.find_mentioned(db, tenant, memory)
+            entities = await self._graph.find_entities(tenant, ids=ids)
+            relationships = await self._graph.find_relationships(tenant, entity_ids=[entity.id for entity in entities])
+            return Subgraph(
+                entities=tuple(entities),
+                relationships=tuple(
+                    relationship
+                    for relationship in relationships
+                    if relationship.end_date is None or relationship.end_date > now
+                ),
+                distances={entity.id: 0 for entity in entities},
+                is_truncated=len(ids) > len(entities) or len(relationships) == MAX_GRAPH_RELATIONSHIPS,
+            )
+
+        return await repeated(read, operation="subgraph", external_id=tenant)
+
+    async def merge(
+        self,
+        external_id: str | int | UUID,
+        survivor: UUID | str,
+        merged: UUID | str,
+        *,
+        actor: str | None = None,
+        source: Source = "user",
+    ) -> Entity:
+        """Merge two entities that are the same. From now on the survivor represents both; `unmerge` can undo it.
+
+        The call rewrites every relationship of the merged entity while other writers of this `external_id` wait: some
+        seconds for 40,000 relationships. `unmerge` costs as much. If only one of the two is a hub, make it the
+        survivor.
+
+        Args:
+            survivor: The entity that stays; its id, or one of its names.
+            merged: The entity that becomes part of it, with everything merged into it before.
+            actor: Who says so.
+            source: How far that is trusted.
+
+        Returns:
+            The survivor. If the two are already merged, nothing is written.
+
+        Raises:
+            InvalidInputError: An argument is refused, several entities share a name, or both arguments mean the same
+                entity, such as its id and its name.
+            EntityNotFoundError: `external_id` has no such entity.
+            StoreError: The store is unavailable.
+        """
+        asked = MergeRequest(
+            external_id=validation.external_id(external_id),
+            survivor=validation.entity("survivor", survivor),
+            merged=validation.entity("merged", merged),
+            actor=validation.optional_identifier("actor", actor),
+            source=validation.source(source),
+        )
+        if asked.survivor == asked.merged:
+            raise InvalidInputError(f"an entity cannot be merged into itself; both are {str(asked.merged)!r}")
+        request = await self._scrubber.scrub(asked)
+        # Can be retried without a key: merging twice changes nothing.
+        return await repeated(
+            lambda: self._merge(request), operation="merge", external_id=request.external_id, repeatable=True
+        )
+
+    async def _merge(self, request: MergeRequest) -> Entity:
+        async with self._store.transaction(request.external_id) as db:
+            await self._projector.begin(db, request)
+            survivor = await self._find(db, request.external_id, request.survivor)
+            merged = await self._find(db, request.external_id, request.merged)
+            if survivor.id == merged.id:
+                await self._require_two(db, request)
+                return survivor
+            payload = EntitiesMerged(survivor_id=survivor.id, merged_id=merged.id, reason="asked")
+            await self._projector.record(
+                db, request.event(EventKind.ENTITIES_MERGED, payload.model_dump(mode="json"), self._clock())
+            )
+            return await self._find(db, request.external_id, survivor.id)
+
+    async def _require_two(self, db: SqlExecutor, request: MergeRequest) -> None:
+        """Check that two names of one entity mean two merged entities, not the same entity from the start.
+
+        Raises:
+            InvalidInputError: They are the same.
+        """
+        first, second = [
+            await self._stated_ids(db, request.external_id, entity) for entity in (request.survivor, request.merged)
+        ]
+        if len(first | second) == 1:
+            raise InvalidInputError(
+                f"an entity cannot be merged into itself: {str(request.survivor)!r} and {str(request.merged)!r} mean"
+                " the same entity"
+            )
+
+    async def _stated_ids(self, db: SqlExecutor, external_id: str, entity: UUID | str) -> set[UUID]:
+        """The entities that an id or a name means, regardless of merges."""
+        if isinstance(entity, UUID):
+            return {entity}
+        return {known.entity_id for known in await self._repository.known_names(db, external_id, [name_key(entity)])}
+
+    async def unmerge(
+        self,
+        external_id: str | int | UUID,
+        entity_id: UUID | str,
+        *,
+        actor: str | None = None,
+        source: Source = "user",
+    ) -> Entity:
+        """Undo a merge: the entity is separate again, with everything that had been merged into it before.
+
+        Args:
+            entity_id: The merged entity's id, as listed in the survivor's `merged_ids`.
+            actor: Who says so.
+            source: How far that is trusted.
+
+        Returns:
+            The entity. If it was not merged, nothing is written.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            EntityNotFoundError: `external_id` has no such entity.
+            StoreError: The store is unavailable.
+        """
+        asked = UnmergeRequest(
+            external_id=validation.external_id(external_id),
+            entity_id=validation.entity_id("entity_id", entity_id),
+            actor=validation.optional_identifier("actor", actor),
+            source=validation.source(source),
+        )
+        request = await self._scrubber.scrub(asked)
+        return await repeated(
+            lambda: self._unmerge(request), operation="unmerge", external_id=request.external_id, repeatable=True
+        )
+
+    async def _unmerge(self, request: UnmergeRequest) -> Entity:
+        async with self._store.transaction(request.external_id) as db:
+            await self._projector.begin(db, request)
+            place = await self._repository.find_place(db, request.external_id, request.entity_id)
+            if place is not None and place.is_merged:
+                payload = EntitiesUnmerged(entity_id=request.entity_id)
+                await self._projector.record(
+                    db, request.event(EventKind.ENTITIES_UNMERGED, payload.model_dump(mode="json"), self._clock())
+                )
+            return await self._find(db, request.external_id, request.entity_id)
+
+    async def end_relationship(
+        self,
+        external_id: str | int | UUID,
+        relationship_id: UUID | str,
+        *,
+        end_date: datetime | None = None,
+        actor: str | None = None,
+        source: Source = "user",
+    ) -> Relationship:
+        """Set until when a relationship was true. Reads `at` an earlier time still find it.
+
+        It becomes true again when another memory states it for a later time.
+
+        Args:
+            end_date: World time, replacing any previous end; None means now, and does not change one that has ended.
+            actor: Who says so.
+            source: How far that is trusted.
+
+        Returns:
+            The relationship. If it already has this end, nothing is written.
+
+        Raises:
+            InvalidInputError: An argument is refused, or the end lies before the start.
+            RelationshipNotFoundError: `external_id` has no such relationship.
+            StoreError: The store is unavailable.
+        """
+        asked = EndRelationshipRequest(
+            external_id=validation.external_id(external_id),
+            relationship_id=validation.relationship_id(relationship_id),
+            end_date=validation.optional_moment("end_date", end_date),
+            actor=validation.optional_identifier("actor", actor),
+            source=validation.source(source),
+        )
+        request = await self._scrubber.scrub(asked)
+        return await repeated(
+            lambda: self._end_relationship(request),
+            operation="end_relationship",
+            external_id=request.external_id,
+            repeatable=True,
+        )
+
+    async def _end_relationship(self, request: EndRelationshipRequest) -> Relationship:
+        async with self._store.transaction(request.external_id) as db:
+            await self._projector.begin(db, request)
+            relationship = await self._find_relationship(db, request.external_id, request.relationship_id)
+            end_date = self._end_date(relationship, request.end_date)
+            if end_date == relationship.end_date:
+                return relationship
+            payload = RelationshipEnded(relationship_id=relationship.id, end_date=end_date)
+            await self._projector.record(
+                db, request.event(EventKind.RELATIONSHIP_ENDED, payload.model_dump(mode="json"), end_date)
+            )
+            return await self._find_relationship(db, request.external_id, relationship.id)
+
+    def _end_date(self, relationship: Relationship, asked: datetime | None) -> datetime:
+        if asked is None:
+            # One that starts in the future ends when it starts.
+            now = max(self._clock(), relationship.start_date)
+            return now if relationship.end_date is None else min(now, relationship.end_date)
+        if asked < relationship.start_date:
+            raise InvalidInputError(
+                f"end_date {asked.isoformat()} is before the relationship began, at"
+                f" {relationship.start_date.isoformat()}"
+            )
+        return asked
+
+    async def _find_relationship(self, db: SqlExecutor, external_id: str, relationship_id: UUID) -> Relationship:
+        found = await self._repository.find_relationships(db, external_id, ids=[relationship_id])
+        if not found:
+            raise RelationshipNotFoundError(external_id, relationship_id)
+        return found[0]
+
+    async def _find(self, db: SqlExecutor, external_id: str, entity: UUID | str) -> Entity:
+        """The entity with an id or name, from PostgreSQL, which is never behind."""
+        if isinstance(entity, UUID):
+            found = await self._repository.find_entities(db, external_id, ids=[entity])
+        else:
+            found = await self._repository.find_entities(db, external_id, names=[entity])
+        return _only(found, external_id, entity)
+
+    async def _resolve(self, external_id: str, entity: UUID | str) -> Entity:
+        """The entity with an id or name, from the store that serves reads."""
+        if isinstance(entity, UUID):
+            found = await self._graph.find_entities(external_id, ids=[entity])
+        else:
+            found = await self._graph.find_entities(external_id, names=[entity])
+        return _only(found, external_id, entity)
+
+
+def _only(found: list[Entity], external_id: str, entity: UUID | str) -> Entity:
+    if not found:
+        raise EntityNotFoundError(external_id, entity)
+    if len(found) > 1:
+        listed = ", ".join(f"{one.id} ({one.type})" for one in found[:_LISTED])
+        more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+        raise InvalidInputError(
+            f"{entity!r} is the name of {len(found)} entities; choose one by its id: {listed}{more}"
+        )
+    return found[0]

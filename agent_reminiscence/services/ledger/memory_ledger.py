@@ -1,0 +1,150 @@
+"""The ledger as users see it: events of their own kinds, and everything recorded, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES, MAX_LEDGER_PAGE, Source
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.domain.canonical import beside
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.ledger.projector import Projector
+from agent_reminiscence.services.ledger.requests import AppendRequest
+
+
+class MemoryLedger:
+    """`memory.ledger`: append and read events of one `external_id`."""
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        projector: Projector,
+        scrubber: Scrubber,
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._projector = projector
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def append(
+        self,
+        external_id: str | int | UUID,
+        kind: str,
+        payload: Mapping[str, Any],
+        *,
+        actor: str | None = None,
+        conversation_id: str | None = None,
+        turn: int | None = None,
+        occurred_at: datetime | None = None,
+        source: Source = "agent",
+        idempotency_key: str | None = None,
+    ) -> Event:
+        """Append an event of a kind of your own, such as `world.observed`.
+
+        It is stored, can be read back and is covered by the stream's digest chain; it changes no tier and no search
+        finds it.
+
+        Args:
+            kind: Lower-case words joined by dots, outside the prefix `memory.`.
+            payload: A JSON object of at most 1 MiB. If secrets in its keys and strings were redacted,
+                `memory.redactions` in it says how often each rule matched.
+            turn: Number of the turn in its conversation, from 0.
+            occurred_at: When it was true in the world; None is now.
+            idempotency_key: A second call with the same key and request returns the first one's event.
+
+        Raises:
+            InvalidInputError: An argument is refused; nothing is written.
+            RedactionError: Your redactor failed; nothing is written.
+            IdempotencyConflictError: The key was used for a different request.
+            StoreError: The store is unavailable or refused the write.
+        """
+        asked = AppendRequest(
+            external_id=validation.external_id(external_id),
+            kind=validation.event_kind(kind),
+            # Checked and copied value by value, which takes a tenth of a second for the largest payloads.
+            payload=await beside(
+                lambda: validation.json_object("payload", payload, MAX_EVENT_PAYLOAD_BYTES), value=payload
+            ),
+            actor=validation.optional_identifier("actor", actor),
+            conversation_id=validation.optional_identifier("conversation_id", conversation_id),
+            turn=None if turn is None else validation.whole_number("turn", turn, minimum=0, maximum=2**31 - 1),
+            occurred_at=validation.optional_moment("occurred_at", occurred_at),
+            source=validation.source(source),
+            idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
+        )
+        request = await self._scrubber.scrub(asked)
+        return await repeated(
+            lambda: self._append(request),
+            operation="append",
+            external_id=request.external_id,
+            repeatable=request.idempotency_key is not None,
+        )
+
+    async def _append(self, request: AppendRequest) -> Event:
+        async with self._store.transaction(request.external_id) as db:
+            retried = await self._projector.begin(db, request)
+            if retried is not None:
+                return retried
+            now = self._clock()
+            event = await beside(lambda: request.event(request.kind, request.payload, now), value=request.payload)
+            return await self._projector.record(db, event)
+
+    async def head(self, external_id: str | int | UUID) -> int:
+        """Position of the last event; 0 if there is none.
+
+        Raises:
+            InvalidInputError: The id is refused.
+            StoreError: The store is unavailable.
+        """
+        tenant = validation.external_id(external_id)
+
+        async def read() -> int:
+            async with self._store.transaction(tenant, read_only=True) as db:
+                return await self._ledger.head(db, tenant)
+
+        return await repeated(read, operation="head", external_id=tenant)
+
+    async def read(
+        self,
+        external_id: str | int | UUID,
+        *,
+        after: int = 0,
+        kinds: Sequence[str] | None = None,
+        actor: str | None = None,
+        limit: int = 100,
+    ) -> list[Event]:
+        """One page of events in order of position.
+
+        Args:
+            after: Start after this position; 0 is the beginning. The next page starts after the last event of this
+                one; an empty page is the end.
+            kinds: Only these kinds; None is all.
+            actor: Only this actor's events; None is everybody's.
+            limit: At most this many, from 1 to 1,000.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            StoreError: The store is unavailable.
+        """
+        tenant = validation.external_id(external_id)
+        wanted = validation.kinds(kinds)
+        page = validation.whole_number("limit", limit, minimum=1, maximum=MAX_LEDGER_PAGE)
+        position = validation.whole_number("after", after, minimum=0, maximum=2**63 - 1)
+        who = validation.optional_identifier("actor", actor)
+
+        async def read() -> list[Event]:
+            async with self._store.transaction(tenant, read_only=True) as db:
+                return await self._ledger.read(db, tenant, after=position, kinds=wanted, actor=who, limit=page)
+
+        return await repeated(read, operation="read", external_id=tenant)

@@ -1,0 +1,1 @@
+"""Active memories: create, read, update, archive; their history; conversations to remember."""

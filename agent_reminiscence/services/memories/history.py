@@ -1,0 +1,214 @@
+"""Memories through time, from the ledger alone: every version of one, and all of them as they were."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.history import HistoryRepository
+from agent_reminiscence.domain.event import (
+    ChunkEntry,
+    Event,
+    EventKind,
+    MemoryConsolidated,
+    MemoryCreated,
+    MemoryEnded,
+    MemoryPromoted,
+    MemoryUpdated,
+)
+from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
+from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.exceptions import MemoryNotFoundError
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.memories.manager import fold
+
+# Payloads may be of several MB.
+_PAGE_EVENTS = 50
+_LAST_POSITION = 2**63 - 1
+
+
+class HistoryService:
+    """Answers questions about other moments than now."""
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        repository: HistoryRepository,
+        *,
+        updates_left: Callable[[int, int], int],
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._repository = repository
+        self._updates_left = updates_left
+
+    async def history(self, external_id: str, memory_id: UUID) -> MemoryHistory:
+        """Every version of one memory.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory, or has it no more.
+        """
+
+        async def read() -> list[Event]:
+            async with self._store.transaction(external_id, read_only=True) as db:
+                return await self._ledger.read_memory(db, external_id, memory_id, position=_LAST_POSITION)
+
+        events = await repeated(read, operation="history", external_id=external_id)
+        if not events:
+            raise MemoryNotFoundError(external_id, memory_id)
+        return build_history(events)
+
+    async def active_memories(
+        self, external_id: str, *, as_of: datetime | None, known_at: datetime | None
+    ) -> list[ActiveMemory]:
+        """The active list as it was known at `known_at` to be at `as_of`, oldest first."""
+        streams = await repeated(
+            lambda: self._read_all(external_id, known_at), operation="active_memories", external_id=external_id
+        )
+        moment = as_of if as_of is not None else known_at
+        memories = [memory_at(events, moment, self._updates_left) for events in streams.values()]
+        return [memory for memory in memories if memory is not None and memory.archived_at is None]
+
+    async def _read_all(self, external_id: str, known_at: datetime | None) -> dict[str, list[Event]]:
+        """The events of every memory, by its id."""
+        streams: defaultdict[str, list[Event]] = defaultdict(list)
+        after = 0
+        async with self._store.transaction(external_id, read_only=True) as db:
+            while True:
+                page = await self._repository.read_memories(
+                    db, external_id, known_at=known_at, after=after, limit=_PAGE_EVENTS
+                )
+                for event in page:
+                    # What is said of entities and relationships is of no memory.
+                    if "memory_id" in event.payload:
+                        streams[event.payload["memory_id"]].append(event)
+                if len(page) < _PAGE_EVENTS:
+                    return streams
+                after = page[-1].position
+
+
+def memory_at(
+    events: Sequence[Event], moment: datetime | None, updates_left: Callable[[int, int], int]
+) -> ActiveMemory | None:
+    """One memory as `events` say it was at `moment`, in the world's time; None where it had not begun.
+
+    Of its versions the last that had begun counts, whatever was said before it of later times.
+    """
+    begun = [
+        event
+        for event in events
+        if event.kind in {EventKind.CREATED, EventKind.UPDATED} and (moment is None or event.occurred_at <= moment)
+    ]
+    if not begun:
+        return None
+    last, version = begun[-1].position, begun[-1].payload.get("version", 1)
+    told = [
+        event
+        for event in events
+        if event.position <= last
+        # What came later belongs to this version only where it consolidated it or ended the memory.
+        or (event.kind == EventKind.ARCHIVED and (moment is None or event.occurred_at <= moment))
+        or (event.kind == EventKind.CONSOLIDATED and event.payload["version"] <= version)
+    ]
+    return fold(told, updates_left).model_copy(update={"write": None})
+
+
+def build_history(events: Sequence[Event]) -> MemoryHistory:
+    """The history that `events`, all of one memory and in order, add up to."""
+    created = MemoryCreated.model_validate(events[0].payload)
+    fields: dict[str, Any] = {
+        "title": created.title,
+        "content": created.content,
+        "description": created.description,
+        "metadata": created.metadata,
+    }
+    versions = [_version(events[0], 1, fields, created.chunks, before=0)]
+    archived_at: datetime | None = None
+    for event in events[1:]:
+        match event.kind:
+            case EventKind.UPDATED:
+                updated = MemoryUpdated.model_validate(event.payload)
+                fields = fields | updated.changes
+                before = len(versions[-1].chunks)
+                versions.append(_version(event, updated.version, fields, updated.chunks, before=before))
+            case EventKind.CONSOLIDATED:
+                consolidated = MemoryConsolidated.model_validate(event.payload)
+                _derive(
+                    versions,
+                    consolidated.version,
+                    _derivation(
+                        event,
+                        chunk_ids=tuple(rating.id for rating in consolidated.chunks),
+                        duplicates={pair.id: pair.duplicate_of for pair in consolidated.duplicates},
+                        summary=consolidated.summary,
+                        facts=tuple(fact.content for fact in consolidated.facts),
+                        usage=consolidated.usage,
+                        fallback=consolidated.fallback,
+                    ),
+                )
+            case EventKind.PROMOTED:
+                promoted = MemoryPromoted.model_validate(event.payload)
+                chunk_ids = tuple(promotion.id for promotion in promoted.chunks)
+                _derive(versions, versions[-1].version, _derivation(event, chunk_ids=chunk_ids))
+            case EventKind.ENDED:
+                ended = MemoryEnded.model_validate(event.payload)
+                derivation = _derivation(
+                    event,
+                    chunk_ids=ended.chunks,
+                    duplicates={pair.id: pair.duplicate_of for pair in ended.duplicates},
+                    reason=ended.reason,
+                    ended_by=ended.by,
+                    why=ended.why,
+                )
+                _derive(versions, versions[-1].version, derivation)
+            case EventKind.ARCHIVED:
+                archived_at = archived_at or event.recorded_at
+    return MemoryHistory(
+        external_id=events[0].external_id,
+        memory_id=created.memory_id,
+        versions=tuple(versions),
+        archived_at=archived_at,
+    )
+
+
+def _version(
+    event: Event, version: int, fields: dict[str, Any], chunks: tuple[ChunkEntry, ...], *, before: int
+) -> MemoryVersion:
+    return MemoryVersion(
+        **fields,
+        version=version,
+        source=event.source,
+        actor=event.actor,
+        conversation_id=event.conversation_id,
+        occurred_at=event.occurred_at,
+        recorded_at=event.recorded_at,
+        event_id=event.event_id,
+        position=event.position,
+        chunks=chunks,
+        chunks_ended=before - sum(not chunk.new for chunk in chunks),
+    )
+
+
+def _derivation(event: Event, **found: Any) -> Derivation:
+    """What an event made of a version, as `found` says."""
+    return Derivation(
+        kind=EventKind(event.kind),
+        event_id=event.event_id,
+        position=event.position,
+        occurred_at=event.occurred_at,
+        recorded_at=event.recorded_at,
+        source=event.source,
+        **found,
+    )
+
+
+def _derive(versions: list[MemoryVersion], number: int, derivation: Derivation) -> None:
+    """Note what was made of version `number`."""
+    version = versions[number - 1]
+    versions[number - 1] = version.model_copy(update={"derived": (*version.derived, derivation)})

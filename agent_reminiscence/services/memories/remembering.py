@@ -1,0 +1,311 @@
+"""Remembers what is worth keeping of a conversation: a model proposes, and the manager writes as for any caller."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from agent_reminiscence.agents.plans import CreateIntent, Said, UpdateIntent
+from agent_reminiscence.config.constants import Source
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
+from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
+from agent_reminiscence.exceptions import (
+    AgentError,
+    ConfigurationError,
+    InvalidInputError,
+    MemoryNotFoundError,
+    QuotaExceededError,
+    VersionConflictError,
+)
+from agent_reminiscence.projections.indexed_text import fold_text
+from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.ledger.requests import CreateRequest, UpdateRequest
+from agent_reminiscence.services.memories.conversations import is_acknowledgement
+from agent_reminiscence.services.memories.manager import MemoryManager
+from agent_reminiscence.services.model_budget import ModelBudget
+from agent_reminiscence.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+_logger = logging.getLogger("agent_reminiscence.models")
+
+# An old statement still counts as made.
+_EVER = datetime.min.replace(tzinfo=UTC)
+AGENT = "memory_updater"
+# What a model writes has the lowest trust, whoever said what it is based on.
+_SOURCE: Source = "model"
+# A shorter text occurs in most memories by chance.
+_QUOTED_CHARACTERS = 20
+# These errors concern one change only; the next one may succeed.
+_REFUSALS = (InvalidInputError, QuotaExceededError, VersionConflictError, MemoryNotFoundError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberRequest:
+    """A conversation and the provenance of its memories.
+
+    Attributes:
+        is_dry_run: Whether to only report what would be done.
+    """
+
+    external_id: str
+    said: Sequence[Said]
+    occurred_at: datetime | None
+    actor: str | None
+    conversation_id: str | None
+    is_dry_run: bool
+
+
+class RememberingService:
+    """Asks a model what to remember and writes it.
+
+    Args:
+        model: None if none is configured.
+    """
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        manager: MemoryManager,
+        chunks: MemoryChunkRepository,
+        scrubber: Scrubber,
+        budget: ModelBudget,
+        model: Model | None,
+        telemetry: Telemetry,
+    ) -> None:
+        self._store = store
+        self._manager = manager
+        self._chunks = chunks
+        self._scrubber = scrubber
+        self._budget = budget
+        self._model = model
+        self._telemetry = telemetry
+
+    async def remember(self, request: RememberRequest) -> RememberReport:
+        """Remember the conversation and return a report; nothing is written unless the model's whole plan is valid.
+
+        Raises:
+            InvalidInputError: An identifier looks like a secret; no model is asked.
+            ConfigurationError: No model is configured.
+            AgentError: The model gave no usable answer, or the day's tokens are used up; nothing is written.
+            RedactionError: Your redactor failed; nothing is written.
+            StoreError: The store is unavailable; what was already written stays.
+        """
+        with self._telemetry.operation("remember") as operation:
+            operation.note(
+                external_id=self._scrubber.quotable_identifier(request.external_id), messages=len(request.said)
+            )
+            report = await self._remember(request)
+            operation.note(changes=len(report.changes))
+            return report
+
+    async def _remember(self, request: RememberRequest) -> RememberReport:
+        self._scrubber.check_identifiers(
+            external_id=request.external_id, actor=request.actor, conversation_id=request.conversation_id
+        )
+        if self._model is None:
+            raise ConfigurationError(
+                "remember() needs a model; set memory_update_agent_model, or pass"
+                " AgentMem(models=AgentModels(memory_update=…))"
+            )
+        memories = await self._manager.get_all_labelled(request.external_id)
+        # In a thread, here and in the comparison, because memories and conversations may be long.
+        stored = await asyncio.to_thread(lambda: [_Stored.of(memory.content) for memory in memories])
+        said = await self._prepare(request.external_id, request.said, stored)
+        report = RememberReport(
+            external_id=request.external_id,
+            why="",
+            messages=len(said),
+            recalled_messages=sum(one.is_recalled for one in said),
+        )
+        if all(one.is_recalled or is_acknowledgement(one.text) for one in said):
+            return report.model_copy(update={"why": "Everything said is already stored or trivial."})
+        limits = await self._budget.limits(request.external_id)
+        if limits is None:
+            raise AgentError("the day's tokens of this external_id are used up (agent_daily_tokens)")
+
+        # Imported here because it takes most of a second the first time.
+        from agent_reminiscence.agents.memory_updater import UpdaterDeps, make_prompt, make_updater
+        from agent_reminiscence.agents.running import run_agent
+
+        async def is_known(text: str) -> bool:
+            return (await self._are_stored(request.external_id, [text], stored))[0]
+
+        deps = UpdaterDeps(said=said, memories=memories, check=_check, is_known=is_known)
+        async with self._budget.metered(request.external_id, AGENT) as meter:
+            answered = await run_agent(
+                make_updater(), make_prompt(said), model=self._model, deps=deps, limits=limits, meter=meter
+            )
+        # Redact all before writing the first: if the redactor fails on the last, nothing has been written.
+        writes = [await self._scrubber.scrub(_write(request, intent)) for intent in deps.plan.intents]
+        changes = [
+            await self._apply(write, intent, is_dry_run=request.is_dry_run)
+            for write, intent in zip(writes, deps.plan.intents, strict=True)
+        ]
+        return report.model_copy(
+            update={"changes": tuple(changes), "why": answered.output.why, "usage": answered.usage}
+        )
+
+    async def _prepare(self, external_id: str, said: Sequence[Said], stored: Sequence[_Stored]) -> list[Said]:
+        """Redact messages before any model sees them, and mark those that only quote memory."""
+        texts = await self._scrubber.scrub_texts([one.text for one in said])
+        clean = [replace(one, text=text) for one, text in zip(said, texts, strict=True)]
+        # People who repeat something mean it again; tools that show memory and assistants that quote it do not.
+        others = [number for number, one in enumerate(clean) if one.role != "user" and not one.is_recalled]
+        are_quotes = await self._are_stored(external_id, [clean[number].text for number in others], stored)
+        for number, is_quote in zip(others, are_quotes, strict=True):
+            clean[number] = replace(clean[number], is_recalled=is_quote)
+        return clean
+
+    async def _are_stored(self, external_id: str, texts: Sequence[str], stored: Sequence[_Stored]) -> list[bool]:
+        """Whether each text says only what active memories or live chunks say, word for word."""
+        found = await asyncio.to_thread(_compare, texts, stored)
+        digests = {digest for one in found if one is not None for digest in (one.whole, *one.lines)}
+        if not digests:
+            return [one is None for one in found]
+        async with self._store.transaction(external_id, read_only=True) as db:
+            known = await self._chunks.find_known_texts(db, external_id, dict.fromkeys(digests, _EVER))
+        return [one is None or one.whole in known or one.lines <= known for one in found]
+
+    async def _apply(
+        self, write: CreateRequest | UpdateRequest, intent: CreateIntent | UpdateIntent, *, is_dry_run: bool
+    ) -> RememberedChange:
+        title, content = _texts(write)
+        change = RememberedChange(
+            outcome="proposed",
+            title=title,
+            content=content,
+            why=intent.why,
+            messages=intent.messages,
+            memory_id=intent.memory_id if isinstance(intent, UpdateIntent) else None,
+        )
+        if is_dry_run:
+            return change
+        try:
+            if isinstance(write, CreateRequest):
+                memory = await self._manager.create(write)
+            else:
+                memory = await self._manager.update(write)
+        except _REFUSALS as error:
+            extra = {"external_id": write.external_id}
+            _logger.info("a proposed change was refused (%s)", type(error).__name__, extra=extra)
+            return change.model_copy(update={"outcome": "refused", "reason": str(error)})
+        outcome = "updated" if isinstance(intent, UpdateIntent) else "created"
+        return change.model_copy(
+            update={
+                "outcome": outcome,
+                "memory_id": memory.id,
+                "version": memory.version,
+                "title": memory.title,
+                "content": memory.content,
+            }
+        )
+
+
+def _write(request: RememberRequest, intent: CreateIntent | UpdateIntent) -> CreateRequest | UpdateRequest:
+    if isinstance(intent, CreateIntent):
+        return CreateRequest(
+            external_id=request.external_id,
+            title=intent.title,
+            content=intent.content,
+            description=None,
+            metadata={},
+            occurred_at=request.occurred_at,
+            actor=request.actor,
+            conversation_id=request.conversation_id,
+            source=_SOURCE,
+        )
+    return UpdateRequest(
+        external_id=request.external_id,
+        memory_id=intent.memory_id,
+        changes={"title": intent.title, "content": intent.content},
+        occurred_at=request.occurred_at,
+        actor=request.actor,
+        conversation_id=request.conversation_id,
+        source=_SOURCE,
+        expected_version=intent.expected_version,
+    )
+
+
+def _texts(write: CreateRequest | UpdateRequest) -> tuple[str, str]:
+    """Title and content as stored."""
+    if isinstance(write, CreateRequest):
+        return write.title, write.content
+    return write.changes["title"], write.changes["content"]
+
+
+# A sentence end within a line: punctuation, an optional closing quotation mark or bracket, and a space.
+_SENTENCE_END = re.compile(r"[.!?…]++[\"'”’»)\]]*+ |[。！？]++")  # noqa: RUF001 - signs of other scripts
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A memory's text, folded, and where its lines and sentences begin and end.
+
+    Part of a sentence may not be what the memory says: "It is not true that the launch is on Friday."
+    """
+
+    text: str
+    starts: frozenset[int]
+    ends: frozenset[int]
+
+    @classmethod
+    def of(cls, content: str) -> _Stored:
+        lines: list[str] = []
+        starts: set[int] = set()
+        ends: set[int] = set()
+        place = 0
+        for line in content.splitlines():
+            folded = " ".join(line.casefold().split())
+            if not folded:
+                continue
+            breaks = [match.end() for match in _SENTENCE_END.finditer(folded)]
+            starts |= {place + end for end in (0, *breaks)}
+            for end in (*breaks, len(folded)):
+                sentence = folded[:end].rstrip()
+                # With and without its full stop: the searched text has none.
+                ends |= {place + len(sentence), place + len(sentence.removesuffix("."))}
+            lines.append(folded)
+            place += len(folded) + 1
+        return cls(" ".join(lines), frozenset(starts), frozenset(ends))
+
+    def says(self, folded: str) -> bool:
+        """Whether the text equals one or more complete sentences or lines of the memory."""
+        # Not position by position: in a text that repeats a letter, it occurs at each one.
+        return folded in self.text and any(
+            start + len(folded) in self.ends and self.text.startswith(folded, start) for start in self.starts
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Digests:
+    """The digests of a text to look for among chunks: of the whole text, or line by line."""
+
+    whole: bytes
+    lines: frozenset[bytes]
+
+
+def _compare(texts: Sequence[str], stored: Sequence[_Stored]) -> list[_Digests | None]:
+    """What is left to look for in each text; None if it says nothing or a memory says it verbatim."""
+    return [_digests(text, fold_text(text), stored) for text in texts]
+
+
+def _digests(text: str, folded: str, stored: Sequence[_Stored]) -> _Digests | None:
+    if not folded or (len(folded) >= _QUOTED_CHARACTERS and any(memory.says(folded) for memory in stored)):
+        return None
+    lines = frozenset(sha256(fold_text(line).encode()) for line in text.splitlines() if line.strip())
+    return _Digests(sha256(folded.encode()), lines)
+
+
+def _check(title: str, content: str) -> None:
+    validation.title(title)
+    validation.content(content)

@@ -1,0 +1,341 @@
+"""What a query's names reach in the graph: from the entities it names, up to two hops away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.repositories.graph.tables import (
+    EntityGraphRepository,
+    EntityOutline,
+    GraphFilter,
+    GraphOutline,
+    GraphStore,
+    RelationshipOutline,
+)
+from agent_reminiscence.database.repositories.search import (
+    Evidence,
+    GraphWeights,
+    SearchedStream,
+    SearchRepository,
+    SearchRequest,
+)
+from agent_reminiscence.domain.graph import Entity, Relationship, strength
+from agent_reminiscence.domain.retrieval import EntityHit, Omission, RelationshipHit
+from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
+from agent_reminiscence.resilience.breaker import Breaker
+from agent_reminiscence.services.recall.activation import Activation, activate, rarity
+from agent_reminiscence.services.tiers.entities import TOGETHER, together_confidence
+from agent_reminiscence.text.names import candidate_keys, mentioned_keys
+
+_logger = logging.getLogger("agent_reminiscence.graph")
+
+DEADLINE = Omission(reason="graph_deadline", count=1)
+UNAVAILABLE = Omission(reason="graph_unavailable", count=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What was found around the entities that a query names, and its weights."""
+
+    outline: GraphOutline
+    weights: GraphWeights
+
+
+class GraphRecall:
+    """Finds what the graph adds to a search.
+
+    Names are looked up in Postgres and their surroundings in `graph`, which only selects: the entities and
+    relationships shown are read from Postgres, in the snapshot of the hits. So a store that is behind may reach less or
+    different things, but nothing that only it still holds is shown.
+
+    Args:
+        graph: Where the graph is read.
+        deadline_seconds: How long a read from a separate server may take; Postgres ends its statements itself.
+        breaker: If `graph` is a separate server, says whether to call it. It belongs to recall alone and tolerates a
+            single missed deadline, because recall's patience says little about the server. None: the graph is in
+            Postgres.
+    """
+
+    def __init__(
+        self,
+        repository: EntityGraphRepository,
+        search: SearchRepository,
+        graph: GraphStore,
+        *,
+        deadline_seconds: float,
+        breaker: Breaker | None = None,
+    ) -> None:
+        self._repository = repository
+        self._search = search
+        self._graph = graph
+        self._deadline_seconds = deadline_seconds
+        self._breaker = breaker
+        self._silent_until = 0.0
+
+    async def find_seeds(self, db: SqlExecutor, external_id: str, query: str) -> list[UUID]:
+        """The canonical entities that `query` names, in its order; for one name, the most mentioned first."""
+        keys = candidate_keys(query)[: constants.NAME_LOOKUP_KEYS]
+        rows = await self._repository.known_names(db, external_id, keys) if keys else []
+        if not rows:
+            return []
+        known = {row.key: row.type for row in reversed(rows)}
+        by_key: defaultdict[str, list[UUID]] = defaultdict(list)
+        for row in rows:
+            by_key[row.key].append(row.canonical_id)
+        named = (entity_id for key in mentioned_keys(query, known=known) for entity_id in by_key[key])
+        return list(dict.fromkeys(named))[: constants.RECALL_SEEDS]
+
+    async def explore(
+        self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream
+    ) -> GraphOutline | Omission:
+        """What lies around `seeds`, or why that is left out. It may wait, so no transaction is open meanwhile."""
+        if self._breaker is not None:
+            return await self._explore_server(request, seeds, stream, self._breaker)
+        try:
+            return await self._read(request, seeds)
+        except StoreTimeoutError:
+            self._note("it took longer than graph_deadline_seconds")
+            return DEADLINE
+
+    async def _explore_server(
+        self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream, breaker: Breaker
+    ) -> GraphOutline | Omission:
+        """`explore` on a separate server: whatever is wrong with it, recall answers without it."""
+        if stream.graph_lag > constants.GRAPH_MAX_LAG_EVENTS or not breaker.allows():
+            return UNAVAILABLE
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                found = await self._read(request, seeds)
+        except (TimeoutError, StoreTimeoutError) as error:
+            self._note("it took longer than graph_deadline_seconds")
+            breaker.failed(error)
+            return DEADLINE
+        except StoreError as error:
+            breaker.failed(error)
+            return UNAVAILABLE
+        except Exception as error:  # noqa: BLE001 - data changed there by hand may cause anything
+            self._note(f"its data cannot be read ({type(error).__name__})")
+            return UNAVAILABLE
+        breaker.succeeded()
+        if not set(seeds) <= {entity.id for entity in found.entities}:
+            # Emptied, restored from a backup, or behind: the entities Postgres has just found are missing.
+            return UNAVAILABLE
+        return found
+
+    async def _read(self, request: SearchRequest, seeds: Sequence[UUID]) -> GraphOutline:
+        where = GraphFilter(
+            at=request.as_of,
+            fan_out=constants.RECALL_FAN_OUT,
+            max_entities=constants.RECALL_MAX_ENTITIES,
+            max_relationships=constants.RECALL_MAX_RELATIONSHIPS,
+        )
+        return await self._graph.outline(request.external_id, seeds, hops=constants.RECALL_HOPS, where=where)
+
+    def _note(self, reason: str) -> None:
+        """Log why the graph was left out; now and then, not on every call."""
+        now = time.monotonic()
+        if now >= self._silent_until:
+            self._silent_until = now + constants.GRAPH_LOG_SECONDS
+            _logger.warning("the graph was left out of recall: %s", reason)
+
+    async def weigh(
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        outline: GraphOutline,
+        seeds: Sequence[UUID],
+        stream: SearchedStream,
+    ) -> Reached:
+        """Weigh each entity and relationship; for another moment, only those that were known then."""
+        if request.as_of is not None:
+            outline = await self._as_then(db, request, outline)
+        activation = activate(outline, seeds, live_chunks=stream.live_chunks)
+        # A smaller weight changes no rank, and each item costs the search a lookup of its mentions.
+        least = max(activation.entities.values(), default=0.0) * constants.GRAPH_LEAST_SHARE / 2
+        weights = GraphWeights(
+            {item_id: weight for item_id, weight in activation.entities.items() if weight >= least},
+            {item_id: weight for item_id, weight in activation.relationships.items() if weight >= least},
+            certainty=_certainty(outline, activation, seeds, stream.live_chunks),
+        )
+        return Reached(outline, weights)
+
+    async def _as_then(self, db: SqlExecutor, request: SearchRequest, outline: GraphOutline) -> GraphOutline:
+        """The part of `outline` stated by chunks that were known then, counted as often as they state it."""
+        said = await self._find_evidence(
+            db,
+            request,
+            [entity.id for entity in outline.entities],
+            [relationship.id for relationship in outline.relationships],
+            mentions=constants.RECALL_PAST_MENTIONS,
+        )
+        # How often it is stated now does not show how strong it was then.
+        counts = {item_id: len(_newest(evidence)) for item_id, evidence in said.items()}
+        entities = [replace(entity, mentions=counts[entity.id]) for entity in outline.entities if entity.id in counts]
+        there = {entity.id for entity in entities}
+        relationships = [
+            replace(relationship, strength=strength(counts[relationship.id]))
+            for relationship in outline.relationships
+            if relationship.id in counts and {relationship.from_id, relationship.to_id} <= there
+        ]
+        return replace(outline, entities=entities, relationships=relationships)
+
+    async def find_hits(
+        self, db: SqlExecutor, request: SearchRequest, reached: Reached
+    ) -> tuple[tuple[EntityHit, ...], tuple[RelationshipHit, ...]]:
+        """The entities and relationships that count most, with the chunks behind them that the search may see."""
+        weights, distances = reached.weights, reached.outline.distances
+        # A few more than are shown: some may have no visible chunk.
+        entity_ids = _best(reached.outline.entities, weights.entities, distances)[: 2 * constants.RESULT_ENTITIES]
+        relationship_ids = _between(reached.outline.relationships, weights.relationships, entity_ids)
+        is_past = request.as_of is not None
+        mentions = constants.RECALL_PAST_MENTIONS if is_past else constants.GRAPH_EVIDENCE_CHUNKS
+        evidence = await self._find_evidence(db, request, entity_ids, relationship_ids, mentions=mentions)
+        # Read again in this snapshot: the outline is from an earlier one, or from a store that may be behind.
+        states = await self._repository.find_entities(db, request.external_id, ids=entity_ids)
+        by_id = {entity.id: entity for entity in states}
+        between = await self._repository.find_relationships(db, request.external_id, ids=relationship_ids)
+        entities = [
+            EntityHit(
+                **_seen_entity(by_id[entity_id], evidence[entity_id], is_past=is_past).model_dump(),
+                score=round(weights.entities.get(entity_id, 0.0), 6),
+                hops=distances[entity_id],
+            )
+            for entity_id in entity_ids
+            if entity_id in by_id and entity_id in evidence
+        ][: constants.RESULT_ENTITIES]
+        shown = {entity.id for entity in entities}
+        relationships = [
+            RelationshipHit(
+                **_seen_relationship(relationship, evidence[relationship.id], is_past=is_past).model_dump(),
+                score=round(weights.relationships.get(relationship.id, 0.0), 6),
+                hops=min(distances[relationship.from_id], distances[relationship.to_id]),
+            )
+            for relationship in between
+            if relationship.id in evidence and {relationship.from_id, relationship.to_id} <= shown
+        ]
+        relationships.sort(key=lambda hit: (-hit.score, hit.hops, hit.id))
+        return tuple(entities), tuple(relationships[: constants.RESULT_RELATIONSHIPS])
+
+    async def _find_evidence(
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        entity_ids: Sequence[UUID],
+        relationship_ids: Sequence[UUID],
+        *,
+        mentions: int,
+    ) -> dict[UUID, list[Evidence]]:
+        rows = await self._search.find_evidence(
+            db, request, entity_ids=entity_ids, relationship_ids=relationship_ids, mentions=mentions
+        )
+        evidence: dict[UUID, list[Evidence]] = {}
+        for row in rows:
+            evidence.setdefault(row.id, []).append(row)
+        return evidence
+
+
+def _certainty(outline: GraphOutline, activation: Activation, seeds: Collection[UUID], live_chunks: int) -> float:
+    """How much the graph's list counts, 0 to 1, given how telling the query's rarest name is and what the graph adds.
+
+    Word search also finds what is named, so the list adds little if it reaches nothing else with much weight, and
+    nothing up to `GRAPH_CERTAIN_FROM`.
+    """
+    rarest = max((rarity(entity, live_chunks) for entity in outline.entities if entity.id in seeds), default=0.0)
+    beyond = max((weight for entity_id, weight in activation.entities.items() if entity_id not in seeds), default=0.0)
+    known = min(1.0, beyond / constants.GRAPH_CERTAIN_WEIGHT)
+    certain = rarest * (constants.GRAPH_NAMED_SHARE + (1 - constants.GRAPH_NAMED_SHARE) * known)
+    return max(0.0, certain - constants.GRAPH_CERTAIN_FROM) / (1 - constants.GRAPH_CERTAIN_FROM)
+
+
+def _best(
+    entities: Sequence[EntityOutline], weights: Mapping[UUID, float], distances: Mapping[UUID, int]
+) -> list[UUID]:
+    """What has weight for the query, and what it names even without weight; best first."""
+    chosen = [entity for entity in entities if entity.id in weights or distances[entity.id] == 0]
+    chosen.sort(key=lambda entity: (-weights.get(entity.id, 0.0), distances[entity.id], -entity.mentions, entity.id))
+    return [entity.id for entity in chosen]
+
+
+def _between(
+    relationships: Sequence[RelationshipOutline], weights: Mapping[UUID, float], entity_ids: Collection[UUID]
+) -> list[UUID]:
+    """Relationships between some entities, best first; a few more than are shown."""
+    chosen = [one for one in relationships if one.from_id in entity_ids and one.to_id in entity_ids]
+    chosen.sort(key=lambda one: (-weights.get(one.id, 0.0), -one.strength, one.id))
+    return [one.id for one in chosen[: 2 * constants.RESULT_RELATIONSHIPS]]
+
+
+def _newest(evidence: Sequence[Evidence]) -> tuple[UUID, ...]:
+    return tuple(sorted({chunk_id for row in evidence for chunk_id in row.chunk_ids}, reverse=True))
+
+
+def _seen_entity(entity: Entity, evidence: Sequence[Evidence], *, is_past: bool) -> Entity:
+    """`entity` with the chunks that a search may see; for another moment, only as these chunks describe it.
+
+    Even then these are today's: which names mean one entity (`id`), `confidence`, `importance`, `tier` and
+    `shortterm_memory_id`.
+    """
+    chunk_ids = _newest(evidence)
+    newest = chunk_ids[: constants.GRAPH_EVIDENCE_CHUNKS]
+    if not is_past:
+        return entity.model_copy(update={"chunk_ids": newest, "positions": _positions(entity, newest)})
+    # It may have been merged since; at that time it had the name of one of its members.
+    named = next((row for row in evidence if row.item_id == entity.id), evidence[0])
+    return entity.model_copy(
+        update={
+            "name": named.name,
+            "type": named.type,
+            "description": None,
+            "aliases": (),
+            "merged_ids": (),
+            "metadata": {},
+            "first_seen": min(row.first_start for row in evidence),
+            "last_seen": max(row.last_start for row in evidence),
+            "mentions": len(chunk_ids),
+            "chunk_ids": newest,
+            "positions": (),
+        }
+    )
+
+
+def _seen_relationship(relationship: Relationship, evidence: Sequence[Evidence], *, is_past: bool) -> Relationship:
+    """As `_seen_entity`.
+
+    Today's values are `id`, the ends, `type`, `importance`, `tier` and a stated `confidence`; the confidence of a
+    co-occurrence comes from the visible chunks.
+    """
+    chunk_ids = _newest(evidence)
+    newest = chunk_ids[: constants.GRAPH_EVIDENCE_CHUNKS]
+    if not is_past:
+        return relationship.model_copy(update={"chunk_ids": newest, "positions": _positions(relationship, newest)})
+    first = min(row.first_start for row in evidence)
+    is_derived = relationship.type == TOGETHER
+    return relationship.model_copy(
+        update={
+            "description": None,
+            "confidence": together_confidence(len(chunk_ids)) if is_derived else relationship.confidence,
+            "metadata": {},
+            "observations": len(chunk_ids),
+            "strength": strength(len(chunk_ids)),
+            "first_observed": first,
+            "last_observed": max(row.last_start for row in evidence),
+            "start_date": first,
+            "end_date": None,
+            "last_updated": max(row.last_recorded_at for row in evidence),
+            "chunk_ids": newest,
+            "positions": (),
+        }
+    )
+
+
+def _positions(item: Entity | Relationship, chunk_ids: tuple[UUID, ...]) -> tuple[int, ...]:
+    """The positions of `item`; it only knows those of its own newest chunks."""
+    return item.positions if item.chunk_ids == chunk_ids else ()

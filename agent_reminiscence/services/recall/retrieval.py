@@ -1,0 +1,270 @@
+"""Searches the tiers and says where each hit comes from. Recall calls no model."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.database.postgres_manager import PostgresManager, Row
+from agent_reminiscence.database.repositories.search import OpenedStream, SearchRequest
+from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.domain.retrieval import (
+    Citation,
+    EntityHit,
+    Omission,
+    RelationshipHit,
+    RetrievalResult,
+    SearchHit,
+    Usage,
+)
+from agent_reminiscence.exceptions import EmbeddingError, RedactionError
+from agent_reminiscence.projections.indexed_text import WORD
+from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opening, QuestionVector
+from agent_reminiscence.services.recall.graph_list import GraphRecall
+from agent_reminiscence.services.recall.uses import UseRecorder
+from agent_reminiscence.services.vectors.filling import EmbeddingService
+from agent_reminiscence.services.vectors.generations import NoEmbedderError
+from agent_reminiscence.text.sentences import first_sentence
+from agent_reminiscence.text.tokens import TokenCounts
+
+_logger = logging.getLogger("agent_reminiscence.retrieval")
+
+_NO_VECTOR = Omission(reason="no_query_vector", count=1)
+_LATEST = datetime.max.replace(tzinfo=UTC)
+# How often a question is embedded again because the current vector generation has changed.
+_MAX_FOLLOWED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrieveRequest:
+    """A validated question.
+
+    Attributes:
+        counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
+    """
+
+    external_id: str
+    query: str
+    limit: int
+    tiers: Sequence[Tier]
+    token_budget: int | None
+    min_confidence: float | None
+    min_match: float | None = None
+    as_of: datetime | None
+    known_at: datetime | None
+    counts_as_use: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was read for a question."""
+
+    best: FoundRows
+    entities: tuple[EntityHit, ...] = ()
+    relationships: tuple[RelationshipHit, ...] = ()
+    omitted: tuple[Omission, ...] = ()
+
+
+_NOTHING = _Found(FoundRows([], is_found=False))
+
+
+class _OtherVectorsError(Exception):
+    """The current vectors belong to another model than the question's."""
+
+
+class RetrievalService:
+    """Answers questions from one database."""
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        finder: Finder,
+        graph: GraphRecall,
+        embedding: EmbeddingService,
+        uses: UseRecorder,
+        scrubber: Scrubber,
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._finder = finder
+        self._graph = graph
+        self._embedding = embedding
+        self._uses = uses
+        self._scrubber = scrubber
+        self._clock = clock
+        self._tokens = TokenCounts()
+
+    async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:
+        """Return the best chunks for the question with a summary of them; deterministic."""
+        for _ in range(_MAX_FOLLOWED):
+            generation = self._embedding.generations.current
+            question, omitted = await self._embed(request, generation)
+            try:
+                return await self._retrieve(request, question, omitted, generation)
+            except _OtherVectorsError:
+                await self._embedding.generations.refresh()
+            except EmbeddingError as error:
+                return await self._retrieve(request, None, _by_words(request, error), None)
+        return await self._retrieve(request, None, [_NO_VECTOR], None)
+
+    async def _retrieve(
+        self,
+        request: RetrieveRequest,
+        question: QuestionVector | None,
+        omitted: list[Omission],
+        generation: Generation | None,
+    ) -> RetrievalResult:
+        """Answer with the question's vector by the model of `generation`; None searches by words.
+
+        Raises:
+            _OtherVectorsError: Another generation is current.
+        """
+        now = self._clock()
+        search = SearchRequest(
+            external_id=request.external_id,
+            query=request.query,
+            tiers=request.tiers,
+            min_confidence=request.min_confidence or 0.0,
+            # A question about past knowledge also concerns the world of that time, unless it names another moment.
+            as_of=request.as_of if request.as_of is not None else request.known_at,
+            known_at=request.known_at or (now if request.as_of is None else _LATEST),
+            now=now,
+            limit=request.limit,
+        )
+        found = await repeated(
+            lambda: self._read(search, question, generation), operation="retrieve", external_id=request.external_id
+        )
+        omitted = [*omitted, *found.omitted]
+        tokens = self._tokens.count([row["content"] for row in found.best.rows])
+        hits = [SearchHit(**row, tokens=count) for row, count in zip(found.best.rows, tokens, strict=True)]
+        if request.min_match is not None:
+            matching = [hit for hit in hits if hit.match >= request.min_match]
+            if len(matching) < len(hits):
+                omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
+            hits = matching
+        hits, over_budget = _within(hits, request.token_budget)
+        if over_budget:
+            omitted.append(Omission(reason="token_budget", count=over_budget))
+        # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
+        if request.counts_as_use and request.as_of is None and request.known_at is None:
+            self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
+        summary, citations = summarise(request.query, hits)
+        return RetrievalResult(
+            query=request.query,
+            hits=tuple(hits),
+            found=found.best.is_found,
+            summary=summary,
+            citations=citations,
+            entities=found.entities,
+            relationships=found.relationships,
+            omitted=tuple(omitted),
+            usage=Usage(texts_embedded=0 if question is None else 1),
+        )
+
+    async def _read(
+        self, search: SearchRequest, question: QuestionVector | None, generation: Generation | None
+    ) -> _Found:
+        """Read the hits; if the query names a known entity, with what the graph reaches from it."""
+        opening = self._finder.opening(search, reads_beside_graph=False)
+        async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
+            opened = self._opened(opening, rows, generation)
+            if opened is None:
+                return _NOTHING
+            stream = opened.stream
+            seeds = await self._graph.find_seeds(db, search.external_id, search.query) if stream.has_graph else []
+            if not seeds and not opened.has_texts:
+                opening = self._finder.opening(search, reads_beside_graph=True)
+                opened = self._opened(opening, await db.fetch_all(opening.statement, opening.params), generation)
+            if not seeds:
+                return (
+                    _NOTHING
+                    if opened is None
+                    else _Found(await self._finder.find(db, search, opening, opened, question))
+                )
+        # Between the two transactions: the graph has its own deadline, and perhaps its own server.
+        around = await self._graph.explore(search, seeds, stream)
+        opening = self._finder.opening(search, reads_beside_graph=True)
+        async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
+            opened = self._opened(opening, rows, generation)
+            if opened is None:
+                return _NOTHING
+            if isinstance(around, Omission):
+                return _Found(await self._finder.find(db, search, opening, opened, question), omitted=(around,))
+            reached = await self._graph.weigh(db, search, around, seeds, stream)
+            named = await self._graph.find_hits(db, search, reached)
+            return _Found(await self._finder.find(db, search, opening, opened, question, reached.weights), *named)
+
+    def _opened(self, opening: Opening, rows: Sequence[Row], generation: Generation | None) -> OpenedStream | None:
+        """Return what was read of the stream; None if it is unknown.
+
+        Raises:
+            _OtherVectorsError: Its vectors do not belong to `generation`.
+        """
+        opened = self._finder.opened(opening, rows)
+        if opened is not None and generation is not None and opened.stream.generation != generation.number:
+            raise _OtherVectorsError
+        return opened
+
+    async def _embed(
+        self, request: RetrieveRequest, generation: Generation
+    ) -> tuple[QuestionVector | None, list[Omission]]:
+        """Embed the redacted query; without a vector the search goes by words, and the result says so."""
+        try:
+            # The embedder may call anyone's server; and redacted questions resemble the stored texts.
+            (query,) = await self._scrubber.scrub_texts([request.query])
+            is_weighed = await self._embedding.weighs_locally(generation)
+            vector = None if is_weighed else await self._embedding.get_embedding(query, generation)
+            return QuestionVector(query, vector, generation), []
+        except NoEmbedderError:
+            return None, [_NO_VECTOR]
+        except (EmbeddingError, RedactionError) as error:
+            return None, _by_words(request, error)
+
+
+def _by_words(request: RetrieveRequest, error: EmbeddingError | RedactionError) -> list[Omission]:
+    """Log that a search has no query vector, and return what it lacks."""
+    _logger.warning(
+        "the query has no vector; searching by words only: %s", error, extra={"external_id": request.external_id}
+    )
+    return [_NO_VECTOR]
+
+
+def summarise(query: str, hits: Sequence[SearchHit]) -> tuple[str, tuple[Citation, ...]]:
+    """Return, for each of the best hits, the sentence sharing most words with the query, with its citation."""
+    asked = {word.casefold() for word in WORD.findall(query)}
+    sentences: list[str] = []
+    citations: list[Citation] = []
+    for number, hit in enumerate(hits[: constants.SUMMARY_HITS], start=1):
+        sentences.append(f"{_best_sentence(hit.content, asked)} [{number}]")
+        citations.append(Citation(number=number, chunk_id=hit.chunk_id, memory_id=hit.memory_id))
+    return " ".join(sentences), tuple(citations)
+
+
+def _best_sentence(text: str, asked: set[str]) -> str:
+    rest, best, most = text.strip(), "", -1
+    while rest:
+        sentence = first_sentence(rest)
+        shared = len(asked & {word.casefold() for word in WORD.findall(sentence)})
+        if shared > most:
+            best, most = sentence, shared
+        rest = rest[len(sentence) :].strip()
+    return best
+
+
+def _within(hits: Sequence[SearchHit], token_budget: int | None) -> tuple[list[SearchHit], int]:
+    """Return the hits that fit the budget, best first, and how many did not; shorter hits may follow one too long."""
+    if token_budget is None:
+        return list(hits), 0
+    kept, left = [], token_budget
+    for hit in hits:
+        if hit.tokens <= left:
+            kept.append(hit)
+            left -= hit.tokens
+    return kept, len(hits) - len(kept)

@@ -1,0 +1,224 @@
+"""Recall with an answer: a model says in words what the passages say, and cites them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agent_reminiscence.agents.outcomes import AgentFailedError
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage
+from agent_reminiscence.exceptions import AgentError, ConfigurationError, RedactionError, StoreError
+from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.memories.manager import MemoryManager
+from agent_reminiscence.services.model_budget import ModelBudget
+from agent_reminiscence.services.recall.retrieval import RetrievalService, RetrieveRequest
+from agent_reminiscence.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+    from agent_reminiscence.agents.memory_retriever import ActiveMemories, RetrievalAnswer, RetrieverDeps
+    from agent_reminiscence.agents.running import AgentAnswer
+    from agent_reminiscence.domain.event import ModelUsage
+
+_logger = logging.getLogger("agent_reminiscence.models")
+
+AGENT = "memory_retriever"
+NOTHING_REMEMBERED = "Nothing is remembered that could answer this."
+
+
+class SynthesisService:
+    """Asks a model for an answer based on what recall finds.
+
+    Whatever happens to the model, the hits are those of plain recall.
+
+    Args:
+        model: None if none is configured.
+    """
+
+    def __init__(
+        self,
+        retrieval: RetrievalService,
+        manager: MemoryManager,
+        scrubber: Scrubber,
+        budget: ModelBudget,
+        model: Model | None,
+        telemetry: Telemetry,
+    ) -> None:
+        self._retrieval = retrieval
+        self._manager = manager
+        self._scrubber = scrubber
+        self._budget = budget
+        self._model = model
+        self._telemetry = telemetry
+
+    async def stream(self, request: RetrieveRequest, *, strict: bool) -> AsyncGenerator[RetrievalResult]:
+        """Yield the answer as it is written, then the result of `retrieve`; raises like `retrieve`."""
+        written: asyncio.Queue[RetrievalResult | None] = asyncio.Queue()
+
+        def write(partial: RetrievalResult) -> None:
+            # A slow reader gets only the newest version; older ones are dropped.
+            while not written.empty():
+                written.get_nowait()
+            written.put_nowait(partial)
+
+        asking = asyncio.create_task(self._observed(request, strict=strict, watch=write))
+        asking.add_done_callback(lambda _: written.put_nowait(None))
+        try:
+            while (partial := await written.get()) is not None:
+                yield partial
+            yield await asking
+        finally:
+            asking.cancel()
+            await asyncio.wait({asking})
+            # Nobody reads any more, so the error is dropped and the loop does not report it as never retrieved.
+            if not asking.cancelled():
+                asking.exception()
+
+    async def _observed(
+        self, request: RetrieveRequest, *, strict: bool, watch: Callable[[RetrievalResult], None]
+    ) -> RetrievalResult:
+        # Inside the task, not around the iterator: what a reader does between results must not be counted.
+        with self._telemetry.operation("stream_answer") as operation:
+            operation.note(
+                external_id=self._scrubber.quotable_identifier(request.external_id),
+                limit=request.limit,
+                tiers=tuple(request.tiers),
+            )
+            result = await self.retrieve(request, strict=strict, watch=watch)
+            operation.note(hits=len(result.hits))
+            return result
+
+    async def retrieve(
+        self, request: RetrieveRequest, *, strict: bool, watch: Callable[[RetrievalResult], None] | None = None
+    ) -> RetrievalResult:
+        """Return what recall finds, and a model's answer based on it.
+
+        Args:
+            strict: Whether a missing answer is an error.
+            watch: Called with the unchecked answer while it is being written.
+
+        Raises:
+            ConfigurationError: No model is configured.
+            AgentError: With `strict`: the model gave no usable answer.
+            RedactionError: With `strict`: your redactor failed on the question.
+            StoreError: The store is unavailable; without `strict`, only if recall itself fails.
+        """
+        if self._model is None:
+            raise ConfigurationError(
+                "synthesis=True needs a model; set memory_retrieve_agent_model, or pass"
+                " AgentMem(models=AgentModels(memory_retrieve=…))"
+            )
+        found = await self._retrieval.retrieve(request)
+        if not found.hits and not found.omitted:
+            # A model could only make something up.
+            return found.model_copy(update={"synthesis": Synthesis(answer=NOTHING_REMEMBERED, is_known=False)})
+        # Imported here because it takes most of a second the first time.
+        from agent_reminiscence.agents.memory_retriever import RetrieverDeps, make_prompt, make_retriever
+        from agent_reminiscence.agents.running import run_agent
+
+        deps = RetrieverDeps(
+            search=lambda query, tiers: self._search(request, query, tiers),
+            active_memories=self._active_memories(request),
+            tiers=tuple(request.tiers),
+        )
+        meter = None
+        try:
+            limits = await self._budget.limits(request.external_id)
+            if limits is None:
+                if strict:
+                    raise AgentError("the day's tokens of this external_id are used up (agent_daily_tokens)")
+                return _without(found, "synthesis_limit")
+            # Redacted like stored texts: nobody means to send a key to a model's provider.
+            (question,) = await self._scrubber.scrub_texts([request.query])
+            async with self._budget.metered(request.external_id, AGENT) as meter:
+                answered = await run_agent(
+                    make_retriever(),
+                    make_prompt(deps, found, question),
+                    model=self._model,
+                    deps=deps,
+                    limits=limits,
+                    meter=meter,
+                    watch=None if watch is None else lambda written: watch(_as_written(found, written)),
+                )
+        except (AgentFailedError, RedactionError, StoreError) as error:
+            if strict:
+                raise
+            _logger.warning("recall answers without the model: %s", error, extra={"external_id": request.external_id})
+            return _without(found, f"synthesis_{_reason(error)}", None if meter is None else meter.usage)
+        return _with_answer(found, answered, deps)
+
+    async def _search(self, request: RetrieveRequest, query: str, tiers: Sequence[Tier]) -> RetrievalResult:
+        """Recall for another question of the same caller: same tenant, same moment, only allowed tiers."""
+        allowed = [tier for tier in tiers if tier in request.tiers]
+        return await self._retrieval.retrieve(
+            replace(request, query=validation.query(query), tiers=allowed, counts_as_use=False)
+        )
+
+    def _active_memories(self, request: RetrieveRequest) -> ActiveMemories | None:
+        """Return a reader of whole active memories; None if they were not asked about."""
+        if "active" not in request.tiers or request.as_of is not None or request.known_at is not None:
+            return None
+        if request.min_confidence is not None:
+            # Passages have a confidence; whole memories do not.
+            return None
+
+        async def read() -> Sequence[ActiveMemory]:
+            return await self._manager.get_all_labelled(request.external_id)
+
+        return read
+
+
+def _reason(error: AgentFailedError | RedactionError | StoreError) -> str:
+    if isinstance(error, AgentFailedError):
+        return error.reason
+    return "redaction" if isinstance(error, RedactionError) else "store"
+
+
+def _with_answer(
+    found: RetrievalResult, answered: AgentAnswer[RetrievalAnswer], deps: RetrieverDeps
+) -> RetrievalResult:
+    from agent_reminiscence.agents.memory_retriever import cited_numbers
+
+    output = answered.output
+    citations = tuple(
+        CitedPassage(
+            number=number,
+            memory_id=deps.passages[number].memory_id,
+            chunk_id=deps.passages[number].chunk_id,
+            title=deps.passages[number].title,
+            content=deps.passages[number].content,
+        )
+        for number in cited_numbers(output.answer)
+    )
+    synthesis = Synthesis(
+        answer=output.answer, is_known=output.is_known, citations=citations, model=answered.usage.model
+    )
+    return found.model_copy(update={"synthesis": synthesis, "usage": _add(found.usage, answered.usage)})
+
+
+def _as_written(found: RetrievalResult, written: Mapping[str, Any]) -> RetrievalResult:
+    synthesis = Synthesis(answer=str(written.get("answer", "")), is_known=False, is_checked=False)
+    return found.model_copy(update={"synthesis": synthesis})
+
+
+def _without(found: RetrievalResult, reason: str, used: ModelUsage | None = None) -> RetrievalResult:
+    omitted = (*found.omitted, Omission(reason=reason, count=1))
+    usage = found.usage if used is None else _add(found.usage, used)
+    return found.model_copy(update={"omitted": omitted, "usage": usage})
+
+
+def _add(usage: Usage, used: ModelUsage) -> Usage:
+    return usage.model_copy(
+        update={
+            "model_requests": usage.model_requests + used.requests,
+            "input_tokens": usage.input_tokens + used.input_tokens,
+            "output_tokens": usage.output_tokens + used.output_tokens,
+        }
+    )

@@ -1,0 +1,126 @@
+"""Counts which chunks recall returns without slowing it down: in memory, written to the database every few seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
+from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.telemetry import detached
+
+_logger = logging.getLogger("agent_reminiscence.use")
+
+# Written without waiting for the disk: a server crash may lose the latest counts.
+_SETTINGS = {"synchronous_commit": "off"}
+
+
+class UseRecorder:
+    """Counts uses of chunks and writes them in the background.
+
+    Uses are soft state: those lost in a crash, or arriving while too many are waiting, are not counted. No error
+    reaches a caller.
+
+    Args:
+        write_seconds: How long uses are collected before they are written.
+        max_pending_chunks: The maximum number of chunks counted until then.
+    """
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        uses: ChunkUseRepository,
+        *,
+        clock: Callable[[], datetime],
+        write_seconds: float = constants.USE_WRITE_SECONDS,
+        max_pending_chunks: int = constants.USE_MAX_PENDING_CHUNKS,
+    ) -> None:
+        self._store = store
+        self._uses = uses
+        self._clock = clock
+        self._write_seconds = write_seconds
+        self._max_pending_chunks = max_pending_chunks
+        # By external_id and chunk: the number of uses and the time of the last.
+        self._pending: dict[str, dict[UUID, tuple[int, datetime]]] = {}
+        self._pending_chunks = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
+        self._is_closed = False
+
+    def note(self, external_id: str, chunk_ids: Sequence[UUID]) -> None:
+        """Count one use of each chunk; requires a running event loop."""
+        if self._is_closed or not chunk_ids:
+            return
+        now = self._clock()
+        pending = self._pending.setdefault(external_id, {})
+        for chunk_id in chunk_ids:
+            counted = pending.get(chunk_id)
+            if counted is not None:
+                pending[chunk_id] = (counted[0] + 1, now)
+            elif self._pending_chunks < self._max_pending_chunks:
+                pending[chunk_id] = (1, now)
+                self._pending_chunks += 1
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        # A timer instead of an endless task: if close() is forgotten, nothing keeps running. One writer at a time: uses
+        # that arrive meanwhile wait for the next.
+        if self._timer is None and self._task is None and not self._is_closed:
+            self._timer = asyncio.get_running_loop().call_later(
+                self._write_seconds, self._begin_write, context=detached()
+            )
+
+    def _begin_write(self) -> None:
+        self._timer = None
+        self._task = asyncio.create_task(self._write_in_background(), name="agent_reminiscence uses")
+
+    async def _write_in_background(self) -> None:
+        try:
+            await self.write()
+        finally:
+            self._task = None
+            if self._pending:
+                self._set_timer()
+
+    async def write(self) -> None:
+        """Write all uses so far; uses that the store does not accept are dropped."""
+        async with self._writing:
+            counted, self._pending, self._pending_chunks = self._pending, {}, 0
+            for external_id, uses in counted.items():
+                try:
+                    await self._write(external_id, uses)
+                except StoreError as error:
+                    # No traceback: it adds nothing, and there is no need for alarm.
+                    _logger.warning(
+                        "uses of %d chunks were not counted: %s", len(uses), error, extra={"external_id": external_id}
+                    )
+
+    async def _write(self, external_id: str, uses: dict[UUID, tuple[int, datetime]]) -> None:
+        async def add() -> None:
+            async with self._store.transaction(external_id, settings=_SETTINGS) as db:
+                await self._uses.add(db, external_id, uses, review_within_seconds=constants.USE_REVIEW_SECONDS)
+
+        if uses:
+            await repeated(add, operation="write uses", external_id=external_id)
+
+    async def close(self) -> None:
+        """Write the remaining uses, within a short time limit; further uses are not counted."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        writing = self._task
+        try:
+            async with asyncio.timeout(constants.USE_CLOSE_SECONDS):
+                await self.write()
+        except TimeoutError:
+            _logger.warning("closed before all uses were counted")
+            if writing is not None:
+                writing.cancel()
+                await asyncio.wait([writing])

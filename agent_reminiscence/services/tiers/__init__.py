@@ -1,0 +1,1 @@
+"""Active to shortterm to longterm: consolidation, importance, promotion, review."""

@@ -1,0 +1,334 @@
+"""Lets a model read a memory's new chunks, outside any transaction and with no caller waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
+from agent_reminiscence.agents.plans import ConsolidationMaterial
+from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import SOURCES, least_trusted
+from agent_reminiscence.database.generations import current_generation
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.graph.tables import (
+    EntityGraphRepository,
+    KnownEntityName,
+    StatedRelationship,
+)
+from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository, NearChunk
+from agent_reminiscence.domain.event import AskOutcome, Fallback, ModelUsage
+from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.exceptions import RedactionError, StoreError
+from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.services.model_budget import ModelBudget
+from agent_reminiscence.services.tiers.entities import TOGETHER, DraftedEntity
+from agent_reminiscence.services.tiers.windows import (
+    Reading,
+    Window,
+    make_windows,
+    may_end,
+    set_apart,
+    take_over,
+    take_over_endings,
+)
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from pydantic_ai import Agent
+    from pydantic_ai.models import Model
+
+_logger = logging.getLogger("agent_reminiscence.models")
+
+AGENT = "memorizer"
+# After one of these, the next window would fail as well.
+_HOPELESS = frozenset({"timeout", "limit", "unavailable", "failed"})
+
+
+class MemorizingService:
+    """Asks a model window by window and collects its proposals.
+
+    Args:
+        model: None if none is configured; then nothing is read.
+    """
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        memories: ActiveMemoryRepository,
+        chunks: MemoryChunkRepository,
+        graph: EntityGraphRepository,
+        scrubber: Scrubber,
+        budget: ModelBudget,
+        model: Model | None,
+        *,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._memories = memories
+        self._chunks = chunks
+        self._graph = graph
+        self._scrubber = scrubber
+        self._budget = budget
+        self._model = model
+        self._clock = clock
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model is configured."""
+        return self._model is not None
+
+    @asynccontextmanager
+    async def reading(
+        self,
+        memory: StoredMemory,
+        chunks: Sequence[StoredChunk],
+        entities: Sequence[DraftedEntity],
+        known: Sequence[KnownEntityName],
+        *,
+        is_busy: bool = False,
+    ) -> AsyncIterator[Reading]:
+        """Collect what a model makes of the chunks that no consolidation has read yet.
+
+        The cost is recorded at the end, however the block ends, unless the consolidation event records it.
+
+        Args:
+            chunks: All chunks of the memory that have not ended for good, in text order.
+            entities: Names in the new chunks that were found without a model.
+            known: What is known of these names.
+            is_busy: Whether others are waiting for this to end; then no model is asked.
+        """
+        reading = Reading()
+        outcome: AskOutcome = "failed"
+        try:
+            await self._read(reading, memory, chunks, entities, known, is_busy=is_busy)
+            outcome = "answered" if reading.fallback is None or reading.fallback == "busy" else reading.fallback
+            yield reading
+        except StoreError:
+            outcome = "store"
+            raise
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        finally:
+            if not reading.is_recorded:
+                for number, usage in enumerate(reading.usage):
+                    await self._budget.record(
+                        memory.external_id, AGENT, usage, outcome, unanswered=reading.unanswered if number == 0 else 0
+                    )
+
+    async def _read(
+        self,
+        reading: Reading,
+        memory: StoredMemory,
+        chunks: Sequence[StoredChunk],
+        entities: Sequence[DraftedEntity],
+        known: Sequence[KnownEntityName],
+        *,
+        is_busy: bool,
+    ) -> None:
+        if self._model is None or memory.consolidated_version >= memory.version:
+            return
+        # In a thread: counting the tokens of a long text takes time.
+        windows = await asyncio.to_thread(make_windows, chunks)
+        comparisons: list[Window] = []
+        for number, window in enumerate(windows):
+            if not is_busy and not await self._is_current(memory):
+                # The result would be dropped.
+                return
+            fallback: Fallback | None = "busy"
+            if not is_busy:
+                whole, apart = await self._complete(memory, window, entities, known)
+                comparisons += apart
+                fallback = await self._read_window(reading, memory, whole)
+            if fallback is None:
+                continue
+            reading.fallback = reading.fallback or fallback
+            if is_busy or fallback in _HOPELESS:
+                reading.unread += sum(len(left.places) for left in windows[number:])
+                return
+            reading.unread += len(window.places)
+        await self._compare(reading, memory, comparisons)
+
+    async def _read_window(self, reading: Reading, memory: StoredMemory, window: Window) -> Fallback | None:
+        """Read one window; returns why it failed, or None."""
+        # Imported here because it takes most of a second the first time.
+        from agent_reminiscence.agents.memorizer import make_memorizer, make_prompt, propose
+
+        material = window.material(memory)
+        plan = await self._ask(reading, memory, material, make_memorizer(), make_prompt(material))
+        if isinstance(plan, str):
+            return plan
+        reading.rests_on |= window.rests_on(memory)
+        take_over(reading, window, propose(plan, material))
+        return None
+
+    async def _compare(self, reading: Reading, memory: StoredMemory, comparisons: Sequence[Window]) -> None:
+        """Compare windows that were read with less trusted memories.
+
+        This runs last, so that less trusted text cannot keep anything from being read.
+        """
+        from agent_reminiscence.agents.memorizer import make_comparer, make_comparing_prompt, propose_endings
+
+        for compared in comparisons:
+            if not set(compared.places) <= reading.importances.keys():
+                # Rules were used instead.
+                continue
+            if not await self._is_current(memory):
+                return
+            if not await self._is_there(memory, compared):
+                # Erased while the windows were being read.
+                continue
+            material = compared.material(memory)
+            plan = await self._ask(reading, memory, material, make_comparer(), make_comparing_prompt(material))
+            if isinstance(plan, str):
+                reading.fallback = reading.fallback or plan
+                if plan in _HOPELESS:
+                    return
+                continue
+            if plan.ended_chunks or plan.ended_relationships:
+                reading.rests_on |= compared.rests_on(memory)
+            take_over_endings(reading, compared, propose_endings(plan, material), is_compared=True)
+
+    async def _ask[T: BaseModel](
+        self,
+        reading: Reading,
+        memory: StoredMemory,
+        material: ConsolidationMaterial,
+        agent: Agent[ConsolidationMaterial, T],
+        prompt: str,
+    ) -> T | Fallback:
+        """Return a usable answer from the model, or why there is none."""
+        from agent_reminiscence.agents.running import run_agent
+
+        assert self._model is not None
+        spent = sum(usage.input_tokens + usage.output_tokens for usage in reading.usage)
+        limits = await self._budget.limits(memory.external_id, spent=spent)
+        if limits is None:
+            return "limit"
+        meter = Meter()
+        try:
+            answered = await run_agent(agent, prompt, model=self._model, deps=material, limits=limits, meter=meter)
+        except AgentFailedError as error:
+            _logger.warning(
+                "the model consolidated only part of a memory: %s", error, extra={"external_id": memory.external_id}
+            )
+            return error.reason
+        finally:
+            _add_usage(reading.usage, meter.usage)
+            reading.unanswered += meter.unanswered
+        if not await self._is_clean(answered.output.model_dump(mode="json"), memory.external_id):
+            return "invalid"
+        return answered.output
+
+    async def _is_current(self, memory: StoredMemory) -> bool:
+        """Whether the memory is still unchanged and not yet consolidated."""
+        async with self._store.transaction(memory.external_id, read_only=True) as db:
+            return await self._memories.is_to_consolidate(
+                db, memory.external_id, memory.memory_id, version=memory.version
+            )
+
+    async def _is_there(self, memory: StoredMemory, compared: Window) -> bool:
+        """Whether all memories that a comparison quotes still exist."""
+        async with self._store.transaction(memory.external_id, read_only=True) as db:
+            return await self._memories.are_there(db, memory.external_id, compared.rests_on(memory))
+
+    async def _is_clean(self, plan: object, external_id: str) -> bool:
+        """Whether a plan holds nothing that the redactor removes: it may join parts of a text into a secret."""
+        texts = list(_strings(plan))
+        try:
+            problem = None if await self._scrubber.scrub_texts(texts) == texts else "holds text the redactor removes"
+        except RedactionError:
+            problem = "cannot be checked by the redactor"
+        if problem is not None:
+            extra = {"external_id": external_id}
+            _logger.warning("the model consolidated only part of a memory: its plan %s", problem, extra=extra)
+        return problem is None
+
+    async def _complete(
+        self,
+        memory: StoredMemory,
+        window: Window,
+        entities: Sequence[DraftedEntity],
+        known: Sequence[KnownEntityName],
+    ) -> tuple[Window, list[Window]]:
+        """Add what is stored and known to the window; returns it with the windows to compare separately."""
+        inside = set(window.places)
+        by_key = {row.key: row for row in reversed(known)}
+        named = [
+            replace(entity, extracted=replace(entity.extracted, type=by_key[entity.key].type))
+            for entity in entities
+            if entity.key in by_key and inside.intersection(entity.extracted.passages)
+        ]
+        named = sorted(named, key=lambda entity: -by_key[entity.key].mentions)[: constants.KNOWN_ENTITIES_SHOWN]
+        async with self._store.transaction(memory.external_id, read_only=True) as db:
+            writers = await self._ledger.find_writers(db, memory.external_id, [memory.memory_id])
+            generation = (await current_generation(db)).number
+            near: list[NearChunk] = []
+            # Each separately: less trusted text must not crowd out more trusted text.
+            for sources in filter(None, (window.trusted, window.lesser)):
+                near += await self._chunks.find_near(
+                    db,
+                    memory.external_id,
+                    [chunk.chunk_id for chunk in window.chunks],
+                    sources=sources,
+                    generation=generation,
+                    similarity=constants.NEAR_SIMILARITY,
+                    per_chunk=constants.NEAR_PER_CHUNK,
+                    compared=constants.NEAR_COMPARED_CHUNKS,
+                    limit=constants.NEAR_SHOWN,
+                )
+            relationships: Sequence[StatedRelationship] = []
+            if named:
+                relationships = await self._graph.find_known_relationships(
+                    db,
+                    memory.external_id,
+                    [by_key[entity.key].canonical_id for entity in named],
+                    except_type=TOGETHER,
+                    now=self._clock(),
+                    evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
+                    limit=constants.KNOWN_RELATIONSHIPS_SHOWN,
+                )
+        # Erased in the meantime.
+        written_by = least_trusted(writers.get(memory.memory_id, SOURCES))
+        title = memory.title if may_end(written_by, [window.source]) else None
+        spelled = {by_key[entity.key].canonical_id: entity.extracted.name for entity in reversed(named)}
+        return set_apart(replace(window, title=title, named=named, spelled=spelled), near, relationships)
+
+
+def _strings(value: object) -> Iterator[str]:
+    """All strings in a JSON value."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for item in value.values():
+                yield from _strings(item)
+        case list():
+            for item in value:
+                yield from _strings(item)
+
+
+def _add_usage(total: list[ModelUsage], usage: ModelUsage | None) -> None:
+    """Add the cost of one window to the total of the same model."""
+    if usage is None or not usage.requests:
+        return
+    for place, one in enumerate(total):
+        if one.model == usage.model:
+            total[place] = ModelUsage(
+                model=one.model,
+                requests=one.requests + usage.requests,
+                input_tokens=one.input_tokens + usage.input_tokens,
+                output_tokens=one.output_tokens + usage.output_tokens,
+            )
+            return
+    total.append(usage)

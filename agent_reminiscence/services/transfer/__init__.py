@@ -1,0 +1,1 @@
+"""Into and out of the ledger: exports, imports, files and chats to ingest."""

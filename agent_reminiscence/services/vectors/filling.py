@@ -1,0 +1,564 @@
+"""Embeds queries and fills in missing vectors, with a cache per tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import batched
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.config.constants import BACKFILL_CHUNKS, EMBEDDING_BATCH_TEXTS
+from agent_reminiscence.database.generations import current_generation
+from agent_reminiscence.database.postgres_manager import Deferred, PostgresManager, SqlExecutor
+from agent_reminiscence.database.repositories.chunk_vector import (
+    BEFORE_ALL,
+    ChunkVectorRepository,
+    EmbeddedText,
+    Filled,
+    MissingVector,
+)
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.replay_tables import StoredMass
+from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.embedders.create import (
+    HARMLESS_TEXT,
+    Embedder,
+    EmbedderUnusableError,
+    WordLlamaEmbedder,
+    check_vectors,
+    describe_failure,
+)
+from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError, StoreError
+from agent_reminiscence.projections.indexed_text import embedded_text, fact_text, heading_text
+from agent_reminiscence.services.vectors.cells import wants_sorting
+from agent_reminiscence.services.vectors.generations import Generations, NoEmbedderError
+from agent_reminiscence.services.vectors.renewal import NormRenewal
+from agent_reminiscence.text.tokens import count_tokens_batch
+
+_logger = logging.getLogger("agent_reminiscence.embedding")
+
+# Vectors can be recomputed from the texts, so their transaction need not wait for the disk.
+_VECTOR_SETTINGS = {"synchronous_commit": "off"}
+# It is not known in advance how many chunks are read to find those without vectors. See `SqlExecutor.plan_for`.
+_SEARCH_SETTINGS = {"plan_cache_mode": "force_custom_plan"}
+
+
+# What an embedder, including a user's own, raises if its server does not answer.
+_OUTAGES = (EmbedderAwayError, ConnectionError, TimeoutError)
+
+# The outcome for one text.
+_Outcome = list[float] | EmbeddingError
+# Vectors by the SHA-256 of their texts.
+Vectors = dict[bytes, NDArray[np.float32]]
+
+# More characters are tokenized in a thread so that other tasks can run meanwhile.
+_INLINE_CHARACTERS = 2_000
+
+
+class _GenerationChangedError(Exception):
+    """Another generation became current while vectors were being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingBatch:
+    """Chunks and headings without vectors, by ascending number.
+
+    Attributes:
+        texts: The texts to embed, by number; without rows whose text no longer matches their index entry.
+        masses: The token count of each text, by number.
+    """
+
+    rows: list[MissingVector]
+    texts: dict[int, str] = field(default_factory=dict)
+    masses: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def chunks(self) -> int:
+        """How many of them are chunks."""
+        return sum(row.number > 0 for row in self.rows)
+
+    @property
+    def uncached(self) -> dict[int, str]:
+        """The texts whose vectors are not in the cache, by number."""
+        return {
+            row.number: self.texts[row.number] for row in self.rows if not row.is_cached and row.number in self.texts
+        }
+
+    def embedded(self) -> list[EmbeddedText]:
+        """The rows that may get vectors."""
+        return [
+            EmbeddedText(row.number, row.text_hash, self.masses[row.number])
+            for row in self.rows
+            if row.number in self.texts
+        ]
+
+    def memories(self, numbers: frozenset[int]) -> set[UUID]:
+        """The memories that some of the rows belong to."""
+        return {row.memory_id for row in self.rows if row.number in numbers}
+
+
+class EmbeddingService:
+    """Runs embedders in batches, checks their vectors, and fills in missing ones.
+
+    Args:
+        review_within_seconds: How soon after a write a worker reviews what expires; None if nothing does.
+    """
+
+    def __init__(
+        self,
+        store: PostgresManager,
+        ledger: EventLedger,
+        queue: WorkQueue,
+        vectors: ChunkVectorRepository,
+        generations: Generations,
+        norms: NormRenewal,
+        *,
+        review_within_seconds: float | None = None,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._queue = queue
+        self._vectors = vectors
+        self._generations = generations
+        self._norms = norms
+        self._review_within_seconds = review_within_seconds
+
+    @property
+    def generations(self) -> Generations:
+        """The current vector generation, and the embedders."""
+        return self._generations
+
+    async def get_embedding(self, text: str, generation: Generation | None = None) -> list[float]:
+        """The unit vector of one text, such as a query; not cached.
+
+        Args:
+            generation: Whose model to use; None is the current one.
+
+        Raises:
+            EmbeddingError: There is no embedder for that model, or it gave no usable vector.
+        """
+        embedder = await self._generations.embedder(generation or self._generations.current)
+        return (await self._embed(embedder, [text], as_queries=True))[0]
+
+    async def weighs_locally(self, generation: Generation) -> bool:
+        """Whether `get_weighted` can embed most questions in this process.
+
+        Raises:
+            EmbeddingError: There is no embedder for the generation's model.
+        """
+        embedder = await self._generations.embedder(generation)
+        return getattr(embedder, "is_local", False) and hasattr(embedder, "embed_weighted")
+
+    async def get_weighted(
+        self, text: str, weigh: Callable[[str], float], generation: Generation
+    ) -> list[float] | None:
+        """The unit vector of a question, weighted towards its rare words; None if the embedder does not support it.
+
+        Raises:
+            EmbeddingError: As `get_embedding`.
+        """
+        embedder = await self._generations.embedder(generation)
+        embed_weighted = getattr(embedder, "embed_weighted", None)
+        if embed_weighted is None:
+            return None
+        vector = await _answer(embedder, embed_weighted(text, weigh))
+        return None if vector is None else _checked(embedder, [vector], count=1)[0]
+
+    async def _embed(self, embedder: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> list[list[float]]:
+        """Checked unit vectors of `texts` from `embedder`, made in batches."""
+        # Some models embed a question differently from the texts that answer it.
+        embed = getattr(embedder, "embed_queries", embedder.embed) if as_queries else embedder.embed
+        vectors: list[list[float]] = []
+        for start in range(0, len(texts), EMBEDDING_BATCH_TEXTS):
+            batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
+            vectors += _checked(embedder, await _answer(embedder, embed(batch)), count=len(batch))
+        return vectors
+
+    async def _embed_each(self, embedder: Embedder, texts: Sequence[str]) -> list[_Outcome]:
+        """The outcome for each of at most one batch of texts: its unit vector, or why it has none."""
+        embed_each = getattr(embedder, "embed_each", None)
+        if embed_each is None:
+            return await self._embed_halves(embedder, texts)
+        try:
+            outcomes = await _answer(embedder, _as_list(embed_each(texts)))
+            if len(outcomes) != len(texts):
+                raise EmbeddingError(f"{embedder.model_name} returned {len(outcomes)} vectors for {len(texts)} texts")
+        except EmbeddingError as error:
+            return [error] * len(texts)
+        return [_checked_one(embedder, outcome) for outcome in outcomes]
+
+    async def _embed_halves(
+        self, embedder: Embedder, texts: Sequence[str], *, is_able: bool | None = None
+    ) -> list[_Outcome]:
+        """The same for an embedder that fails for a whole batch: halve the batch until the failing text is alone.
+
+        Args:
+            is_able: Whether it is known to work at all; None tests it on a word if it fails.
+        """
+        try:
+            return list(await self._embed(embedder, texts))
+        except EmbeddingError as error:
+            if len(texts) == 1 or _passes(error):
+                return [error] * len(texts)
+            if not is_able and not await self._is_able(embedder):
+                return [error] * len(texts)
+        middle = len(texts) // 2
+        first = await self._embed_halves(embedder, texts[:middle], is_able=True)
+        return first + await self._embed_halves(embedder, texts[middle:], is_able=True)
+
+    async def _is_able(self, embedder: Embedder) -> bool:
+        """Whether the embedder works for a harmless word; if so, other failures are a text's fault."""
+        try:
+            await self._embed(embedder, [HARMLESS_TEXT])
+        except EmbeddingError:
+            return False
+        return True
+
+    async def fill_missing(
+        self,
+        external_id: str,
+        memory_ids: Sequence[UUID] | None = None,
+        *,
+        written_at: datetime | None = None,
+        strict: bool = False,
+    ) -> tuple[int, int]:
+        """Make the current vectors that chunks lack; those that cannot be made stay missing and are counted.
+
+        No transaction is open while the embedder works. Chunks without vectors are found by their words until a later
+        call fills them in.
+
+        Args:
+            memory_ids: Only chunks of these memories; None is all of the tenant's.
+            written_at: When the write was recorded, if these vectors are all the work it left.
+            strict: Whether to raise an embedder failure at the end, instead of only logging it.
+
+        Returns:
+            How many chunks got vectors, and how many still lack them because the embedder failed or their text was
+            changed meanwhile.
+
+        Raises:
+            EmbeddingError: With `strict`: the embedder failed for some texts. Vectors that could be made are stored.
+        """
+        while True:
+            try:
+                filled, missing, failure = await self._fill_current(external_id, memory_ids, written_at)
+            except _GenerationChangedError:
+                # The other memories' missing vectors are not counted here.
+                continue
+            if strict and failure is not None:
+                raise failure
+            return filled, missing
+
+    async def ask_whether_lacking(
+        self, db: SqlExecutor, external_id: str, memory_id: UUID, generation: Generation
+    ) -> Deferred[bool]:
+        """Whether `fill_missing` would find something to do for a memory.
+
+        Args:
+            generation: The current one, as this transaction reads it.
+        """
+        self._generations.follow(generation)
+        return await self._vectors.ask_whether_lacking(db, external_id, generation.number, memory_id)
+
+    async def _fill_current(
+        self, external_id: str, memory_ids: Sequence[UUID] | None, written_at: datetime | None
+    ) -> tuple[int, int, EmbeddingError | None]:
+        filled = missing = 0
+        failure: EmbeddingError | None = None
+        generation: Generation | None = None
+        last, lacks_any = BEFORE_ALL, False
+        while True:
+            async with self._store.transaction(external_id, settings=_SEARCH_SETTINGS) as db:
+                generation = await self._look(db, generation)
+                rows = await self._vectors.find_missing(
+                    db, external_id, generation, memory_ids, after=last, limit=BACKFILL_CHUNKS
+                )
+                if written_at is not None and not rows and not lacks_any:
+                    await self.settle(db, external_id, written_at)
+            if not rows:
+                break
+            found = await read_batch(rows)
+            made, failed = await self._try_to_embed(external_id, generation, found)
+            if failure is None or (failed is not None and _passes(failed)):
+                failure = failed
+            try:
+                async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
+                    # A handler that changes the same chunks must run entirely before or after this.
+                    await self._ledger.lock(db, external_id)
+                    await db.plan_for(len(rows))
+                    stored = await self.store(db, external_id, generation, found, made)
+                    if len(stored.numbers) < len(rows):
+                        lacks_any = True
+                        await self._look(db, generation)
+                    if written_at is not None and len(rows) < BACKFILL_CHUNKS and not lacks_any:
+                        # In the same transaction: if it is lost with its vectors, the note that they are due is not.
+                        await self.settle(db, external_id, written_at)
+            except StoreError:
+                # A slow embedder may return after the table for its vectors was dropped.
+                if (await self._generations.refresh()).number != generation.number:
+                    raise _GenerationChangedError from None
+                raise
+            filled += stored.chunks
+            missing += found.chunks - stored.chunks
+            last = rows[-1].number
+            if len(rows) < BACKFILL_CHUNKS:
+                break
+        return filled, missing, failure
+
+    async def store(
+        self, db: SqlExecutor, external_id: str, generation: Generation, found: MissingBatch, made: Vectors
+    ) -> Filled:
+        """Store vectors and what depends on them, in a transaction that holds the stream's lock."""
+        stored = await self._vectors.fill(db, external_id, generation, found.embedded(), made)
+        if stored.numbers:
+            memory_ids = found.memories(stored.numbers)
+            await self._norms.renew_generation(db, external_id, generation.number, memory_ids, is_forced=True)
+            # For another generation, its builder does this.
+            if generation.state == "current" and wants_sorting(stored.text_chunks, stored.cells):
+                await self._queue.enqueue(db)
+        return stored
+
+    async def _look(self, db: SqlExecutor, before: Generation | None) -> Generation:
+        """The current generation; it must be the same as `before`, if given."""
+        generation = await current_generation(db)
+        self._generations.follow(generation)
+        if before is not None and generation.number != before.number:
+            raise _GenerationChangedError
+        return generation
+
+    async def fill_generation(
+        self, external_id: str, generation: Generation, *, note: Callable[[int], None]
+    ) -> tuple[int, int, int]:
+        """Make the vectors that chunks lack in `generation`, which need not be the current one.
+
+        A text that the embedder refuses while it embeds others is logged and left without a vector.
+
+        Args:
+            note: Called after each batch with the number of chunks that got vectors.
+
+        Returns:
+            How many chunks got vectors, how many lack them because a text was refused, and how many because they were
+            changed meanwhile.
+
+        Raises:
+            EmbeddingError: The embedder is unavailable or fails for everything; vectors made before stay.
+        """
+        filled = refused = changed = 0
+        last = BEFORE_ALL
+        while True:
+            async with self._store.transaction(external_id, read_only=True, settings=_SEARCH_SETTINGS) as db:
+                rows = await self._vectors.find_missing(
+                    db, external_id, generation, None, after=last, limit=BACKFILL_CHUNKS
+                )
+            if not rows:
+                return filled, refused, changed
+            found = await read_batch(rows)
+            made, failure = await self._try_to_embed(external_id, generation, found)
+            async with self._store.transaction(external_id, settings=_VECTOR_SETTINGS) as db:
+                await self._ledger.lock(db, external_id)
+                await db.plan_for(len(rows))
+                stored = await self.store(db, external_id, generation, found, made)
+            note(stored.chunks)
+            if failure is not None:
+                await self._raise_unless_refused(generation, failure, has_made=bool(made))
+            without = sum(number > 0 and sha256(text.encode()) not in made for number, text in found.uncached.items())
+            filled += stored.chunks
+            refused += without
+            changed += max(0, found.chunks - stored.chunks - without)
+            last = rows[-1].number
+
+    async def _raise_unless_refused(self, generation: Generation, failure: EmbeddingError, *, has_made: bool) -> None:
+        """Raise `failure` unless a text is to blame: the embedder has embedded others, or embeds a test word."""
+        if _passes(failure):
+            raise failure
+        if not has_made and not await self._is_able(await self._generations.embedder(generation)):
+            raise failure
+
+    async def count_chunks(self, external_id: str, generation: Generation) -> tuple[int, int]:
+        """How many chunks there are, and how many of them lack vectors in `generation`."""
+        async with self._store.transaction(external_id, read_only=True) as db:
+            return await self._vectors.count_chunks(db, external_id, generation)
+
+    async def forget_cached(self, external_id: str, generation: Generation) -> None:
+        """Delete the cached vectors of the generation's model."""
+        async with self._store.transaction(external_id) as db:
+            await self._vectors.delete_cached(db, external_id, generation)
+
+    @property
+    def settles_reviews(self) -> bool:
+        """Whether chunks expire, so that finishing a write's work schedules their review."""
+        return self._review_within_seconds is not None
+
+    async def settle(self, db: SqlExecutor, external_id: str, written_at: datetime) -> None:
+        """Record that the work of the write recorded at `written_at` is done."""
+        await self._queue.settle_write(db, external_id, written_at, review_within_seconds=self._review_within_seconds)
+
+    async def count_missing(self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID] | None = None) -> int:
+        """How many chunks lack current vectors, of these memories or of all."""
+        return await self._vectors.count_missing(db, external_id, await current_generation(db), memory_ids)
+
+    async def _try_to_embed(
+        self, external_id: str, generation: Generation, found: MissingBatch
+    ) -> tuple[Vectors, EmbeddingError | None]:
+        """The vectors of uncached texts that could be made, and a failure if there was one.
+
+        Returns:
+            Of several failures, a temporary one if there is any.
+        """
+        uncached = found.uncached
+        made, failed = await self.embed_texts(generation, uncached.values())
+        if not failed:
+            return made, None
+        failure = next((error for error in failed.values() if _passes(error)), None)
+        if failure is None:
+            # An index within a call means nothing later; the chunk's id does, and it reveals none of the text.
+            row = next(row for row in found.rows if row.number in uncached and uncached[row.number] in failed)
+            subject = f"heading of memory {row.memory_id}" if row.chunk_id is None else f"chunk {row.chunk_id}"
+            failure = EmbeddingError(f"{subject} has no vector: {failed[uncached[row.number]]}")
+        # Without a traceback: a client's error may quote the texts.
+        _logger.warning(
+            "vectors are missing until they are filled in: %s",
+            failure,
+            extra={"external_id": external_id, "texts": len(failed), "model_name": generation.model_name},
+        )
+        return made, failure
+
+    async def embed_texts(
+        self, generation: Generation, asked: Iterable[str]
+    ) -> tuple[Vectors, dict[str, EmbeddingError]]:
+        """Vectors of texts by the hash of each, and why any are missing."""
+        made: Vectors = {}
+        failed: dict[str, EmbeddingError] = {}
+        texts = list(dict.fromkeys(asked))
+        for start in range(0, len(texts), EMBEDDING_BATCH_TEXTS):
+            batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
+            try:
+                outcomes = await self._embed_each(await self._generations.embedder(generation), batch)
+            except EmbeddingError as error:
+                # There is no embedder.
+                outcomes = [error] * len(batch)
+            for text, outcome in zip(batch, outcomes, strict=True):
+                if isinstance(outcome, EmbeddingError):
+                    failed[text] = outcome
+                else:
+                    made[sha256(text.encode())] = np.array(outcome, dtype=np.float32)
+        return made, failed
+
+    async def embed_and_weigh(
+        self, generation: Generation, texts: Sequence[str]
+    ) -> tuple[Vectors, dict[str, EmbeddingError], list[int]]:
+        """The same for distinct texts, with the mass of each, as in `count_masses`."""
+        try:
+            counted = await self._embed_counted(await self._generations.embedder(generation), texts)
+        except EmbeddingError:
+            # Go text by text to find out which has no vector.
+            counted = None
+        if counted is not None:
+            made, masses = counted
+            return made, {}, masses
+        made, failed = await self.embed_texts(generation, texts)
+        return made, failed, await count_masses(texts)
+
+    async def _embed_counted(self, embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, list[int]] | None:
+        """Vectors and masses of texts from the bundled embedder, which counts tokens anyway; None for any other."""
+        # Not for a subclass, which may embed differently.
+        if type(embedder) is not WordLlamaEmbedder:
+            return None
+        made: Vectors = {}
+        masses: list[int] = []
+        for batch in batched(texts, EMBEDDING_BATCH_TEXTS):
+            vectors, counts = await _answer(embedder, embedder.embed_counted(batch))
+            for text, vector in zip(batch, _checked(embedder, vectors, count=len(batch)), strict=True):
+                made[sha256(text.encode())] = np.array(vector, dtype=np.float32)
+            masses += map(_mass, counts)
+        return made, masses
+
+
+async def read_batch(rows: list[MissingVector]) -> MissingBatch:
+    """The texts to embed for chunks and headings without vectors."""
+    batch = MissingBatch(rows)
+    for row in rows:
+        text = text_of(row)
+        # A row changed by hand is for verify() to find; it must not get the vector of a different text.
+        if sha256(text.encode()) == row.text_hash:
+            batch.texts[row.number] = text
+    batch.masses.update(zip(batch.texts, await count_masses(list(batch.texts.values())), strict=True))
+    return batch
+
+
+def text_of(row: MissingVector | StoredMass) -> str:
+    """The text of a chunk, fact or heading as it is embedded."""
+    if row.day is not None:
+        return heading_text(row.content, row.day)
+    return embedded_text(row.content) if row.stated_at is None else fact_text(row.content, row.stated_at)
+
+
+async def count_masses(texts: Sequence[str]) -> list[int]:
+    """The weight of each text in a window's vector: its tokens, at least 1."""
+    if sum(map(len, texts)) > _INLINE_CHARACTERS:
+        counts = await asyncio.to_thread(count_tokens_batch, texts)
+    else:
+        counts = count_tokens_batch(texts)
+    return list(map(_mass, counts))
+
+
+def _mass(tokens: int) -> int:
+    return max(1, tokens)
+
+
+async def _as_list[T](request: Awaitable[Iterable[T]]) -> list[T]:
+    return list(await request)
+
+
+async def _answer[T](embedder: Embedder, request: Awaitable[T]) -> T:
+    """Await a request to `embedder`; its failure is described without quoting any text.
+
+    Raises:
+        EmbedderAwayError: The same call may succeed later, by itself or once the setup is fixed.
+        EmbeddingError: It failed in another way.
+    """
+    try:
+        return await request
+    except ConfigurationError as error:
+        raise EmbedderUnusableError(describe_failure(embedder, error)) from error
+    except _OUTAGES as error:
+        raise EmbedderAwayError(describe_failure(embedder, error)) from error
+    except Exception as error:
+        # A user's own embedder may raise anything, with any message.
+        raise EmbeddingError(describe_failure(embedder, error)) from error
+
+
+def _checked(embedder: Embedder, made: Sequence[Sequence[float]], *, count: int) -> list[list[float]]:
+    """`made` as lists of floats, if they are `count` vectors that may be stored."""
+    try:
+        check_vectors(made, count=count, dimension=embedder.dimension, model_name=embedder.model_name)
+    except EmbeddingError:
+        raise
+    except Exception as error:
+        # It may also return anything.
+        raise EmbeddingError(f"embedder {embedder.model_name!r} returned no vectors: {type(error).__name__}") from error
+    # Converts a client's array to a list of floats.
+    return [list(map(float, vector)) for vector in made]
+
+
+def _checked_one(embedder: Embedder, outcome: Sequence[float] | EmbeddingError) -> _Outcome:
+    if isinstance(outcome, EmbeddingError):
+        described = describe_failure(embedder, outcome)
+        return EmbedderAwayError(described) if isinstance(outcome, EmbedderAwayError) else EmbeddingError(described)
+    try:
+        return _checked(embedder, [outcome], count=1)[0]
+    except EmbeddingError as error:
+        return error
+
+
+def _passes(error: EmbeddingError) -> bool:
+    """Whether the failure is temporary, not a text's fault: the same call may succeed later, here or elsewhere."""
+    return isinstance(error, EmbedderAwayError | NoEmbedderError)

@@ -1,0 +1,1 @@
+"""Background work of a stream: who does it, the job queue, the worker."""

@@ -1,0 +1,109 @@
+"""Takes jobs until it is stopped, and survives outages of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from agent_reminiscence.config.constants import (
+    WORKER_FAREWELL_SECONDS,
+    WORKER_GRACE_SECONDS,
+    WORKER_MAX_RESTART_SECONDS,
+    WORKER_RESTART_SECONDS,
+)
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.exceptions import ReminiscenceError
+from agent_reminiscence.services.work.stream_work import WorkService, describe_error
+from agent_reminiscence.telemetry import Telemetry, detached
+
+if TYPE_CHECKING:
+    from agent_reminiscence.services.work.jobs import JobQueue
+
+_logger = logging.getLogger("agent_reminiscence.jobs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSetup:
+    """What a worker needs.
+
+    Attributes:
+        concurrency: How many streams it works on at a time.
+        heartbeat_seconds: How often it reports that it is alive.
+    """
+
+    store: PostgresManager
+    work: WorkService
+    telemetry: Telemetry
+    concurrency: int
+    heartbeat_seconds: float
+
+
+class Worker:
+    """Works on streams, in a background task or in the caller's task."""
+
+    def __init__(self, setup: WorkerSetup) -> None:
+        self._setup = setup
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start working in a background task; `stop` ends it."""
+        if self._task is None:
+            self._task = asyncio.create_task(self.run(), name="agent_reminiscence worker", context=detached())
+
+    async def stop(self) -> None:
+        """Take no further jobs, and end when the running ones have finished or timed out.
+
+        Unfinished work is rolled back; it stays due, and another worker or the next start does it.
+        """
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        # Not awaited directly: an impatient caller must not interrupt the shutdown, and an unresponsive server must not
+        # block the caller.
+        await asyncio.wait({task}, timeout=WORKER_GRACE_SECONDS + WORKER_FAREWELL_SECONDS)
+        if not task.done():
+            task.cancel()
+            _logger.warning("the worker cannot stop because its server does not respond; it is abandoned")
+
+    async def run(self) -> None:
+        """Work until this task is cancelled."""
+        pause = WORKER_RESTART_SECONDS
+        while True:
+            started = asyncio.get_running_loop().time()
+            try:
+                # Restarts an embedded server that was killed, and then returns its address.
+                await self._setup.store.ping()
+                await self._serve(until_idle=False)
+            except Exception as error:  # noqa: BLE001 - whatever it is, work must not silently stop
+                level = logging.WARNING if isinstance(error, ReminiscenceError) else logging.ERROR
+                _logger.log(level, "the worker restarts in %.0f s: %s", pause, describe_error(error))
+            else:
+                _logger.warning("the worker lost its connection and restarts in %.0f s", pause)
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                # What failed was the shutdown itself, in which Procrastinate deregisters from the server.
+                raise asyncio.CancelledError
+            # The connection lasted longer than the last pause.
+            if asyncio.get_running_loop().time() - started > pause:
+                pause = WORKER_RESTART_SECONDS
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, WORKER_MAX_RESTART_SECONDS)
+
+    async def run_until_idle(self) -> None:
+        """Do the work that is waiting now, or due without a job, then return; pending retries are left waiting.
+
+        Raises:
+            StoreError: The server is unavailable.
+        """
+        await self._setup.work.enqueue_due(grace_seconds=0)
+        await self._setup.work.enqueue_behind()
+        await self._serve(until_idle=True)
+
+    async def _serve(self, *, until_idle: bool) -> None:
+        # Only a worker needs Procrastinate and its driver; importing them takes a fifth of a second, so in a thread.
+        jobs = await asyncio.to_thread(import_module, "agent_reminiscence.services.work.jobs")
+        queue: JobQueue = jobs.JobQueue(self._setup)
+        await queue.serve(until_idle=until_idle)

@@ -1,0 +1,738 @@
+"""Finds names in a text without a model: from capital letters, speakers, and names that are already known.
+
+Two passes over one memory. The first collects names from places where a capital letter means something:
+
+- **a speaker** is a person for certain;
+- **inside a sentence**, a word or a run of words with capitals is a name (`I met Ada Lovelace at the Red Boat`),
+  unless the same memory also writes the word in lower case;
+- **in quotation marks**, a text capitalised like a title is a name;
+- **at the beginning of a sentence** every word has a capital, so it counts only in a run (`Ada Lovelace wrote`), with
+  more capitals (`GitHub`, `NASA`), or as an uncommon word followed by a verb (`Maria works`).
+
+Headings, lines in capitals, code, addresses and quoted words of others prove nothing. The second pass looks everywhere
+for these names and the known ones, and records which passage names what. Its rule for words in lower case:
+
+- several words are linked in any case;
+- a single word is linked if it is uncommon (`melanie`, `postgres`), or if its line has no capitals and no article comes
+  before it;
+- a word that is also an ordinary English word (`will`, `may`, `rose`, `apple`) is never linked.
+
+Limitations:
+
+- Text in lower case yields only known names and speakers.
+- German capitalises every noun, so nouns are taken for names there.
+- Scripts without case (Chinese, Japanese, Arabic, …) yield speakers and, if words are spaced, known names.
+- A name that occurs only at the beginning of sentences, alone and with no present or past verb after it, is missed.
+- The word lists are English, and types are guessed from single words (`University`, `River`, `Dr.`); most are `other`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
+from typing import NamedTuple
+
+from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS
+from agent_reminiscence.domain.graph import name_key, without_possessive
+from agent_reminiscence.projections.indexed_text import without_speaker
+from agent_reminiscence.text.chunking import ROLES, clean_speaker
+from agent_reminiscence.text.name_words import (
+    ABBREVIATIONS,
+    ALSO_WORDS,
+    ARTICLES,
+    ARTICLES_WITHIN,
+    CONNECTORS,
+    CONVERSATION_WORDS,
+    DATES,
+    EVENT_BEGINNINGS,
+    EVENT_ENDINGS,
+    FUNCTION_WORDS,
+    GENERIC_ACRONYMS,
+    ORGANIZATION_BEGINNINGS,
+    ORGANIZATION_ENDINGS,
+    PLACE_BEGINNINGS,
+    PLACE_ENDINGS,
+    PRONOUNS,
+    RELATIVES,
+    SHORT_NAMES,
+    TITLE_SMALL_WORDS,
+    TITLES,
+    UNITS,
+    VERBS,
+)
+from agent_reminiscence.text.tokens import bundled_tokenizer
+
+MAX_CANDIDATE_KEYS = 20_000
+"""The most keys that `candidate_keys` returns for one text."""
+
+SPEAKER_CONFIDENCE = 1.0
+KNOWN_CONFIDENCE = 0.95
+TITLE_CONFIDENCE = 0.95
+"""A name after `Dr.`, `Aunt` and the like."""
+INSIDE_CONFIDENCE = 0.9
+QUOTED_CONFIDENCE = 0.7
+BEGINNING_CONFIDENCE = 0.6
+SUBJECT_CONFIDENCE = 0.5
+"""A single word at the beginning of a sentence, followed by a verb: `Maria works`."""
+
+_CANDIDATE_WORDS = 5
+_MAX_NAME_WORDS = 8
+# A longer run of capitalised words is a heading or a slogan.
+_MAX_RUN_WORDS = 6
+_MAX_WORD_CHARACTERS = 60
+_SHOUTED_SHARE = 0.6
+_HEADING_MIN_WORDS = 3
+
+_NOISE = FUNCTION_WORDS | CONVERSATION_WORDS | DATES | GENERIC_ACRONYMS | TITLES
+# Words trimmed from the end of a run, and from its start inside a sentence; `New York` and `Apple TV` stay whole.
+_LOOSE_WORDS = FUNCTION_WORDS | DATES
+_TYPE_WORDS = (
+    ("organization", ORGANIZATION_BEGINNINGS, ORGANIZATION_ENDINGS),
+    ("event", EVENT_BEGINNINGS, EVENT_ENDINGS),
+    ("place", PLACE_BEGINNINGS, PLACE_ENDINGS),
+)
+
+_WORD = re.compile(
+    r"""
+    (
+      (?:[^\W\d_]\.)+(?!\w)              # J.K., R.
+    | [^\W_]\w*(?:[-'’.&]\w+)*            # Anne-Marie, O'Neill, AT&T, 12
+    | &
+    )
+    """,
+    re.VERBOSE,
+)
+_QUOTED = re.compile(
+    r"""
+      ["“„«]([^"“”„«»]{2,100})["”“»]
+    | (?<!\w)['\u2018]([^'\u2018\u2019"“”]{2,100})['\u2019](?!\w)
+    """,
+    re.VERBOSE,
+)
+_QUOTATION_MARKS = ('"', "“", "„", "«", "'", "\u2018")
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
+_FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+_INLINE_CODE = re.compile(r"`[^`\n]*`")
+_LIST_MARK = re.compile(r"(?:[-*+•>]|\d{1,3}[.)])\s+")
+_ADDRESS_MARKS = ("@", "://", "www.", "\\", "#", "_")
+_LETTER_BETWEEN_DIGITS = re.compile(r"\d[^\W\d_]+\d|[^\W\d_]\d+[^\W\d_]")
+# Between words, these do not end a sentence.
+_WITHIN_SENTENCE = frozenset(" ,'’/)%$€£+=*_")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk of one memory's text.
+
+    Attributes:
+        speaker: Who says it; None if unknown.
+    """
+
+    content: str
+    speaker: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedEntity:
+    """Something that a text names, described only from that text.
+
+    Attributes:
+        key: The key for comparing its name.
+        name: This text's most frequent spelling; in a tie, the first.
+        type: One of `constants.ENTITY_TYPES`, as far as this text shows it.
+        confidence: How certain it is that this is a name, 0 to 1.
+        passages: Indices of the passages that name it, ascending, each once.
+    """
+
+    key: str
+    name: str
+    type: str
+    confidence: float
+    passages: tuple[int, ...]
+
+
+def extract_entities(passages: Sequence[Passage], *, known: Mapping[str, str]) -> list[ExtractedEntity]:
+    """What the passages of one memory name; the module's docstring says how.
+
+    Takes time linear in the text's length, some 0.8 s for a million characters: run it in a thread.
+
+    Args:
+        passages: In text order.
+        known: Types of the tenant's names and aliases, by `name_key`; those for `candidate_keys` are enough.
+
+    Returns:
+        Entities by first occurrence, those of one passage by name. Names with the same `name_key` are one entity. No
+        name is longer than `MAX_ENTITY_NAME_CHARACTERS`.
+    """
+    pages = [_read_passage(passage) for passage in passages]
+    names = _Names(known)
+    for page in pages:
+        if page.speaker:
+            names.add(page.speaker, SPEAKER_CONFIDENCE, type="person")
+    _Collector(names, pages).collect()
+    mentions = _find_mentions(names, pages)
+    return [names.entity(key, places) for key, places in mentions.items()]
+
+
+def candidate_keys(text: str) -> list[str]:
+    """The `name_key` of each run of one to five words of `text`, for looking up known names.
+
+    Takes time linear in the text's length.
+
+    Returns:
+        Distinct keys, at most `MAX_CANDIDATE_KEYS`: single words first, then runs of two words, and so on, each in text
+        order. A run of several words that begins or ends in a lower-case function word is skipped.
+    """
+    runs = [run for line in _read_lines(text) for run in _joined_words(line.words)]
+    keys: dict[str, None] = {}
+    seen: set[str] = set()
+    for length in range(1, _CANDIDATE_WORDS + 1):
+        for run in runs:
+            for name in _names_in(run, length):
+                if name in seen or len(name) > MAX_ENTITY_NAME_CHARACTERS:
+                    continue
+                seen.add(name)
+                if key := name_key(name):
+                    keys.setdefault(key)
+                if len(keys) == MAX_CANDIDATE_KEYS:
+                    return list(keys)
+    return list(keys)
+
+
+def mentioned_keys(text: str, *, known: Mapping[str, str]) -> list[str]:
+    """The keys of the known names in `text`, by the rules of `extract_entities`, each once, in order.
+
+    A name inside a longer known name is left out.
+    """
+    names = _Names(known)
+    return list(dict.fromkeys(key for line in _read_lines(text) for key, _ in _mentioned(names, line)))
+
+
+class _Word(NamedTuple):
+    """A word, a number, or `&`.
+
+    Attributes:
+        begins: Whether a sentence begins or may begin here.
+        joined: Whether it is preceded by exactly one space.
+        quoted: Whether it is in quotation marks around what looks like a title.
+    """
+
+    text: str
+    begins: bool
+    joined: bool
+    quoted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a passage; `proves`: whether its capital letters are evidence."""
+
+    words: list[_Word]
+    proves: bool
+    is_shouted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A passage, read into lines and words."""
+
+    speaker: str | None
+    lines: list[_Line]
+
+
+@dataclass(slots=True)
+class _Mentions:
+    """Where a name occurs, and how it is spelled there."""
+
+    places: list[int] = field(default_factory=list)
+    spellings: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is known about one name."""
+
+    confidence: float
+    type: str
+    spellings: Counter[str] = field(default_factory=Counter)
+
+
+class _Names:
+    """The names found so far and the known ones, by `name_key`."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self.found: dict[str, _Found] = {}
+        self._known = known
+        self._folds: dict[str, str] = {}
+        self._lengths_from: dict[str, tuple[int, ...]] = {}
+        # By the words compared with a text: the words of the key, not of the name, which may belong to an alias.
+        self._phrases: dict[str, str] = {}
+        self._lengths: dict[str, set[int]] = {}
+        for key in known:
+            self._index(key, [word.text for line in _read_lines(key) for word in line.words])
+
+    def add(self, name: str, confidence: float, *, type: str = "other") -> None:
+        """Add a name, or better evidence for an earlier one."""
+        key = name_key(name)
+        if not key or len(name) > MAX_ENTITY_NAME_CHARACTERS:
+            return
+        found = self.found.get(key)
+        if found is None:
+            found = self.found[key] = _Found(confidence, type)
+            self._index(key, [word.text for line in _read_lines(name) for word in line.words])
+        found.confidence = max(found.confidence, confidence)
+        if found.type == "other":
+            found.type = type
+        found.spellings[name] += 1
+
+    def entity(self, key: str, mentions: _Mentions) -> ExtractedEntity:
+        """What the whole text says about one name, without knowledge from elsewhere."""
+        found = self.found.get(key)
+        spellings = mentions.spellings if found is None else found.spellings
+        return ExtractedEntity(
+            key=key,
+            name=max(spellings, key=spellings.__getitem__),
+            type="other" if found is None else found.type,
+            confidence=max(0.0 if found is None else found.confidence, KNOWN_CONFIDENCE if key in self._known else 0.0),
+            passages=tuple(mentions.places),
+        )
+
+    def lengths_from(self, word: str) -> tuple[int, ...]:
+        """The lengths in words of names that begin with `word`, longest first; call once all names are added."""
+        lengths = self._lengths_from.get(word)
+        if lengths is None:
+            folded = self._fold(word)
+            found = self._lengths.get(folded, set()) | self._lengths.get(without_possessive(folded).rstrip("."), set())
+            lengths = self._lengths_from[word] = tuple(sorted(found, reverse=True))
+        return lengths
+
+    def find(self, words: Sequence[str]) -> str | None:
+        """The key of the name that `words` spell."""
+        return self._phrases.get(self._phrase(words))
+
+    def _phrase(self, words: Sequence[str]) -> str:
+        """Words in the form in which texts are compared with names."""
+        *before, last = map(self._fold, words)
+        return " ".join([*before, without_possessive(last).rstrip(".")])
+
+    def _fold(self, word: str) -> str:
+        folded = self._folds.get(word)
+        if folded is None:
+            folded = self._folds[word] = _fold(word)
+        return folded
+
+    def _index(self, key: str, words: Sequence[str]) -> None:
+        if words:
+            phrase = self._phrase(words)
+            self._phrases.setdefault(phrase, key)
+            self._lengths.setdefault(phrase.split(" ", 1)[0], set()).add(len(words))
+
+
+class _Collector:
+    """The first pass: which names the capital letters of a memory prove."""
+
+    def __init__(self, names: _Names, pages: Sequence[_Page]) -> None:
+        self._names = names
+        self._lines = [line for page in pages for line in page.lines]
+        self._lower_words = {word.text.casefold() for line in self._lines for word in line.words if word.text.islower()}
+        speakers = [page.speaker for page in pages if page.speaker]
+        self._speaker_words = {word.casefold() for speaker in set(speakers) for word in speaker.split()}
+
+    def collect(self) -> None:
+        """Add names proved inside sentences, then those at their beginnings, judged by the former."""
+        beginnings: list[tuple[list[_Word], Sequence[_Word]]] = []
+        for line in self._lines:
+            if not line.proves:
+                continue
+            for run, following in self._find_runs(line.words):
+                if run[0].quoted:
+                    self._add_quoted(run)
+                elif run[0].begins:
+                    beginnings.append((run, following))
+                else:
+                    self._add_inside(run)
+        proved = set(self._names.found)
+        for run, following in beginnings:
+            self._add_beginning(run, following, proved)
+
+    def _find_runs(self, words: Sequence[_Word]) -> Iterator[tuple[list[_Word], Sequence[_Word]]]:
+        """Longest runs of capitalised words, without noise at their ends, and whole titles in quotation marks.
+
+        Yields:
+            The run, and up to two words after it if only spaces come between.
+        """
+        place = 0
+        while place < len(words):
+            if words[place].text.islower():
+                place += 1  # most words start neither a name nor a title
+                continue
+            if words[place].quoted:
+                end = place + 1
+                while end < len(words) and words[end].quoted and words[end].joined:
+                    end += 1
+                yield list(words[place:end]), ()
+                place = end
+                continue
+            if not _is_capital(words[place].text):
+                place += 1
+                continue
+            end = self._run_end(words, place)
+            run = _trim(words[place:end])
+            relative = place > 0 and words[place].joined and words[place - 1].text.casefold() in RELATIVES
+            if run and relative and _is_short_name(run):
+                self._names.add(_spell(run), INSIDE_CONFIDENCE, type="person")
+            if run:
+                yield run, list(takewhile(lambda word: word.joined, words[end : end + 2]))
+            place = end
+
+    def _run_end(self, words: Sequence[_Word], start: int) -> int:
+        """The place after the last word of the run that begins at `start`."""
+        end = start + 1
+        place = end
+        while place < len(words) and words[place].joined and not words[place].quoted:
+            text, before = words[place].text, words[place - 1].text
+            if without_possessive(before) != before and self._is_owner(before):
+                break
+            if text.casefold() in PRONOUNS or before.casefold() in PRONOUNS:
+                break
+            if _is_capital(text):
+                end = place + 1
+            elif text[0].isdigit():
+                after = words[place + 1].text.casefold() if place + 1 < len(words) else ""
+                if len(text) <= 4 and place == end and after not in UNITS and before[-1] != ".":
+                    end = place + 1
+                break
+            elif text.casefold() not in CONNECTORS and not (
+                text in ARTICLES_WITHIN and words[place - 1].text in CONNECTORS
+            ):
+                break
+            place += 1
+        return end
+
+    def _is_owner(self, word: str) -> bool:
+        """Whether a word such as `Tim's` is a possessive, so that another name follows."""
+        bare = without_possessive(word.casefold())
+        return bare in self._speaker_words or bare in _NOISE
+
+    def _add_inside(self, run: Sequence[_Word]) -> None:
+        """Inside a sentence a capital letter marks a name, except a single word that also occurs in lower case."""
+        if len(run) == 1 and self._is_written_small(run[0].text):
+            return
+        self._add(run, INSIDE_CONFIDENCE)
+
+    def _add_quoted(self, words: Sequence[_Word]) -> None:
+        if len(words) == 1 and self._is_written_small(words[0].text):
+            return
+        self._names.add(_spell(words), QUOTED_CONFIDENCE)
+
+    def _add_beginning(self, run: list[_Word], following: Sequence[_Word], proved: set[str]) -> None:
+        """At the beginning of a sentence the first word always has a capital letter."""
+        first = run[0].text
+        if len(run) == 1:
+            if self._is_written_small(first):
+                return
+            if _has_inner_capital(first) or _is_acronym(first) or _is_paired(following):
+                self._add(run, BEGINNING_CONFIDENCE)
+            elif _is_subject(first, following):
+                self._add(run, SUBJECT_CONFIDENCE)
+            return
+        if name_key(_spell(run)) not in proved and not _is_title(first):
+            rest = _trim(run[1:])
+            is_verb = first.casefold() in self._lower_words or first.endswith("ing")
+            if is_verb or (rest and name_key(_spell(rest)) in proved and name_key(first) not in proved):
+                if rest:
+                    self._add_inside(rest)
+                return
+        self._add(run, BEGINNING_CONFIDENCE)
+
+    def _add(self, run: Sequence[_Word], confidence: float) -> None:
+        capitals = [word.text for word in run if _is_capital(word.text)]
+        # What is left of a date is not a name: `June 28` leaves the number.
+        if not 0 < len(capitals) <= _MAX_RUN_WORDS:
+            return
+        type_ = _guess_type(run)
+        if _has_title(run):
+            confidence = TITLE_CONFIDENCE
+        self._names.add(_spell(run), confidence, type=type_)
+
+    def _is_written_small(self, word: str) -> bool:
+        """Whether the memory also writes the word without a capital, as with names that are also words."""
+        lower = without_possessive(word.casefold())
+        if lower in ALSO_WORDS or lower in self._speaker_words:
+            return False
+        return not self._lower_words.isdisjoint((lower, f"{lower}s", lower.removesuffix("s")))
+
+
+def _find_mentions(names: _Names, pages: Sequence[_Page]) -> dict[str, _Mentions]:
+    """The second pass: where each name occurs; names in order of first mention."""
+    mentions: dict[str, _Mentions] = {}
+    for index, page in enumerate(pages):
+        if page.speaker and (key := name_key(page.speaker)) in names.found:
+            mentions.setdefault(key, _Mentions()).places.append(index)
+        for line in page.lines:
+            for key, words in _mentioned(names, line):
+                mention = mentions.setdefault(key, _Mentions())
+                mention.spellings[_spell(words)] += 1
+                if not mention.places or mention.places[-1] != index:
+                    mention.places.append(index)
+    return mentions
+
+
+def _mentioned(names: _Names, line: _Line) -> Iterator[tuple[str, Sequence[_Word]]]:
+    """Keys of the names in a line with their words, the longest at each position."""
+    words = line.words
+    free = 0  # the first position that no name has taken
+    for place, word in enumerate(words):
+        if place < free:
+            continue
+        for length in names.lengths_from(word.text):
+            end = place + length
+            if end > len(words) or not all(other.joined for other in words[place + 1 : end]):
+                continue
+            key = names.find([other.text for other in words[place:end]])
+            if key is not None and _is_meant(line, place, length):
+                yield key, words[place:end]
+                free = end
+                break
+
+
+def _is_meant(line: _Line, place: int, length: int) -> bool:
+    """Whether the words at `place` are the name, not ordinary words with the same spelling."""
+    word = line.words[place]
+    if length > 1:
+        return True
+    lower = without_possessive(word.text.casefold())
+    is_ordinary = lower in ALSO_WORDS or lower in _NOISE
+    if not word.text.islower():
+        follows = line.words[place + 1].text.casefold() if place + 1 < len(line.words) else ""
+        return not (is_ordinary and (line.is_shouted or (word.begins and follows in FUNCTION_WORDS)))
+    if is_ordinary or len(lower) < 3:
+        return False
+    if not _is_common(lower):
+        return True
+    before = line.words[place - 1].text if place else ""
+    return before not in ARTICLES and not any(other.text[0].isupper() for other in line.words)
+
+
+def _read_passage(passage: Passage) -> _Page:
+    speaker = clean_speaker("".join(filter(str.isprintable, passage.speaker or "")))
+    text = without_speaker(passage.content, passage.speaker)
+    if speaker and (speaker.casefold() in ROLES or not any(character.isalpha() for character in speaker)):
+        speaker = None
+    return _Page(speaker, _read_lines(text))
+
+
+def _read_lines(text: str) -> list[_Line]:
+    """The lines of a text as words, without code and addresses."""
+    if "`" in text:
+        text = _INLINE_CODE.sub(" _ ", _FENCED.sub("\n", text))
+    text = unicodedata.normalize("NFC", text)
+    return [_read_line(line) for line in text.splitlines() if line.strip()]
+
+
+def _read_line(line: str) -> _Line:
+    pieces = line.split()
+    if any(mark in line for mark in _ADDRESS_MARKS):
+        pieces = [_without_address(piece) for piece in pieces]
+    line = " ".join(pieces)
+    is_heading = line.startswith("#")
+    while mark := _LIST_MARK.match(line):
+        line = line[mark.end() :]
+    words = _read_words(line)
+    is_shouted = _is_shouted(words)
+    return _Line(words, not (is_heading or is_shouted or _is_title_case(line, words)), is_shouted)
+
+
+def _read_words(line: str) -> list[_Word]:
+    quotes = _QUOTED.finditer(line) if any(mark in line for mark in _QUOTATION_MARKS) else ()
+    titles = [quote.span() for quote in quotes if _is_title_like(quote[quote.lastindex or 0])]
+    words: list[_Word] = []
+    begins = True
+    end = 0  # of the previous word
+    # Separators and words, alternating: splitting a line once is faster than finding each word.
+    pieces = _WORD.split(line)
+    for before, text in zip(pieces[:-1:2], pieces[1::2], strict=True):
+        between, quoted = before, False
+        joined = between == " "
+        if titles:
+            start = end + len(between)
+            while titles and titles[0][1] <= start:
+                titles.pop(0)
+            quoted = bool(titles) and titles[0][0] < start
+            # A title is one name, commas and all.
+            joined = joined or (quoted and titles[0][0] < end)
+            end = start + len(text)
+        if not joined and between.startswith(".") and words and words[-1].text.casefold() in ABBREVIATIONS:
+            words[-1] = words[-1]._replace(text=f"{words[-1].text}.")
+            between = between[1:]
+            joined = between == " "
+        begins = begins or not (joined or _WITHIN_SENTENCE.issuperset(between))
+        words.append(_Word(text, begins, joined, quoted))
+        begins = False
+    return words
+
+
+def _without_address(piece: str) -> str:
+    """`piece`, or `_` for an e-mail address, a link, a path, a tag or an identifier."""
+    inner = piece.strip("*_~.,;:!?()[]\"'“”")
+    if piece.strip("#") and any(mark in inner for mark in _ADDRESS_MARKS):
+        return "_" + piece[-1] if piece[-1] in ".!?" else "_"
+    return piece
+
+
+def _is_title_like(text: str) -> bool:
+    """Whether each word of a quotation has a capital letter, except small words inside it."""
+    words = text.rstrip(".,").split()
+    if not 1 <= len(words) <= _MAX_NAME_WORDS or not _is_capital(words[0]) or text[-1] in "!?" or "…" in text:
+        return False
+    main = [word for word in words if word.casefold() not in TITLE_SMALL_WORDS]
+    if not all(_is_capital(word) or word[0].isdigit() for word in main) or all(_is_noise(word) for word in main):
+        return False
+    return len(main) == 1 or not all(word.isupper() for word in main)
+
+
+def _is_shouted(words: Sequence[_Word]) -> bool:
+    shouted = len([word for word in words if word.text.isupper() and len(word.text) > 1])
+    return shouted > 1 and len(words) > 3 and shouted >= _SHOUTED_SHARE * len(words)
+
+
+def _is_title_case(line: str, words: Sequence[_Word]) -> bool:
+    """Whether a line is a heading in which every word except small ones has a capital letter."""
+    if line.endswith((".", "!", "?")) or "," in line:
+        return False
+    main = [word.text for word in words if word.text.casefold() not in TITLE_SMALL_WORDS]
+    return len(main) >= _HEADING_MIN_WORDS and all(not text[0].islower() for text in main)
+
+
+def _trim(run: Sequence[_Word]) -> list[_Word]:
+    """A run without the words at its ends that are not part of a name; may be empty."""
+    run = list(run)
+    while run and _is_loose(run[0]) and not (len(run) > 1 and _is_title(run[0].text)):
+        if len(run) == 2 and run[0].text == "The" and not run[0].begins and not _is_noise(run[1].text):
+            break  # a capital article inside a sentence is part of the name: `The Hague`
+        run.pop(0)
+    while run and (run[-1].text.casefold() in _LOOSE_WORDS or run[-1].text == "&"):
+        run.pop()
+    if len(run) == 1 and _is_noise(run[0].text):
+        return []
+    return run
+
+
+def _is_loose(word: _Word) -> bool:
+    if word.begins:
+        return _is_noise(word.text)
+    return without_possessive(word.text.casefold()) in _LOOSE_WORDS or word.text.casefold() in CONNECTORS
+
+
+def _is_noise(word: str) -> bool:
+    """Whether a word is not a name by itself: a function word, interjection, date, common acronym or letter."""
+    lower = without_possessive(word.casefold().rstrip(".")).rstrip(".,!?:;")
+    return len(lower) < 2 or lower in _NOISE or lower.endswith("n't") or lower.split("'")[0] in _NOISE
+
+
+def _is_title(word: str) -> bool:
+    # In capitals it is something else: MS Office is not a person.
+    return word.casefold().rstrip(".") in TITLES and not (len(word) > 1 and word.isupper())
+
+
+def _has_title(run: Sequence[_Word]) -> bool:
+    """Whether a run is a person's name with a title: `Dr. Smith`, not `Lord of the Isles`."""
+    return len(run) > 1 and _is_title(run[0].text) and run[1].text not in CONNECTORS
+
+
+def _is_capital(word: str) -> bool:
+    """Whether a word is capitalised like a name: `Ada`, `NASA`, `iPhone`; not an identifier."""
+    if word.islower() or not (word[0].isupper() or (len(word) > 2 and word[0].islower() and word[1].isupper())):
+        return False
+    return len(word) <= _MAX_WORD_CHARACTERS and not (len(word) > 7 and _LETTER_BETWEEN_DIGITS.search(word))
+
+
+def _has_inner_capital(word: str) -> bool:
+    """Whether a capital letter follows a small one: `GitHub`, `iPhone`."""
+    return any(before.islower() and after.isupper() for before, after in pairwise(word))
+
+
+def _is_acronym(word: str) -> bool:
+    return len(word) > 2 and word.isupper() and word.isalpha()
+
+
+def _is_paired(following: Sequence[_Word]) -> bool:
+    """Whether "and" joins another name: `Luna and Oliver`."""
+    return len(following) == 2 and following[0].text in ("and", "&") and _is_capital(following[1].text)
+
+
+def _is_subject(word: str, following: Sequence[_Word]) -> bool:
+    """Whether a sentence's first word is a name because a verb follows: `Maria works`, not `Dancing helps`."""
+    lower = without_possessive(word.casefold())
+    if lower.endswith("ing") or lower in ALSO_WORDS or not following:
+        return False
+    if _is_common(lower.removesuffix("s")) or any(_is_common(part) for part in lower.split("-")):
+        return False
+    return lower != word.casefold() or following[0].text in VERBS  # `Maria's dog`, `Maria works`
+
+
+def _is_common(word: str) -> bool:
+    """Whether a word in lower case is an ordinary one.
+
+    The bundled tokenizer's 32,000 tokens are the commonest words of web pages, with few given names among them.
+    Without the tokenizer every word counts as ordinary, and fewer names are found.
+    """
+    if word in SHORT_NAMES:
+        return False
+    tokenizer = bundled_tokenizer()
+    return tokenizer is None or tokenizer.token_to_id(f"▁{word}") is not None
+
+
+def _is_short_name(run: Sequence[_Word]) -> bool:
+    return len(run) < 4 and all(_is_capital(word.text) for word in run)
+
+
+def _guess_type(run: Sequence[_Word]) -> str:
+    """A type guessed from the first and last word; `other` for most."""
+    words = [without_possessive(word.text.casefold()) for word in run]
+    first, last = words[0].rstrip("."), words[-1].rstrip(".")
+    if _has_title(run):
+        return "person"
+    if len(words) > 1 and any(_INITIALS.fullmatch(word.text) for word in run[:-1]):
+        return "person"
+    for type_, beginnings, endings in _TYPE_WORDS:
+        if len(words) > 1 and (last in endings or first in beginnings):
+            return type_
+    return "other"
+
+
+def _spell(run: Sequence[_Word]) -> str:
+    """The run as a name, without a possessive ending or an abbreviation's final full stop."""
+    *before, last = (word.text for word in run)
+    if last[:-1].casefold() in ABBREVIATIONS:
+        last = last.removesuffix(".")
+    return " ".join([*before, without_possessive(last)])
+
+
+def _fold(word: str) -> str:
+    """A word as `name_key` folds it inside a name, where titles and possessive endings are kept."""
+    return name_key(f"_ {word} _")[2:-2]
+
+
+def _joined_words(words: Sequence[_Word]) -> list[list[str]]:
+    """The words of a line, split wherever two are separated by more than a single space."""
+    runs: list[list[str]] = []
+    for word in words:
+        if not word.joined or not runs:
+            runs.append([])
+        runs[-1].append(word.text)
+    return runs
+
+
+def _names_in(run: Sequence[str], length: int) -> Iterator[str]:
+    """All sub-runs of `length` words, without longer ones that begin or end in a lower-case function word."""
+    if length == 1:
+        yield from run
+        return
+    for first, last in enumerate(run[length - 1 :]):
+        if last not in FUNCTION_WORDS and run[first] not in FUNCTION_WORDS:
+            yield " ".join(run[first : first + length])

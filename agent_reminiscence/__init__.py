@@ -41,7 +41,7 @@ from agent_reminiscence.domain.transfer import (
 )
 from agent_reminiscence.domain.usage import MemoryUsage, TierUsage
 from agent_reminiscence.domain.work import Job, WorkReport
-from agent_reminiscence.embedders.create import Embedder
+from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import (
     AgentError,
     CommitUnknownError,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, overload
 from uuid import UUID
 
-from agent_reminiscence.config.constants import MAX_RESULTS, Source, Tier
+from agent_reminiscence.config.constants import MAX_RESULTS, Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.domain.audit import AuditReport, Progress
@@ -28,9 +28,10 @@ from agent_reminiscence.domain.transfer import (
     ImportReport,
     MessageImportReport,
 )
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.usage import MemoryUsage
 from agent_reminiscence.domain.work import Job, WorkReport
-from agent_reminiscence.embedders.create import Embedder
+from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.resilience.retries import repeated

@@ -22,7 +22,8 @@ from agent_reminiscence.database.repositories.graph.changes import GraphChangesR
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
 from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphStore
+from agent_reminiscence.database.repositories.graph.store import GraphStore
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
@@ -34,10 +35,9 @@ from agent_reminiscence.database.repositories.text_index import TextIndexReposit
 from agent_reminiscence.database.repositories.totals import UsageRepository
 from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
-from agent_reminiscence.embedders.create import Embedder
+from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.opening import Stores, open_stores
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.redaction.redactor import Scrubber
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.audit.erasure import ErasureService
 from agent_reminiscence.services.audit.verification import VerificationService
@@ -46,6 +46,7 @@ from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.replay import Replayer
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.history import HistoryService
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.memories.remembering import RememberingService
@@ -64,14 +65,14 @@ from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.transfer.batches import BulkService
 from agent_reminiscence.services.transfer.export import TransferService
 from agent_reminiscence.services.upkeep.usage import UsageService
+from agent_reminiscence.services.vectors.audit import VectorUpkeep
 from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.reembedding import ReembeddingService
 from agent_reminiscence.services.vectors.renewal import NormRenewal
-from agent_reminiscence.services.vectors.upkeep import VectorUpkeep
 from agent_reminiscence.services.vectors.writing import WriteVectors
-from agent_reminiscence.services.work.stream_work import WorkService
-from agent_reminiscence.services.work.worker import Worker, WorkerSetup
+from agent_reminiscence.services.work.stream_work import WorkerSetup, WorkService
+from agent_reminiscence.services.work.worker import Worker
 from agent_reminiscence.telemetry import Telemetry
 
 if TYPE_CHECKING:

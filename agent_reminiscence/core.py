@@ -16,16 +16,18 @@ from opentelemetry.trace import TracerProvider
 from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.agents.models import AgentModels
 from agent_reminiscence.assembly import Given, Parts, build
-from agent_reminiscence.config.constants import MAX_RESULTS, Source, Tier
+from agent_reminiscence.config.constants import MAX_RESULTS, Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import RetrievalResult
-from agent_reminiscence.embedders.create import Embedder
+from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
-from agent_reminiscence.redaction.redactor import DefaultRedactor, NoRedactor, Redactor, Scrubber
+from agent_reminiscence.redaction.redactor import DefaultRedactor, NoRedactor, Redactor
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.ledger.requests import UNSET, CreateRequest, Unset, UpdateRequest
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.recall.retrieval import RetrieveRequest
 from agent_reminiscence.telemetry import Attribute, Observed, Telemetry

@@ -9,18 +9,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agent_reminiscence.config.settings import Config
+from agent_reminiscence.database.connection import ConnectionSettings
 from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
 from agent_reminiscence.database.generations import all_generations, current_generation
+from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
-from agent_reminiscence.database.schema import (
-    AnalyserOutdatedError,
-    SchemaParameters,
-    check_login,
-    check_version,
-    prepare_embedded,
-)
-from agent_reminiscence.embedders.create import Embedder, adopt_dimension, create_embedder, describe_failure
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.schema import prepare_embedded
+from agent_reminiscence.database.schema_checks import AnalyserOutdatedError, check_login, check_version
+from agent_reminiscence.embedders.create import create_embedder
+from agent_reminiscence.embedders.protocol import Embedder, adopt_dimension, describe_failure
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.services.upkeep.reindexing import reindex
 from agent_reminiscence.services.vectors.generations import Generations, close_all, prepared

@@ -18,7 +18,7 @@ import Stemmer  # type: ignore[import-not-found, unused-ignore]
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.retrieval import RetrievalResult
-from agent_reminiscence.embedders.create import WordLlamaEmbedder
+from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.text.tokens import count_tokens
 from benchmarks.common import Timing, print_table
 from benchmarks.conversations import UNANSWERABLE, Conversation, Question

@@ -25,7 +25,8 @@ from typing import Any
 from agent_reminiscence import AgentMem, Config, ImportedMemory
 from agent_reminiscence.database.embedded import EmbeddedPostgres
 from agent_reminiscence.services.transfer import batches as bulk
-from agent_reminiscence.services.transfer.files import SourceFile, read_memories
+from agent_reminiscence.services.transfer.files import read_memories
+from agent_reminiscence.services.transfer.parts import SourceFile
 from benchmarks.common import Timing, changed, print_table, scratch_folder, write_json
 from benchmarks.synthetic import WordModel
 

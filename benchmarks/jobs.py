@@ -28,11 +28,12 @@ from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
+from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
-from agent_reminiscence.database.schema import SchemaParameters, migrate
+from agent_reminiscence.database.migrations import SchemaParameters
+from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.embedders.create import WordLlamaEmbedder
+from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from benchmarks.common import Timing, print_table, scratch_folder, write_json
 from benchmarks.synthetic import WordModel
 

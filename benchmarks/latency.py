@@ -27,8 +27,8 @@ import psqlpy
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGIN
+from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.queries import statement_name, with_places
 from benchmarks.common import (
     Timing,

@@ -24,12 +24,13 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE
+from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.event_ledger import EventLedger, event_digest, next_chain
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
-from agent_reminiscence.services.transfer.event_file import EventFileWriter
+from agent_reminiscence.services.transfer.event_writer import EventFileWriter
 from benchmarks.common import Timing, print_table, scratch_folder, write_json
 from benchmarks.synthetic import CHUNKS_PER_MEMORY, WordModel
 

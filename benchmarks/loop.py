@@ -36,7 +36,7 @@ from agent_reminiscence.config.constants import (
     MAX_QUERY_CHARACTERS,
     MAX_TEXT_CHUNKS,
 )
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from benchmarks.common import changed, print_table, scratch_folder
 
 _SEED = 11

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
 from agent_reminiscence import AgentMem, ImportedMemory
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.text.tokens import bundled_tokenizer
 
 CHUNKS_PER_MEMORY = 20

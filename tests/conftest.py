@@ -13,10 +13,14 @@ from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
+from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
-from agent_reminiscence.database.schema import SchemaParameters, migrate
-from agent_reminiscence.embedders.create import Embedder, HashEmbedder, WordLlamaEmbedder
+from agent_reminiscence.database.migrations import SchemaParameters
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.schema import migrate
+from agent_reminiscence.embedders.hashing import HashEmbedder
+from agent_reminiscence.embedders.protocol import Embedder
+from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from tests.databases import DatabasePool
 
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.

@@ -12,7 +12,8 @@ from backports import zstd
 
 from agent_reminiscence.database.repositories.event_ledger import event_digest, next_chain
 from agent_reminiscence.domain.event import Event, NewEvent
-from agent_reminiscence.services.transfer.event_file import EventFileReader, EventFileWriter
+from agent_reminiscence.services.transfer.event_reader import EventFileReader
+from agent_reminiscence.services.transfer.event_writer import EventFileWriter
 from tests.factories import LONG_AGO
 
 _SALT = b"salt of a forger"

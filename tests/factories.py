@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import SCHEMA_NAME
-from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
+from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import (
     ChunkRating,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.embedders.hashing import HashEmbedder
 
 # What an embedder gives instead of the right vectors. `Any`: a faulty one need not keep to its type.
 Fault = Callable[[Sequence[str], list[list[float]]], Any]

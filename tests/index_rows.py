@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import (
     DUPLICATE,

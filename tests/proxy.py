@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Self
 
-from agent_reminiscence.database.postgres_manager import ConnectionSettings
+from agent_reminiscence.database.connection import ConnectionSettings
 
 # What is lost when a connection is cut: the client's message, or only the server's answer to it.
 Loss = Literal["message", "answer"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent_reminiscence.config.addresses import parse_address
 from agent_reminiscence.config.constants import CONNECT_TIMEOUT_SECONDS
+from agent_reminiscence.config.extras import missing_extra
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.exceptions import ConfigurationError
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
 
-_EXTRA = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
 
 type ModelChoice = str | Model | Sequence[str | Model] | None
 
@@ -122,15 +121,6 @@ def _resolve(choice: str | Model, *, setting: str, ollama_base_url: str) -> Mode
             f"{setting} is {choice!r}, which cannot be used ({type(error).__name__}); write provider:model in Pydantic"
             " AI's form, and check that provider's own settings"
         ) from None
-
-
-def missing_extra(error: ImportError, provider: str) -> str:
-    """The extra of pydantic-ai-slim with a provider's client: the one Pydantic AI names, else the provider's name.
-
-    Many providers share a client: `together` and `vllm` need the extra `openai`.
-    """
-    named = _EXTRA.search(str(error))
-    return named[1] if named else provider
 
 
 def _provider_factory(ollama_base_url: str) -> Callable[[str], Provider[Any]]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from agent_reminiscence.config.constants import Source
+from agent_reminiscence.domain.trust import Source
 
 type Role = Literal["user", "assistant", "tool"]
 

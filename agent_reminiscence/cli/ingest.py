@@ -20,14 +20,8 @@ from agent_reminiscence.cli.terminal import complain, console, count, progress, 
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.batches import batches
-from agent_reminiscence.services.transfer.files import (
-    STANDARD_INPUT,
-    Format,
-    Refusal,
-    SourceFile,
-    find_sources,
-    read_memories,
-)
+from agent_reminiscence.services.transfer.files import STANDARD_INPUT, find_sources, read_memories
+from agent_reminiscence.services.transfer.parts import Format, Refusal, SourceFile
 
 
 def ingest(

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.transfer.files import parse_time
+from agent_reminiscence.services.validation import parse_time
 
 EXIT_OK = 0
 EXIT_WRONG = 1

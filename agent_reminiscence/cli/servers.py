@@ -23,14 +23,16 @@ from agent_reminiscence.cli.parameters import (
 )
 from agent_reminiscence.cli.terminal import console, count, say, write_json
 from agent_reminiscence.database import schema
+from agent_reminiscence.database.connection import ConnectionSettings
+from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.neo4j_manager import create_neo4j
-from agent_reminiscence.database.postgres_manager import ConnectionSettings
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
-from agent_reminiscence.database.schema import SchemaParameters
-from agent_reminiscence.embedders.create import Embedder, close_embedder, create_embedder
+from agent_reminiscence.embedders.create import create_embedder
+from agent_reminiscence.embedders.protocol import Embedder, close_embedder
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError, StoreError
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.upkeep.doctor import Diagnosis, diagnose
+from agent_reminiscence.services.upkeep.doctor import diagnose
+from agent_reminiscence.services.upkeep.doctor_checks import Diagnosis
 from agent_reminiscence.services.upkeep.reindexing import Reindexed, reindex
 from agent_reminiscence.services.vectors.generations import prepared
 

@@ -5,29 +5,12 @@ What a user may change is in `settings.py`; these change only with a release.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, Literal
 
 # Tiers --------------------------------------------------------------------------------------------
 
 Tier = Literal["active", "shortterm", "longterm"]
 TIERS: Final[tuple[Tier, ...]] = ("active", "shortterm", "longterm")
-
-# Trust labels, least trusted last: what is derived from several events carries the least trusted of
-# their labels. A user's own words come first; a model's output last, because it may be made up.
-Source = Literal["user", "agent", "tool", "import", "model"]
-SOURCES: Final[tuple[Source, ...]] = ("user", "agent", "tool", "import", "model")
-SOURCE_TRUST: Final[dict[str, float]] = {"user": 1.0, "agent": 0.8, "tool": 0.7, "import": 0.7, "model": 0.5}
-
-
-def least_trusted(labels: Iterable[Source]) -> Source:
-    """The label of something derived from events with `labels`; `user` if there are none."""
-    return max(labels, key=SOURCES.index, default="user")
-
-
-def is_trusted_less(source: Source, than: Source) -> bool:
-    """Whether the label `source` is trusted less than the label `than`."""
-    return SOURCES.index(source) > SOURCES.index(than)
 
 
 # Types that extractors and models prefer; any other string is allowed.

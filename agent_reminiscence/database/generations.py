@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 
 from agent_reminiscence.config.constants import OWNER_ROLE, SCHEMA_NAME
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, Deferred, Row, SqlExecutor, open_connection
+from agent_reminiscence.database.connection import ConnectionSettings, Deferred, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.schema import SEARCH_PATH_SCRIPT
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.exceptions import ConfigurationError, ReembeddingError, StoreError, StoreTimeoutError

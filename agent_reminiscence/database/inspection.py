@@ -16,8 +16,9 @@ from agent_reminiscence.config.constants import (
     SCHEMA_NAME,
     WORKER_ROLE,
 )
+from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager
-from agent_reminiscence.database.postgres_manager import PostgresManager, Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import statement_folder
 from agent_reminiscence.database.repositories.graph.progress import graph_lag
 

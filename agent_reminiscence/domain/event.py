@@ -18,10 +18,10 @@ from agent_reminiscence.config.constants import (
     FORM_VERSION,
     MAX_ENTITY_NAME_CHARACTERS,
     MAX_GRAPH_TYPE_CHARACTERS,
-    Source,
     Tier,
 )
 from agent_reminiscence.domain.canonical import INLINE_ITEMS, beside_many
+from agent_reminiscence.domain.trust import Source
 
 RESERVED_PREFIX = "memory."
 

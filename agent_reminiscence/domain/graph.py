@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-import unicodedata
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import (
-    NAME_KEY_CHARACTERS,
     STRENGTH_HALF,
 )
 
 GraphTier = Literal["shortterm", "longterm"]
-
-# Accents of Latin, Greek and Cyrillic, except the one that turns и into another letter; and the vowel points of Arabic
-# and Hebrew. Other marks, such as those of kana and Devanagari, make a different letter.
-_ACCENT = re.compile(r"[\u0300-\u0305\u0307-\u036f]|(?<![иИ])\u0306|[\u064b-\u065f\u0591-\u05c7]")
-_POSSESSIVE = re.compile(r"['’]s$|['’]$")
-
-FORMS_OF_ADDRESS = frozenset(
-    {"dr", "herr", "frau", "madame", "miss", "monsieur", "mr", "mrs", "ms", "mx", "prof", "professor"}
-)
-"""Titles that are not part of a name, in lower case. Adding more would change stored keys."""
 
 
 class _Frozen(BaseModel):
@@ -131,30 +118,17 @@ def strength(observations: int) -> float:
     return round(1 - float(0.5 ** (observations / STRENGTH_HALF)), 6)
 
 
-def without_possessive(text: str) -> str:
-    """`text` without a possessive ending: `Tim's` becomes `Tim`, and `James'` becomes `James`."""
-    # Most words have none; this check is faster than the regular expression.
-    return _POSSESSIVE.sub("", text) if text.endswith(("s", "'", "’")) else text
+# An entity of this type may turn out to be of any other.
+ANY_TYPE = "other"
 
 
-def name_key(name: str) -> str:
-    """Fold a name for comparison: without case, accents, titles, possessive ending and surplus spaces.
+TOGETHER = "related_to"
 
-    A long key is cut and ends in a hash of the whole, so that it fits an index and different names have different
-    keys. '' if nothing is left.
+
+def together_confidence(observations: int) -> float:
+    """How certain it is that two names that occur together in so many chunks are related.
+
+    0.3 the first time, 0.45 the second, and never above 0.6: co-occurrence shows that they are related, not how.
     """
-    if not name.isascii():
-        decomposed = _ACCENT.sub("", unicodedata.normalize("NFKD", name.replace("’", "'")))
-        name = unicodedata.normalize("NFC", decomposed)
-    words = name.split()
-    while len(words) > 1 and _is_title(words[0]):
-        words.pop(0)
-    key = without_possessive(" ".join(words).casefold()).strip()
-    if len(key) > NAME_KEY_CHARACTERS:
-        return f"{key[:NAME_KEY_CHARACTERS]}#{hashlib.sha256(key.encode()).hexdigest()}"
-    return key
-
-
-def _is_title(word: str) -> bool:
-    """Whether a word before a name is a title; one in capitals may be something else, such as MS."""
-    return word.rstrip(".").casefold() in FORMS_OF_ADDRESS and not (len(word) > 1 and word.isupper())
+    grown = 1 - 0.5 ** (observations - 1)
+    return round(constants.TOGETHER_CONFIDENCE + constants.TOGETHER_CONFIDENCE_GROWTH * grown, 6)

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.config.constants import Source
 from agent_reminiscence.domain.event import ChunkEntry, EndReason, EventKind, Fallback, ModelUsage
+from agent_reminiscence.domain.trust import Source
 
 
 class _Frozen(BaseModel):

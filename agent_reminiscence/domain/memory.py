@@ -8,8 +8,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.config.constants import Source, Tier
+from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.event import Fallback, LanguageOrigin, MemoryConsolidated, MemoryEnded, ModelUsage
+from agent_reminiscence.domain.trust import Source
 
 
 class _Frozen(BaseModel):

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from agent_reminiscence.config.addresses import parse_address
 from agent_reminiscence.config.constants import CONNECT_TIMEOUT_SECONDS
-from agent_reminiscence.embedders.create import HARMLESS_TEXT
 from agent_reminiscence.embedders.known_models import find_ollama_model
+from agent_reminiscence.embedders.protocol import HARMLESS_TEXT
 from agent_reminiscence.embedders.remote import InputTooLongError, RemoteEmbedder, ServerFailedError
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
 

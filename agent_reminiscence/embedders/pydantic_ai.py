@@ -7,9 +7,9 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_reminiscence.agents.models import missing_extra
-from agent_reminiscence.embedders.create import HARMLESS_TEXT, EmbedderUnusableError
+from agent_reminiscence.config.extras import missing_extra
 from agent_reminiscence.embedders.known_models import CUTTING_PROVIDERS, find_hosted_model
+from agent_reminiscence.embedders.protocol import HARMLESS_TEXT, EmbedderUnusableError
 from agent_reminiscence.embedders.remote import InputTooLongError, RemoteEmbedder, ServerFailedError
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
 

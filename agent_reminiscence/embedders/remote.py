@@ -35,8 +35,8 @@ from agent_reminiscence.config.constants import (
     EMBEDDING_RETRY_WAIT_SECONDS,
     MAX_EMBEDDING_DIMENSION,
 )
-from agent_reminiscence.embedders.create import HARMLESS_TEXT, EmbedderUnusableError
 from agent_reminiscence.embedders.known_models import KnownModel
+from agent_reminiscence.embedders.protocol import HARMLESS_TEXT, EmbedderUnusableError
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
 from agent_reminiscence.resilience.breaker import Breaker
 

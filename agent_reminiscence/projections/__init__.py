@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.projections.archived import apply_archived
 from agent_reminiscence.projections.consolidated import apply_consolidated

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from agent_reminiscence.config.constants import Source
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewFact
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkRating, Event, FactEntry, MemoryConsolidated, read_payload
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.memory import ShorttermMemory
-from agent_reminiscence.projections.indexed_text import IndexedText, fold_text, index_fact
+from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.projections.indexed_text import IndexedText, index_fact
 from agent_reminiscence.projections.tables import Change, Tables
 from agent_reminiscence.projections.texts import lay_out
+from agent_reminiscence.text.folding import fold_text
 
 # The lowest trust, whoever said what it was made from.
 FACT_SOURCE: Source = "model"

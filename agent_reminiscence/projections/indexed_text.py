@@ -6,8 +6,6 @@ That is computed at query time from each chunk's terms and the order of the text
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +16,6 @@ from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER, speaker_term
 from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
 from agent_reminiscence.text.words import analyse
-
-# A word, with apostrophes, hyphens and dots inside it.
-WORD = re.compile(r"[^\W_]+(?:['’.-][^\W_]+)*")
 
 # The speaker that "I" and "my" in a question refer to.
 USER_KEY = "user"
@@ -113,27 +108,3 @@ def heading_text(title: str, day: date) -> str:
 
 def _dated(day: date) -> str:
     return f"({day.day} {_MONTHS[day.month - 1]} {day.year})"
-
-
-def fold_text(text: str) -> str:
-    """`text` in the form compared to find repetitions: without case, surplus space and a final full stop.
-
-    Every other sign stays: it may be a currency, a minus or a question mark.
-    """
-    return " ".join(text.casefold().split()).removesuffix(".")
-
-
-def without_speaker(content: str, speaker: str | None) -> str:
-    """`content` without its speaker's leading `Name:`, which was not said."""
-    return content.lstrip().removeprefix(f"{speaker}:").lstrip() if speaker else content
-
-
-def fold_name(name: str) -> str:
-    """A speaker's name as it is compared: without case, diacritics and surplus spaces.
-
-    In Python because the embedded server has no unaccent extension. Not `name_key`, which drops titles and keeps marks
-    that make a different letter: existing rows hold what this function returns.
-    """
-    decomposed = unicodedata.normalize("NFKD", name)
-    plain = "".join(character for character in decomposed if not unicodedata.combining(character))
-    return " ".join(plain.casefold().split())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.event import Event, MemoryPromoted, Promotion, read_payload
 from agent_reminiscence.projections.tables import Change, Tables
 

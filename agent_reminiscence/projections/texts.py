@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import StoredText
 from agent_reminiscence.database.repositories.text_index import NewHeading, PostedText
 from agent_reminiscence.domain.canonical import beside

@@ -11,7 +11,7 @@ from datetime import date
 from typing import Any
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.canonical import beside, beside_many
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryUpdated, read_payload
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory

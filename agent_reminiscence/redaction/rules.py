@@ -12,312 +12,33 @@ for the issuers of cards; RFC 7468, 7515 and 7617; BIP 32, BIP 39 and base58chec
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import json
 import re
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-PLACEHOLDER_START: Final = "[redacted:"
+from agent_reminiscence.redaction.checks import (
+    PLACEHOLDER,
+    Check,
+    check_base58,
+    check_basic,
+    check_bearer,
+    check_card,
+    check_iban,
+    check_jwt,
+    check_key,
+    check_key_block,
+    check_password,
+    check_routing,
+    check_seed,
+    check_url_password,
+    not_filler,
+)
 
-# Maximum characters per call of `re`: it holds the interpreter's lock until it returns, and a million characters can
-# take a tenth of a second.
-SLICE_CHARACTERS: Final = 32_768
-# A pattern that is searched for in slices ends, including its lookahead, within this many characters.
-SLICE_REACH: Final = 128
 # A truncated key may have any number of lines; one call of `re` reads at most this many.
 _KEY_LINES: Final = 4_096
 
-Span = tuple[int, int]
-# Maps a match to the span to replace in the searched text; None if it is not a secret.
-Check = Callable[[re.Match[str]], Span | None]
-
-
-def placeholder(name: str) -> str:
-    """The text that replaces a secret."""
-    return f"{PLACEHOLDER_START}{name}]"
-
-
-def find_in_slices(
-    pattern: re.Pattern[str], text: str, start: int = 0, end: int | None = None
-) -> Iterator[re.Match[str]]:
-    """Like `pattern.finditer(text, start, end)`, but slice by slice, so that other threads get their turn.
-
-    Args:
-        pattern: Matches, including lookahead, within `SLICE_REACH` characters; never empty.
-    """
-    end = len(text) if end is None else end
-    while start < end:
-        limit = min(start + SLICE_CHARACTERS, end)
-        found = pattern.finditer(text, start, min(limit + SLICE_REACH, end))
-        start = limit
-        for match in found:
-            # A match that begins after the slice may be cut off here; the next slice finds it.
-            if match.start() >= limit:
-                break
-            yield match
-            start = max(limit, match.end())
-
 
 # Checks on matches -------------------------------------------------------------------------------------------------
-
-# With fewer different characters it is a filler, such as a row of x.
-_LEAST_CHARACTERS: Final = 8
-_FILLERS: Final = (
-    "example", "placeholder", "changeme", "change_me", "change-me", "your_", "your-", "yourkey", "yourpass", "xxxxx",
-    "****", "....", "redacted", "secret_here", "key_here", "token_here", "password_here", "12345678901234567890",
-)  # fmt: skip
-_PLACEHOLDER_WORDS: Final = {"password", "passwd", "pass", "pwd", "secret", "user", "username", "token", "pw", "test"}
-_PLACEHOLDER = re.compile(r"\[redacted:[^\]\s]{1,64}\]")
-_CONTEXT_CHARACTERS: Final = 30
-_TEMPLATE_STARTS: Final = ("$", "%", "{", "<", "[", "*", "(", "...", "…", "/", "~/", "./", "../", "http:", "https:")
-
-
-def _secret(match: re.Match[str]) -> Span:
-    """The group `secret`, or the whole match."""
-    return match.span("secret") if "secret" in match.re.groupindex else match.span()
-
-
-def _not_filler(match: re.Match[str]) -> Span | None:
-    """A token, unless it is only an example."""
-    start, end = _secret(match)
-    text = match.string[start:end]
-    if len(set(text)) < _LEAST_CHARACTERS or any(filler in text.lower() for filler in _FILLERS):
-        return None
-    return start, end
-
-
-def _is_placeholder(value: str) -> bool:
-    """Whether the value only marks the place of a secret, or replaced one."""
-    lowered = value.lower()
-    # Our own placeholder inside a value is not a filler: it replaced a part of the secret, or was written into it.
-    rest = _PLACEHOLDER.sub("", lowered)
-    return (
-        lowered in _PLACEHOLDER_WORDS
-        or lowered.startswith(_TEMPLATE_STARTS)
-        or any(filler in rest for filler in _FILLERS)
-        or len(set(value)) < 2
-    )
-
-
-_CODE_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
-
-
-def _url_password(match: re.Match[str]) -> Span | None:
-    value = match["secret"]
-    is_named = _CONSTANT.fullmatch(value) or value.lower() in _PLACEHOLDER_WORDS
-    if is_named or value.startswith(("$", "%", "{", "<", "[", "*", "...", "…")):
-        return None
-    return match.span("secret")
-
-
-def _assigned(match: re.Match[str]) -> tuple[str, int] | None:
-    """The value after a telltale name, and where it begins; None if it is code, a template or a filler."""
-    group = "quoted" if match["quoted"] is not None else "secret"
-    value, start = match[group], match.start(group)
-    if group == "secret":
-        # The end of a sentence, not of a password.
-        value = value.rstrip(".,:")
-    if _is_placeholder(value) or _CODE_PATH.fullmatch(value) or _CONSTANT.fullmatch(value):
-        return None
-    return value, start
-
-
-def _password(match: re.Match[str]) -> Span | None:
-    """A password has a digit or a symbol besides letters; otherwise it could be any word."""
-    found = _assigned(match)
-    if found is None:
-        return None
-    value, start = found
-    if len(value) < 6 or not any(c.isdigit() or c in "!@#$%^&*+=?~" for c in value):
-        return None
-    return start, start + len(value)
-
-
-_KEY_NAME = re.compile(
-    r"(?i)(?:api|app|access|account|auth|client|consumer|encryption|private|secret|service|signing|subscription)"
-    r"[_ -]?\Z"
-)
-
-
-def _key(match: re.Match[str]) -> Span | None:
-    """A key or token has letters and at least two digits; other things may also be called key."""
-    found = _assigned(match)
-    before = match.string[max(0, match.start() - _CONTEXT_CHARACTERS) : match.start()]
-    if found is None or (match[0][:3].lower() == "key" and not _KEY_NAME.search(before)):
-        return None
-    value, start = found
-    digits = sum(c.isdigit() for c in value)
-    if len(value) < 16 or digits < 2 or not any(c.isalpha() for c in value):
-        return None
-    return start, start + len(value)
-
-
-def _bearer(match: re.Match[str]) -> Span | None:
-    """A token has digits; words that follow in a sentence have none."""
-    return _not_filler(match) if any(character.isdigit() for character in match["secret"]) else None
-
-
-def _decoded(text: str) -> bytes | None:
-    """Decode base64 in either alphabet, with or without padding."""
-    plain = text.rstrip("=").replace("-", "+").replace("_", "/")
-    try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _jwt(match: re.Match[str]) -> Span | None:
-    """Its header decodes to a JSON object that names an algorithm."""
-    header = _decoded(match["header"])
-    try:
-        value = json.loads(header or b"")
-    except (ValueError, RecursionError):
-        return None
-    return match.span() if isinstance(value, dict) and ("alg" in value or "enc" in value) else None
-
-
-def _basic(match: re.Match[str]) -> Span | None:
-    """Name and password, joined by a colon."""
-    decoded = _decoded(match["secret"])
-    return match.span("secret") if decoded is not None and b":" in decoded and decoded.isascii() else None
-
-
-def _discord(match: re.Match[str]) -> Span | None:
-    """The first part is the bot's number."""
-    decoded = _decoded(match["number"])
-    return match.span() if decoded is not None and decoded.isdigit() else None
-
-
-_KEY_MATERIAL = re.compile(r"[A-Za-z0-9+/]{32}")
-
-
-def _key_block(match: re.Match[str]) -> Span | None:
-    """The block holds a key; a text about the format of such files does not."""
-    start, end = match.span("body")
-    # A truncated key is read in portions. If the first one holds key material, the others need not.
-    return match.span() if any(find_in_slices(_KEY_MATERIAL, match.string, start, end)) else None
-
-
-def _luhn(digits: str) -> bool:
-    """The checksum of cards: double every second digit from the right; the sum is divisible by ten."""
-    total = 0
-    for place, digit in enumerate(reversed(digits)):
-        number = int(digit) * (1 + place % 2)
-        total += number - 9 if number > 9 else number
-    return total % 10 == 0
-
-
-# First digits, as a range of equally long numbers, and the lengths of the whole number.
-_ISSUERS: Final = (
-    ("4", "4", {13, 16, 19}),  # Visa
-    ("51", "55", {16}),  # Mastercard
-    ("2221", "2720", {16}),
-    ("34", "34", {15}),  # American Express
-    ("37", "37", {15}),
-    ("6011", "6011", {16, 19}),  # Discover
-    ("644", "649", {16, 19}),
-    ("65", "65", {16, 19}),
-    ("3528", "3589", {16, 19}),  # JCB
-    ("300", "305", {14, 16}),  # Diners Club
-    ("36", "36", {14, 16}),
-    ("38", "39", {14, 16}),
-    ("62", "62", {16, 17, 18, 19}),  # UnionPay
-    ("5018", "5018", {16, 18, 19}),  # Maestro
-    ("5020", "5020", {16, 18, 19}),
-    ("5038", "5038", {16, 18, 19}),
-    ("6304", "6304", {16, 18, 19}),
-    ("6759", "6759", {16, 18, 19}),
-    ("6761", "6763", {16, 18, 19}),
-    ("2200", "2204", {16}),  # Mir
-)
-# A prefix that marks another kind of number, whatever its checksum: one in ten passes by chance.
-_OTHER_NUMBER = re.compile(
-    r"(?i)(?:order|invoice|tracking|shipment|parcel|ticket|case|isbn|issn|imei|iccid|serial|ref|reference|receipt"
-    r"|transaction|id|timestamp|phone|tel|sku|ean|gtin|upc|build|revision)"
-    r"(?:[ _-]?(?:no|nr|num|number|id|code|date|#))?[\s.:#=\"']{0,4}\Z"
-)
-
-
-def _card(match: re.Match[str]) -> Span | None:
-    digits = re.sub(r"\D", "", match[0])
-    known = any(len(digits) in lengths and first <= digits[: len(first)] <= last for first, last, lengths in _ISSUERS)
-    if not known or not _luhn(digits) or len(set(digits[6:])) == 1:
-        return None
-    before = match.string[max(0, match.start() - _CONTEXT_CHARACTERS) : match.start()]
-    return None if _OTHER_NUMBER.search(before) else match.span()
-
-
-# The length of an IBAN by country, from the registry.
-_IBAN_LENGTHS: Final = {
-    country: length
-    for length, countries in {
-        15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK",
-        21: "CH HR LI LV", 22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL",
-        24: "AD CZ ES MD PK RO SA SE SK TN VG", 25: "LY PT ST", 26: "IS TR", 27: "BI DJ FR GR IT MC MR SM",
-        28: "AL AZ BY CY DO GT HU LB NI PL SV", 29: "BR EG PS QA UA", 30: "JO KW MU YE",
-        31: "MT SC", 32: "LC", 33: "RU",
-    }.items()
-    for country in countries.split()
-}  # fmt: skip
-
-
-# Words preceded by a number have fewer.
-_LEAST_IBAN_DIGITS: Final = 10
-
-
-def _iban(match: re.Match[str]) -> Span | None:
-    """The number of characters of the country, and their checksum; words may follow."""
-    # The pattern begins at the check digits: letters are everywhere.
-    start = match.start() - 2
-    text = match.string[start : match.end()] + match["rest"]
-    length = _IBAN_LENGTHS.get(text[:2].upper())
-    if length is None:
-        return None
-    places = [place for place, character in enumerate(text) if character.isalnum()]
-    if len(places) < length:
-        return None
-    end = start + places[length - 1] + 1
-    if match.string[end : end + 1].isalnum():
-        return None
-    number = "".join(text[place] for place in places[:length]).upper()
-    if sum(character.isdigit() for character in number) < _LEAST_IBAN_DIGITS:
-        return None
-    rearranged = number[4:] + number[:4]
-    if int("".join(str(int(character, 36)) for character in rearranged)) % 97 != 1:
-        return None
-    return start, end
-
-
-def _routing(match: re.Match[str]) -> Span | None:
-    """The account, if the routing number beside it has a valid checksum."""
-    weights = (3, 7, 1) * 3
-    total = sum(int(digit) * weight for digit, weight in zip(match["routing"], weights, strict=True))
-    return match.span("secret") if total % 10 == 0 else None
-
-
-_BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-
-
-def _base58check(match: re.Match[str]) -> Span | None:
-    """The last four bytes are the checksum of the rest."""
-    number = 0
-    for character in match[0]:
-        number = number * 58 + _BASE58.index(character)
-    data = number.to_bytes((number.bit_length() + 7) // 8)
-    body, checksum = data[:-4], data[-4:]
-    return match.span() if hashlib.sha256(hashlib.sha256(body).digest()).digest()[:4] == checksum else None
-
-
-def _seed(match: re.Match[str]) -> Span | None:
-    """As many words as a seed has; the longest valid number of words."""
-    words = list(re.finditer(r"[a-z]+", match["secret"]))
-    count = max(number for number in (12, 15, 18, 21, 24) if number <= len(words))
-    return match.start("secret"), match.start("secret") + words[count - 1].end()
 
 
 # The table -----------------------------------------------------------------------------------------------------------
@@ -341,7 +62,7 @@ class Rule:
     name: str
     literals: tuple[str, ...]
     pattern: re.Pattern[str]
-    check: Check = _not_filler
+    check: Check = not_filler
     reach: tuple[int, ...] = (0,)
     seed: re.Pattern[str] | None = None
     rest: re.Pattern[str] | None = None
@@ -353,7 +74,7 @@ class Rule:
         return bool(self.pattern.flags & re.IGNORECASE)
 
 
-def _token(name: str, prefixes: str, body: str, shown: str, *, check: Check = _not_filler) -> Rule:
+def _token(name: str, prefixes: str, body: str, shown: str, *, check: Check = not_filler) -> Rule:
     """A token: one of its prefixes followed by `body`, with no letter or digit next to it."""
     literals = tuple(prefixes.split())
     either = "|".join(re.escape(literal) for literal in literals)
@@ -387,7 +108,7 @@ _KEY_LINE = (
     rf"(?:{_LINE_BREAKS}"
     # Not past the next beginning, or everything after it would be scanned from each of them.
     rf"(?:[A-Z][A-Za-z-]{{2,20}}: (?:[^\n\\-]|-(?!----BEGIN )){{1,80}}+"
-    rf"|[A-Za-z0-9+/=]++|{_PLACEHOLDER.pattern}))"
+    rf"|[A-Za-z0-9+/=]++|{PLACEHOLDER.pattern}))"
 )
 
 # Four groups of four digits with the same gap between them; not the end of more groups.
@@ -402,14 +123,14 @@ RULES: Final[tuple[Rule, ...]] = (
         "private-key",
         ("-----BEGIN ",),
         re.compile(rf"{_KEY_BEGIN}(?P<body>[^-]*+(?:-(?!----)[^-]*+)*+){_KEY_END}"),
-        _key_block,
+        check_key_block,
         shown="-----BEGIN … PRIVATE KEY----- to its end: PEM, OpenSSH, PGP; also with \\n for line breaks",
     ),
     Rule(
         "private-key",
         ("-----BEGIN ",),
         re.compile(rf"{_KEY_BEGIN}(?P<body>{_KEY_LINE}{{0,{_KEY_LINES}}}+)"),
-        _key_block,
+        check_key_block,
         rest=re.compile(rf"(?P<body>{_KEY_LINE}{{1,{_KEY_LINES}}}+)"),
         shown="the same without its end",
     ),
@@ -428,7 +149,7 @@ RULES: Final[tuple[Rule, ...]] = (
         re.compile(
             r"(?<![\w.-])(?P<header>eyJ[\w-]{10,2048}+)\.[\w-]{4,65536}+\.(?:[\w-]{1,4096}+)?(?:\.[\w-]{1,65536}+){0,2}"
         ),
-        _jwt,
+        check_jwt,
         shown="eyJ….eyJ….… whose header names an algorithm",
     ),
     _token("aws-access-key", "AKIA ASIA ABIA ACCA", "[A-Z2-7]{16}", "AKIA… (20 characters)"),
@@ -585,13 +306,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "xprv yprv zprv tprv",
         "[1-9A-HJ-NP-Za-km-z]{107}",
         "xprv… with its checksum",
-        check=_base58check,
+        check=check_base58,
     ),
     Rule(
         "bitcoin-private-key",
         (),
         re.compile(r"[5KL](?<![A-Za-z0-9_+/=-][5KL])[1-9A-HJ-NP-Za-km-z]{50,51}(?![A-Za-z0-9_+/=-])"),
-        _base58check,
+        check_base58,
         seed=re.compile(r"[5KL][1-9A-HJ-NP-Za-km-z]{50}"),
         shown="5…, K… or L… with its checksum",
     ),
@@ -611,7 +332,7 @@ RULES: Final[tuple[Rule, ...]] = (
             r"[ \t\"'`]{0,4}[:=]?\s{0,4}[\"'`]?"
             r"(?P<secret>(?-i:[a-z]{3,8}(?:[ \t,]{1,2}[a-z]{3,8}){11,23}(?![a-z])))"
         ),
-        _seed,
+        check_seed,
         shown="seed phrase: and 12 to 24 words",
     ),
     Rule(
@@ -621,7 +342,7 @@ RULES: Final[tuple[Rule, ...]] = (
             rf"(?i)authorization{_OPENS}[ \t]{{0,4}}[:=,][ \t]{{0,4}}{_OPENS}basic[ \t]{{1,4}}"
             r"(?P<secret>[A-Za-z0-9+/_-]{6,512}+={0,2})"
         ),
-        _basic,
+        check_basic,
         shown="Authorization: Basic …",
     ),
     Rule(
@@ -632,7 +353,7 @@ RULES: Final[tuple[Rule, ...]] = (
             r"(?:bearer|token|apikey|api-key)[ \t]{1,4}"
             r"(?P<secret>[A-Za-z0-9._~+/-]{12,4096}+={0,2})"
         ),
-        _bearer,
+        check_bearer,
         shown="Authorization: Bearer …, with a digit in it",
     ),
     Rule(
@@ -644,21 +365,21 @@ RULES: Final[tuple[Rule, ...]] = (
             r"(?<=[A-Za-z0-9])://[^\s:@/?#\"'`<>]{0,128}:"
             r"(?P<secret>[^\s@/\"'`<>]{1,256}(?:@[^\s@/?#,;&|*(){}\[\]\\\"'`<>\x7f-\U0010ffff]{0,256}){0,8})@(?=[A-Za-z0-9\[$%{*-])"
         ),
-        _url_password,
+        check_url_password,
         shown="scheme://user:…@host (the password alone)",
     ),
     Rule(
         "connection-string-password",
         ("password", "pwd"),
         re.compile(r"(?i)(?<=;)(?:password|pwd)[ \t]{0,2}=[ \t]{0,2}(?P<secret>[^\s;\"'`]{1,128})"),
-        _url_password,
+        check_url_password,
         shown="Server=…;Password=… (the password alone)",
     ),
     Rule(
         "password",
         ("password", "passwort", "passphrase", "passcode", "passwd", "pwd"),
         re.compile(rf"(?i)(?:password|passwort|passphrase|passcode|passwd|pwd){_ASSIGNS_OR_IS}{_value(256)}"),
-        _password,
+        check_password,
         shown="password = …, with a digit or a sign in it",
     ),
     Rule(
@@ -666,7 +387,7 @@ RULES: Final[tuple[Rule, ...]] = (
         ("key", "token", "secret"),
         # Session tokens have more than a thousand characters.
         re.compile(rf"(?i)(?:key|token|secret){_ASSIGNS_OR_IS}{_value(2048)}"),
-        _key,
+        check_key,
         shown="api_key = …, token: …, client_secret = … (16 characters or more)",
     ),
     Rule(
@@ -675,7 +396,7 @@ RULES: Final[tuple[Rule, ...]] = (
         re.compile(
             r"\d\d(?<=[A-Za-z]{2}\d\d)(?<![A-Za-z0-9_+/=-][A-Za-z]{2}\d\d)(?=(?P<rest>(?:[ -]?[A-Za-z0-9]){11,30}))"
         ),
-        _iban,
+        check_iban,
         seed=re.compile(r"[A-Za-z]{2}\d\d(?:[ -]?[A-Za-z0-9]){11}"),
         shown="DE… with its country's length and its checksum",
     ),
@@ -683,7 +404,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "payment-card",
         (),
         re.compile(r"[2-6](?<![\w./#@+%$-][2-6])\d{12,18}(?![\w/@%-]|\.\d)"),
-        _card,
+        check_card,
         seed=_CARD_SEED,
         shown="4… of 13 to 19 digits with an issuer and its checksum",
     ),
@@ -691,7 +412,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "payment-card",
         (),
         re.compile(_FOUR_BY_FOUR + r"(?!\w|(?P=gap)\d{3,4}(?!\d)|[/-]\d{3})"),
-        _card,
+        check_card,
         seed=_CARD_SEED,
         shown="the same in groups",
     ),
@@ -699,7 +420,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "payment-card",
         (),
         re.compile(_FOUR_BY_FOUR + r"(?=(?P=gap)\d{3,4}(?![\d-]|(?P=gap)\d))"),
-        _card,
+        check_card,
         seed=_CARD_SEED,
         shown="the same before three digits more, such as a verification code",
     ),
@@ -707,7 +428,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "payment-card",
         (),
         re.compile(_FOUR_BY_FOUR + r"(?P=gap)\d{3}(?![\w-])"),
-        _card,
+        check_card,
         seed=_CARD_SEED,
         shown="the same of 19 digits in groups",
     ),
@@ -715,7 +436,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "payment-card",
         (),
         re.compile(r"3(?<![\w./#@+%$-]3)(?<!\d[ -]3)\d{3}(?P<gap>[ -])\d{6}(?P=gap)\d{4,5}(?![\w-])"),
-        _card,
+        check_card,
         seed=_CARD_SEED,
         shown="American Express and Diners Club in groups",
     ),
@@ -727,7 +448,7 @@ RULES: Final[tuple[Rule, ...]] = (
             r"(?P<routing>\d{9})(?!\d)"
             r"[^\d]{0,12}(?:account|acct)[^\d\n]{0,20}(?P<secret>\d{4,17})(?!\d)"
         ),
-        _routing,
+        check_routing,
         shown="routing number … and account … (the account alone)",
     ),
     Rule(
@@ -737,7 +458,7 @@ RULES: Final[tuple[Rule, ...]] = (
             r"(?i)(?:account|acct)(?:[ _-]?(?:number|no\.?|num|#))?[\s:#=\"']{0,5}(?:is )?(?P<secret>\d{4,17})(?!\d)"
             r"[^\d]{0,12}(?:routing|aba)[^\d\n]{0,20}(?P<routing>\d{9})(?!\d)"
         ),
-        _routing,
+        check_routing,
         shown="the same the other way round",
     ),
 )

@@ -14,14 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final
 
-from agent_reminiscence.redaction.rules import (
-    PLACEHOLDER_START,
-    RULES,
-    SLICE_CHARACTERS,
-    Rule,
-    Span,
-    find_in_slices,
-)
+from agent_reminiscence.redaction.checks import PLACEHOLDER_START, SLICE_CHARACTERS, Span, find_in_slices
+from agent_reminiscence.redaction.rules import RULES, Rule
 
 # Texts up to this length are scanned together, this many characters at a time. Searching each of them separately for
 # some two hundred literals takes far longer than reading it.

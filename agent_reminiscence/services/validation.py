@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast, get_args
+from typing import Any, Final, cast, get_args
 from uuid import UUID
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import SOURCES, TIERS, Source, Tier
+from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.domain.event import RESERVED_PREFIX
+from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.exceptions import InvalidInputError
 
 # Larger integers are not written out in messages.
@@ -380,3 +382,31 @@ def _shown(value: object) -> str:
         # An integer of more than 4,300 digits cannot be written out.
         text = f"a {type(value).__name__} too large to show"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+# A number this large is milliseconds, not seconds since 1970: it would be after the year 5100.
+_MILLISECONDS_FROM: Final = 1e11
+
+
+def parse_time(value: object) -> datetime:
+    """A time as exports write it: ISO 8601, or seconds since 1970 as a number. Without a time zone it is UTC.
+
+    Raises:
+        InvalidInputError: It is neither.
+    """
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise InvalidInputError(
+                f"{value[:60]!r} is not a time; write ISO 8601 such as 2025-03-09T14:30:00+01:00, or seconds since 1970"
+            ) from None
+        return moment if moment.utcoffset() is not None else moment.replace(tzinfo=UTC)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidInputError(f"a {type(value).__name__} is not a time; write ISO 8601, or seconds since 1970")
+    if abs(value) >= _MILLISECONDS_FROM:
+        raise InvalidInputError(f"the time {value!r} looks like milliseconds; write seconds since 1970")
+    try:
+        return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise InvalidInputError(f"{value!r} seconds since 1970 is outside the years 1 to 9999") from None

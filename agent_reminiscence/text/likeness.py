@@ -32,9 +32,10 @@ from itertools import combinations
 from uuid import UUID
 
 from rapidfuzz import process
-from rapidfuzz.distance import OSA
+from rapidfuzz.distance import OSA, JaroWinkler
 
-from agent_reminiscence.domain.graph import FORMS_OF_ADDRESS
+from agent_reminiscence.config.constants import ALIKE_MIN
+from agent_reminiscence.text.folding import FORMS_OF_ADDRESS, name_key
 
 MIN_LETTERS = 5
 """Shorter names match only when they are equal."""
@@ -312,3 +313,22 @@ def _names_of(entity: NamedEntity) -> Iterator[_Name]:
 
 def _union(sets: Iterable[set[int] | None]) -> set[int]:
     return set().union(*(places for places in sets if places))
+
+
+def rank_alike(name: str, candidates: Iterable[tuple[UUID, str, int]], limit: int) -> list[tuple[UUID, float]]:
+    """Rank entities by how similar a name of theirs is to `name`, 0 to 1; then by mentions, then by id.
+
+    Args:
+        candidates: Entities, each with the key of one of its names and its number of mentions.
+    """
+    key = name_key(name)
+    named = list(candidates)
+    keys = [candidate[1] for candidate in named]
+    best: dict[UUID, tuple[float, int]] = {}
+    for _, score, place in process.extract(
+        key, keys, scorer=JaroWinkler.normalized_similarity, score_cutoff=ALIKE_MIN, limit=None
+    ):
+        entity_id, _, mentions = named[place]
+        best[entity_id] = max((score, mentions), best.get(entity_id, (0.0, 0)))
+    ranked = sorted(best, key=lambda entity_id: (-best[entity_id][0], -best[entity_id][1], entity_id))
+    return [(entity_id, best[entity_id][0]) for entity_id in ranked[:limit]]

@@ -5,7 +5,7 @@ They are short on purpose: a missed word is caught by its lower-case form elsewh
 
 from __future__ import annotations
 
-from agent_reminiscence.domain.graph import FORMS_OF_ADDRESS
+from agent_reminiscence.text.folding import FORMS_OF_ADDRESS
 
 
 def _words(text: str) -> frozenset[str]:

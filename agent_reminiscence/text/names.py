@@ -28,30 +28,39 @@ Limitations:
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
-from typing import NamedTuple
+from itertools import takewhile
 
 from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS
-from agent_reminiscence.domain.graph import name_key, without_possessive
-from agent_reminiscence.projections.indexed_text import without_speaker
-from agent_reminiscence.text.chunking import ROLES, clean_speaker
+from agent_reminiscence.text.folding import name_key, without_possessive
+from agent_reminiscence.text.name_lines import (
+    INITIALS,
+    NOISE,
+    Line,
+    Page,
+    Passage,
+    Word,
+    has_inner_capital,
+    has_title,
+    is_acronym,
+    is_capital,
+    is_paired,
+    is_title,
+    read_lines,
+    read_passage,
+    trim,
+)
 from agent_reminiscence.text.name_words import (
     ABBREVIATIONS,
     ALSO_WORDS,
     ARTICLES,
     ARTICLES_WITHIN,
     CONNECTORS,
-    CONVERSATION_WORDS,
-    DATES,
     EVENT_BEGINNINGS,
     EVENT_ENDINGS,
     FUNCTION_WORDS,
-    GENERIC_ACRONYMS,
     ORGANIZATION_BEGINNINGS,
     ORGANIZATION_ENDINGS,
     PLACE_BEGINNINGS,
@@ -59,8 +68,6 @@ from agent_reminiscence.text.name_words import (
     PRONOUNS,
     RELATIVES,
     SHORT_NAMES,
-    TITLE_SMALL_WORDS,
-    TITLES,
     UNITS,
     VERBS,
 )
@@ -80,60 +87,14 @@ SUBJECT_CONFIDENCE = 0.5
 """A single word at the beginning of a sentence, followed by a verb: `Maria works`."""
 
 _CANDIDATE_WORDS = 5
-_MAX_NAME_WORDS = 8
 # A longer run of capitalised words is a heading or a slogan.
 _MAX_RUN_WORDS = 6
-_MAX_WORD_CHARACTERS = 60
-_SHOUTED_SHARE = 0.6
-_HEADING_MIN_WORDS = 3
 
-_NOISE = FUNCTION_WORDS | CONVERSATION_WORDS | DATES | GENERIC_ACRONYMS | TITLES
-# Words trimmed from the end of a run, and from its start inside a sentence; `New York` and `Apple TV` stay whole.
-_LOOSE_WORDS = FUNCTION_WORDS | DATES
 _TYPE_WORDS = (
     ("organization", ORGANIZATION_BEGINNINGS, ORGANIZATION_ENDINGS),
     ("event", EVENT_BEGINNINGS, EVENT_ENDINGS),
     ("place", PLACE_BEGINNINGS, PLACE_ENDINGS),
 )
-
-_WORD = re.compile(
-    r"""
-    (
-      (?:[^\W\d_]\.)+(?!\w)              # J.K., R.
-    | [^\W_]\w*(?:[-'’.&]\w+)*            # Anne-Marie, O'Neill, AT&T, 12
-    | &
-    )
-    """,
-    re.VERBOSE,
-)
-_QUOTED = re.compile(
-    r"""
-      ["“„«]([^"“”„«»]{2,100})["”“»]
-    | (?<!\w)['\u2018]([^'\u2018\u2019"“”]{2,100})['\u2019](?!\w)
-    """,
-    re.VERBOSE,
-)
-_QUOTATION_MARKS = ('"', "“", "„", "«", "'", "\u2018")
-_INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
-_FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-_INLINE_CODE = re.compile(r"`[^`\n]*`")
-_LIST_MARK = re.compile(r"(?:[-*+•>]|\d{1,3}[.)])\s+")
-_ADDRESS_MARKS = ("@", "://", "www.", "\\", "#", "_")
-_LETTER_BETWEEN_DIGITS = re.compile(r"\d[^\W\d_]+\d|[^\W\d_]\d+[^\W\d_]")
-# Between words, these do not end a sentence.
-_WITHIN_SENTENCE = frozenset(" ,'’/)%$€£+=*_")
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A chunk of one memory's text.
-
-    Attributes:
-        speaker: Who says it; None if unknown.
-    """
-
-    content: str
-    speaker: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +129,7 @@ def extract_entities(passages: Sequence[Passage], *, known: Mapping[str, str]) -
         Entities by first occurrence, those of one passage by name. Names with the same `name_key` are one entity. No
         name is longer than `MAX_ENTITY_NAME_CHARACTERS`.
     """
-    pages = [_read_passage(passage) for passage in passages]
+    pages = [read_passage(passage) for passage in passages]
     names = _Names(known)
     for page in pages:
         if page.speaker:
@@ -187,7 +148,7 @@ def candidate_keys(text: str) -> list[str]:
         Distinct keys, at most `MAX_CANDIDATE_KEYS`: single words first, then runs of two words, and so on, each in text
         order. A run of several words that begins or ends in a lower-case function word is skipped.
     """
-    runs = [run for line in _read_lines(text) for run in _joined_words(line.words)]
+    runs = [run for line in read_lines(text) for run in _joined_words(line.words)]
     keys: dict[str, None] = {}
     seen: set[str] = set()
     for length in range(1, _CANDIDATE_WORDS + 1):
@@ -209,39 +170,7 @@ def mentioned_keys(text: str, *, known: Mapping[str, str]) -> list[str]:
     A name inside a longer known name is left out.
     """
     names = _Names(known)
-    return list(dict.fromkeys(key for line in _read_lines(text) for key, _ in _mentioned(names, line)))
-
-
-class _Word(NamedTuple):
-    """A word, a number, or `&`.
-
-    Attributes:
-        begins: Whether a sentence begins or may begin here.
-        joined: Whether it is preceded by exactly one space.
-        quoted: Whether it is in quotation marks around what looks like a title.
-    """
-
-    text: str
-    begins: bool
-    joined: bool
-    quoted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line of a passage; `proves`: whether its capital letters are evidence."""
-
-    words: list[_Word]
-    proves: bool
-    is_shouted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """A passage, read into lines and words."""
-
-    speaker: str | None
-    lines: list[_Line]
+    return list(dict.fromkeys(key for line in read_lines(text) for key, _ in _mentioned(names, line)))
 
 
 @dataclass(slots=True)
@@ -273,7 +202,7 @@ class _Names:
         self._phrases: dict[str, str] = {}
         self._lengths: dict[str, set[int]] = {}
         for key in known:
-            self._index(key, [word.text for line in _read_lines(key) for word in line.words])
+            self._index(key, [word.text for line in read_lines(key) for word in line.words])
 
     def add(self, name: str, confidence: float, *, type: str = "other") -> None:
         """Add a name, or better evidence for an earlier one."""
@@ -283,7 +212,7 @@ class _Names:
         found = self.found.get(key)
         if found is None:
             found = self.found[key] = _Found(confidence, type)
-            self._index(key, [word.text for line in _read_lines(name) for word in line.words])
+            self._index(key, [word.text for line in read_lines(name) for word in line.words])
         found.confidence = max(found.confidence, confidence)
         if found.type == "other":
             found.type = type
@@ -335,7 +264,7 @@ class _Names:
 class _Collector:
     """The first pass: which names the capital letters of a memory prove."""
 
-    def __init__(self, names: _Names, pages: Sequence[_Page]) -> None:
+    def __init__(self, names: _Names, pages: Sequence[Page]) -> None:
         self._names = names
         self._lines = [line for page in pages for line in page.lines]
         self._lower_words = {word.text.casefold() for line in self._lines for word in line.words if word.text.islower()}
@@ -344,7 +273,7 @@ class _Collector:
 
     def collect(self) -> None:
         """Add names proved inside sentences, then those at their beginnings, judged by the former."""
-        beginnings: list[tuple[list[_Word], Sequence[_Word]]] = []
+        beginnings: list[tuple[list[Word], Sequence[Word]]] = []
         for line in self._lines:
             if not line.proves:
                 continue
@@ -359,7 +288,7 @@ class _Collector:
         for run, following in beginnings:
             self._add_beginning(run, following, proved)
 
-    def _find_runs(self, words: Sequence[_Word]) -> Iterator[tuple[list[_Word], Sequence[_Word]]]:
+    def _find_runs(self, words: Sequence[Word]) -> Iterator[tuple[list[Word], Sequence[Word]]]:
         """Longest runs of capitalised words, without noise at their ends, and whole titles in quotation marks.
 
         Yields:
@@ -377,11 +306,11 @@ class _Collector:
                 yield list(words[place:end]), ()
                 place = end
                 continue
-            if not _is_capital(words[place].text):
+            if not is_capital(words[place].text):
                 place += 1
                 continue
             end = self._run_end(words, place)
-            run = _trim(words[place:end])
+            run = trim(words[place:end])
             relative = place > 0 and words[place].joined and words[place - 1].text.casefold() in RELATIVES
             if run and relative and _is_short_name(run):
                 self._names.add(_spell(run), INSIDE_CONFIDENCE, type="person")
@@ -389,7 +318,7 @@ class _Collector:
                 yield run, list(takewhile(lambda word: word.joined, words[end : end + 2]))
             place = end
 
-    def _run_end(self, words: Sequence[_Word], start: int) -> int:
+    def _run_end(self, words: Sequence[Word], start: int) -> int:
         """The place after the last word of the run that begins at `start`."""
         end = start + 1
         place = end
@@ -399,7 +328,7 @@ class _Collector:
                 break
             if text.casefold() in PRONOUNS or before.casefold() in PRONOUNS:
                 break
-            if _is_capital(text):
+            if is_capital(text):
                 end = place + 1
             elif text[0].isdigit():
                 after = words[place + 1].text.casefold() if place + 1 < len(words) else ""
@@ -416,32 +345,32 @@ class _Collector:
     def _is_owner(self, word: str) -> bool:
         """Whether a word such as `Tim's` is a possessive, so that another name follows."""
         bare = without_possessive(word.casefold())
-        return bare in self._speaker_words or bare in _NOISE
+        return bare in self._speaker_words or bare in NOISE
 
-    def _add_inside(self, run: Sequence[_Word]) -> None:
+    def _add_inside(self, run: Sequence[Word]) -> None:
         """Inside a sentence a capital letter marks a name, except a single word that also occurs in lower case."""
         if len(run) == 1 and self._is_written_small(run[0].text):
             return
         self._add(run, INSIDE_CONFIDENCE)
 
-    def _add_quoted(self, words: Sequence[_Word]) -> None:
+    def _add_quoted(self, words: Sequence[Word]) -> None:
         if len(words) == 1 and self._is_written_small(words[0].text):
             return
         self._names.add(_spell(words), QUOTED_CONFIDENCE)
 
-    def _add_beginning(self, run: list[_Word], following: Sequence[_Word], proved: set[str]) -> None:
+    def _add_beginning(self, run: list[Word], following: Sequence[Word], proved: set[str]) -> None:
         """At the beginning of a sentence the first word always has a capital letter."""
         first = run[0].text
         if len(run) == 1:
             if self._is_written_small(first):
                 return
-            if _has_inner_capital(first) or _is_acronym(first) or _is_paired(following):
+            if has_inner_capital(first) or is_acronym(first) or is_paired(following):
                 self._add(run, BEGINNING_CONFIDENCE)
             elif _is_subject(first, following):
                 self._add(run, SUBJECT_CONFIDENCE)
             return
-        if name_key(_spell(run)) not in proved and not _is_title(first):
-            rest = _trim(run[1:])
+        if name_key(_spell(run)) not in proved and not is_title(first):
+            rest = trim(run[1:])
             is_verb = first.casefold() in self._lower_words or first.endswith("ing")
             if is_verb or (rest and name_key(_spell(rest)) in proved and name_key(first) not in proved):
                 if rest:
@@ -449,13 +378,13 @@ class _Collector:
                 return
         self._add(run, BEGINNING_CONFIDENCE)
 
-    def _add(self, run: Sequence[_Word], confidence: float) -> None:
-        capitals = [word.text for word in run if _is_capital(word.text)]
+    def _add(self, run: Sequence[Word], confidence: float) -> None:
+        capitals = [word.text for word in run if is_capital(word.text)]
         # What is left of a date is not a name: `June 28` leaves the number.
         if not 0 < len(capitals) <= _MAX_RUN_WORDS:
             return
         type_ = _guess_type(run)
-        if _has_title(run):
+        if has_title(run):
             confidence = TITLE_CONFIDENCE
         self._names.add(_spell(run), confidence, type=type_)
 
@@ -467,7 +396,7 @@ class _Collector:
         return not self._lower_words.isdisjoint((lower, f"{lower}s", lower.removesuffix("s")))
 
 
-def _find_mentions(names: _Names, pages: Sequence[_Page]) -> dict[str, _Mentions]:
+def _find_mentions(names: _Names, pages: Sequence[Page]) -> dict[str, _Mentions]:
     """The second pass: where each name occurs; names in order of first mention."""
     mentions: dict[str, _Mentions] = {}
     for index, page in enumerate(pages):
@@ -482,7 +411,7 @@ def _find_mentions(names: _Names, pages: Sequence[_Page]) -> dict[str, _Mentions
     return mentions
 
 
-def _mentioned(names: _Names, line: _Line) -> Iterator[tuple[str, Sequence[_Word]]]:
+def _mentioned(names: _Names, line: Line) -> Iterator[tuple[str, Sequence[Word]]]:
     """Keys of the names in a line with their words, the longest at each position."""
     words = line.words
     free = 0  # the first position that no name has taken
@@ -500,13 +429,13 @@ def _mentioned(names: _Names, line: _Line) -> Iterator[tuple[str, Sequence[_Word
                 break
 
 
-def _is_meant(line: _Line, place: int, length: int) -> bool:
+def _is_meant(line: Line, place: int, length: int) -> bool:
     """Whether the words at `place` are the name, not ordinary words with the same spelling."""
     word = line.words[place]
     if length > 1:
         return True
     lower = without_possessive(word.text.casefold())
-    is_ordinary = lower in ALSO_WORDS or lower in _NOISE
+    is_ordinary = lower in ALSO_WORDS or lower in NOISE
     if not word.text.islower():
         follows = line.words[place + 1].text.casefold() if place + 1 < len(line.words) else ""
         return not (is_ordinary and (line.is_shouted or (word.begins and follows in FUNCTION_WORDS)))
@@ -518,154 +447,7 @@ def _is_meant(line: _Line, place: int, length: int) -> bool:
     return before not in ARTICLES and not any(other.text[0].isupper() for other in line.words)
 
 
-def _read_passage(passage: Passage) -> _Page:
-    speaker = clean_speaker("".join(filter(str.isprintable, passage.speaker or "")))
-    text = without_speaker(passage.content, passage.speaker)
-    if speaker and (speaker.casefold() in ROLES or not any(character.isalpha() for character in speaker)):
-        speaker = None
-    return _Page(speaker, _read_lines(text))
-
-
-def _read_lines(text: str) -> list[_Line]:
-    """The lines of a text as words, without code and addresses."""
-    if "`" in text:
-        text = _INLINE_CODE.sub(" _ ", _FENCED.sub("\n", text))
-    text = unicodedata.normalize("NFC", text)
-    return [_read_line(line) for line in text.splitlines() if line.strip()]
-
-
-def _read_line(line: str) -> _Line:
-    pieces = line.split()
-    if any(mark in line for mark in _ADDRESS_MARKS):
-        pieces = [_without_address(piece) for piece in pieces]
-    line = " ".join(pieces)
-    is_heading = line.startswith("#")
-    while mark := _LIST_MARK.match(line):
-        line = line[mark.end() :]
-    words = _read_words(line)
-    is_shouted = _is_shouted(words)
-    return _Line(words, not (is_heading or is_shouted or _is_title_case(line, words)), is_shouted)
-
-
-def _read_words(line: str) -> list[_Word]:
-    quotes = _QUOTED.finditer(line) if any(mark in line for mark in _QUOTATION_MARKS) else ()
-    titles = [quote.span() for quote in quotes if _is_title_like(quote[quote.lastindex or 0])]
-    words: list[_Word] = []
-    begins = True
-    end = 0  # of the previous word
-    # Separators and words, alternating: splitting a line once is faster than finding each word.
-    pieces = _WORD.split(line)
-    for before, text in zip(pieces[:-1:2], pieces[1::2], strict=True):
-        between, quoted = before, False
-        joined = between == " "
-        if titles:
-            start = end + len(between)
-            while titles and titles[0][1] <= start:
-                titles.pop(0)
-            quoted = bool(titles) and titles[0][0] < start
-            # A title is one name, commas and all.
-            joined = joined or (quoted and titles[0][0] < end)
-            end = start + len(text)
-        if not joined and between.startswith(".") and words and words[-1].text.casefold() in ABBREVIATIONS:
-            words[-1] = words[-1]._replace(text=f"{words[-1].text}.")
-            between = between[1:]
-            joined = between == " "
-        begins = begins or not (joined or _WITHIN_SENTENCE.issuperset(between))
-        words.append(_Word(text, begins, joined, quoted))
-        begins = False
-    return words
-
-
-def _without_address(piece: str) -> str:
-    """`piece`, or `_` for an e-mail address, a link, a path, a tag or an identifier."""
-    inner = piece.strip("*_~.,;:!?()[]\"'“”")
-    if piece.strip("#") and any(mark in inner for mark in _ADDRESS_MARKS):
-        return "_" + piece[-1] if piece[-1] in ".!?" else "_"
-    return piece
-
-
-def _is_title_like(text: str) -> bool:
-    """Whether each word of a quotation has a capital letter, except small words inside it."""
-    words = text.rstrip(".,").split()
-    if not 1 <= len(words) <= _MAX_NAME_WORDS or not _is_capital(words[0]) or text[-1] in "!?" or "…" in text:
-        return False
-    main = [word for word in words if word.casefold() not in TITLE_SMALL_WORDS]
-    if not all(_is_capital(word) or word[0].isdigit() for word in main) or all(_is_noise(word) for word in main):
-        return False
-    return len(main) == 1 or not all(word.isupper() for word in main)
-
-
-def _is_shouted(words: Sequence[_Word]) -> bool:
-    shouted = len([word for word in words if word.text.isupper() and len(word.text) > 1])
-    return shouted > 1 and len(words) > 3 and shouted >= _SHOUTED_SHARE * len(words)
-
-
-def _is_title_case(line: str, words: Sequence[_Word]) -> bool:
-    """Whether a line is a heading in which every word except small ones has a capital letter."""
-    if line.endswith((".", "!", "?")) or "," in line:
-        return False
-    main = [word.text for word in words if word.text.casefold() not in TITLE_SMALL_WORDS]
-    return len(main) >= _HEADING_MIN_WORDS and all(not text[0].islower() for text in main)
-
-
-def _trim(run: Sequence[_Word]) -> list[_Word]:
-    """A run without the words at its ends that are not part of a name; may be empty."""
-    run = list(run)
-    while run and _is_loose(run[0]) and not (len(run) > 1 and _is_title(run[0].text)):
-        if len(run) == 2 and run[0].text == "The" and not run[0].begins and not _is_noise(run[1].text):
-            break  # a capital article inside a sentence is part of the name: `The Hague`
-        run.pop(0)
-    while run and (run[-1].text.casefold() in _LOOSE_WORDS or run[-1].text == "&"):
-        run.pop()
-    if len(run) == 1 and _is_noise(run[0].text):
-        return []
-    return run
-
-
-def _is_loose(word: _Word) -> bool:
-    if word.begins:
-        return _is_noise(word.text)
-    return without_possessive(word.text.casefold()) in _LOOSE_WORDS or word.text.casefold() in CONNECTORS
-
-
-def _is_noise(word: str) -> bool:
-    """Whether a word is not a name by itself: a function word, interjection, date, common acronym or letter."""
-    lower = without_possessive(word.casefold().rstrip(".")).rstrip(".,!?:;")
-    return len(lower) < 2 or lower in _NOISE or lower.endswith("n't") or lower.split("'")[0] in _NOISE
-
-
-def _is_title(word: str) -> bool:
-    # In capitals it is something else: MS Office is not a person.
-    return word.casefold().rstrip(".") in TITLES and not (len(word) > 1 and word.isupper())
-
-
-def _has_title(run: Sequence[_Word]) -> bool:
-    """Whether a run is a person's name with a title: `Dr. Smith`, not `Lord of the Isles`."""
-    return len(run) > 1 and _is_title(run[0].text) and run[1].text not in CONNECTORS
-
-
-def _is_capital(word: str) -> bool:
-    """Whether a word is capitalised like a name: `Ada`, `NASA`, `iPhone`; not an identifier."""
-    if word.islower() or not (word[0].isupper() or (len(word) > 2 and word[0].islower() and word[1].isupper())):
-        return False
-    return len(word) <= _MAX_WORD_CHARACTERS and not (len(word) > 7 and _LETTER_BETWEEN_DIGITS.search(word))
-
-
-def _has_inner_capital(word: str) -> bool:
-    """Whether a capital letter follows a small one: `GitHub`, `iPhone`."""
-    return any(before.islower() and after.isupper() for before, after in pairwise(word))
-
-
-def _is_acronym(word: str) -> bool:
-    return len(word) > 2 and word.isupper() and word.isalpha()
-
-
-def _is_paired(following: Sequence[_Word]) -> bool:
-    """Whether "and" joins another name: `Luna and Oliver`."""
-    return len(following) == 2 and following[0].text in ("and", "&") and _is_capital(following[1].text)
-
-
-def _is_subject(word: str, following: Sequence[_Word]) -> bool:
+def _is_subject(word: str, following: Sequence[Word]) -> bool:
     """Whether a sentence's first word is a name because a verb follows: `Maria works`, not `Dancing helps`."""
     lower = without_possessive(word.casefold())
     if lower.endswith("ing") or lower in ALSO_WORDS or not following:
@@ -687,17 +469,17 @@ def _is_common(word: str) -> bool:
     return tokenizer is None or tokenizer.token_to_id(f"▁{word}") is not None
 
 
-def _is_short_name(run: Sequence[_Word]) -> bool:
-    return len(run) < 4 and all(_is_capital(word.text) for word in run)
+def _is_short_name(run: Sequence[Word]) -> bool:
+    return len(run) < 4 and all(is_capital(word.text) for word in run)
 
 
-def _guess_type(run: Sequence[_Word]) -> str:
+def _guess_type(run: Sequence[Word]) -> str:
     """A type guessed from the first and last word; `other` for most."""
     words = [without_possessive(word.text.casefold()) for word in run]
     first, last = words[0].rstrip("."), words[-1].rstrip(".")
-    if _has_title(run):
+    if has_title(run):
         return "person"
-    if len(words) > 1 and any(_INITIALS.fullmatch(word.text) for word in run[:-1]):
+    if len(words) > 1 and any(INITIALS.fullmatch(word.text) for word in run[:-1]):
         return "person"
     for type_, beginnings, endings in _TYPE_WORDS:
         if len(words) > 1 and (last in endings or first in beginnings):
@@ -705,7 +487,7 @@ def _guess_type(run: Sequence[_Word]) -> str:
     return "other"
 
 
-def _spell(run: Sequence[_Word]) -> str:
+def _spell(run: Sequence[Word]) -> str:
     """The run as a name, without a possessive ending or an abbreviation's final full stop."""
     *before, last = (word.text for word in run)
     if last[:-1].casefold() in ABBREVIATIONS:
@@ -718,7 +500,7 @@ def _fold(word: str) -> str:
     return name_key(f"_ {word} _")[2:-2]
 
 
-def _joined_words(words: Sequence[_Word]) -> list[list[str]]:
+def _joined_words(words: Sequence[Word]) -> list[list[str]]:
     """The words of a line, split wherever two are separated by more than a single space."""
     runs: list[list[str]] = []
     for word in words:

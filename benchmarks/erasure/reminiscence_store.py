@@ -9,8 +9,8 @@ from pathlib import Path
 
 from agent_reminiscence import AgentMem, Config, MemoryNotFoundError
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
 
 _PAGE = 1_000
 

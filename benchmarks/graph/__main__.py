@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor, open_connection
+from agent_reminiscence.database.connection import SqlExecutor, open_connection
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphDelta, GraphStore
+from agent_reminiscence.database.repositories.graph.store import GraphDelta, GraphStore
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from benchmarks.common import Timing, print_table, scratch_folder, write_json
 from benchmarks.graph.effort import Meter
 from benchmarks.graph.following import Steady, connected, follower_of

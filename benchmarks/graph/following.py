@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
-from agent_reminiscence.database.postgres_manager import PostgresManager, open_connection
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository

@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from agent_reminiscence.config.constants import APP_ROLE, LIKENESS_COMPARED_NAMES
+from agent_reminiscence.database.connection import Params, Row, SqlExecutor
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager
-from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import load_queries, statement_name
 from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphDelta, GraphStore
+from agent_reminiscence.database.repositories.graph.store import GraphDelta, GraphStore
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.event import GraphChanges
-from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, name_key
+from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship
+from agent_reminiscence.text.folding import name_key
 from benchmarks.graph.following import connected
 from benchmarks.graph.reading import RECALL
 from benchmarks.graph.world import World
@@ -319,7 +322,7 @@ def _with_removals(delta: GraphDelta) -> GraphDelta:
 def not_seen(language: str, plans: Plans) -> list[str]:
     """Queries of the graph that no call has run."""
     seen = {part for name in plans for part in name.split(" + ")}
-    return sorted(set(load_queries(language, "entity_graph")) - seen - _PARTS - _SCHEMA_QUERIES)
+    return sorted(set(load_queries(language, "graph")) - seen - _PARTS - _SCHEMA_QUERIES)
 
 
 async def _read_all(graph: GraphStore, tenant: str, world: World) -> None:

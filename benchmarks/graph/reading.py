@@ -16,14 +16,11 @@ from agent_reminiscence.config.constants import (
     RECALL_MAX_RELATIONSHIPS,
 )
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.graph.tables import (
-    ANYTHING,
-    EntityGraphRepository,
-    GraphFilter,
-    GraphStore,
-)
-from agent_reminiscence.domain.graph import GraphPattern, Subgraph, name_key
+from agent_reminiscence.database.repositories.graph.store import ANYTHING, GraphFilter, GraphStore
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
+from agent_reminiscence.domain.graph import GraphPattern, Subgraph
 from agent_reminiscence.exceptions import InvalidInputError, StoreError
+from agent_reminiscence.text.folding import name_key
 from benchmarks.common import Timing
 from benchmarks.graph.world import World
 

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository

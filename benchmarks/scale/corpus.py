@@ -23,8 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.config.constants import Source
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.event_ledger import event_digest, next_chain
 from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
@@ -41,7 +40,8 @@ from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, block_of, offset_of
 from agent_reminiscence.domain.memory import StoredMemory
-from agent_reminiscence.embedders.create import WordLlamaEmbedder
+from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.projections import HANDLERS, Tables
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
 from agent_reminiscence.services.vectors.norms import window_norms

@@ -11,7 +11,7 @@ from itertools import cycle
 from typing import Any
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.services.recall.narrowing import WHOLE_MAX_CHUNKS
 from benchmarks.common import Timing, changed
 from benchmarks.scale.corpus import Tenant

@@ -21,11 +21,12 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database import postgres_manager
+from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
+from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
-from agent_reminiscence.database.schema import SchemaParameters, migrate
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.database.schema import migrate
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.resilience import retries
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TEST_SETTINGS, TestServer
 from tests.databases import DatabasePool

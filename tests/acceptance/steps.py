@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from uuid import UUID
 
 from agent_reminiscence import ActiveMemory, AgentMem, Event, RetrievalResult
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 
 EVERYTHING = 200
 """The most hits that one search returns."""

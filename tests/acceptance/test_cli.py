@@ -17,7 +17,7 @@ from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from tests.acceptance.command_line import CommandLine, command_line, program
 
 if TYPE_CHECKING:
-    from agent_reminiscence.database.postgres_manager import ConnectionSettings
+    from agent_reminiscence.database.connection import ConnectionSettings
     from tests.conftest import TestServer
 
 
@@ -267,7 +267,7 @@ def test_the_printed_sql_makes_the_same_schema(cli: CommandLine, test_server: Te
     """For those who may not create roles: what an administrator runs by hand is what `migrate` does."""
     import asyncio
 
-    from agent_reminiscence.database.postgres_manager import open_connection
+    from agent_reminiscence.database.connection import open_connection
 
     script = cli("migrate", "--print-sql", "--login", EMBEDDED_LOGIN, "--chunk-partitions", "2")
     assert cli.code == 0

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import ActiveMemory, AgentMem, Config
-from agent_reminiscence.database.postgres_manager import open_connection
+from agent_reminiscence.database.connection import open_connection
 from tests.acceptance.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.acceptance.conftest import SocketServer
 

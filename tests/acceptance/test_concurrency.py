@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import ActiveMemory, AgentMem, Config, Event, StoreTimeoutError, VersionConflictError
-from agent_reminiscence.database.postgres_manager import open_connection
-from agent_reminiscence.services.memories.manager import fold
+from agent_reminiscence.database.connection import open_connection
+from agent_reminiscence.services.memories.fold import fold
 from tests.acceptance.conftest import Server
 from tests.acceptance.servers import BOTH_SERVERS
 from tests.acceptance.steps import EVERYTHING, all_events, lines, only_memory, texts, wait_until_blocked

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError, MemoryNotFoundError, SearchHit
-from agent_reminiscence.database.postgres_manager import open_connection
+from agent_reminiscence.database.connection import open_connection
 from tests.acceptance.conftest import Server
 from tests.acceptance.servers import BOTH_SERVERS
 from tests.acceptance.steps import EVERYTHING, all_events, lines, only_memory, refusing, texts

@@ -12,9 +12,9 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
+from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from agent_reminiscence.domain.memory import WriteOutcome
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.text.words import analyse
 from tests.acceptance.conftest import Server, dsn
 from tests.conftest import TEST_DIMENSION

@@ -20,7 +20,7 @@ from agent_reminiscence import (
     InvalidInputError,
     MemoryNotFoundError,
 )
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from tests.acceptance.conftest import SocketServer
 from tests.acceptance.steps import EVERYTHING, all_events, head_of, lines, texts
 from tests.factories import stored_rows

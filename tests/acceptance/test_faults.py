@@ -21,9 +21,9 @@ from agent_reminiscence import (
     StoreTimeoutError,
     StoreUnavailableError,
 )
-from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
+from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from agent_reminiscence.resilience import retries
-from agent_reminiscence.services.memories.manager import fold
+from agent_reminiscence.services.memories.fold import fold
 from tests.acceptance.conftest import SocketServer, dsn
 from tests.acceptance.steps import all_events, head_of, lines, texts, wait_until_blocked
 from tests.conftest import TEST_DIMENSION

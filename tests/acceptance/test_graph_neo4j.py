@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError, WorkReport, WorkTimeoutError
+from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
-from agent_reminiscence.database.postgres_manager import open_connection
 from agent_reminiscence.domain.audit import StreamReport
 from agent_reminiscence.services.upkeep.doctor import diagnose
 from agent_reminiscence.services.work import jobs, worker

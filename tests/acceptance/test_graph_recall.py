@@ -12,8 +12,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, RetrievalResult
+from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
-from agent_reminiscence.database.postgres_manager import open_connection
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.services.recall.ranking import Weights
 from tests.acceptance.conftest import Server

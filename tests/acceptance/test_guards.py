@@ -13,9 +13,11 @@ import pytest
 
 from agent_reminiscence import AgentMem, InvalidInputError, StoreError
 from agent_reminiscence.config.constants import ERASER_ROLE, FORM_VERSION
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import next_chain
-from agent_reminiscence.services.transfer import event_file
+from agent_reminiscence.services.transfer import event_reader
+from agent_reminiscence.services.transfer.event_reader import EventFileReader
 from tests.conftest import TestServer
 from tests.exports import forge, read_export, write_export
 from tests.factories import make_event, stored_rows, superuser
@@ -142,13 +144,13 @@ async def test_a_file_of_a_newer_release_is_refused(
 
 async def test_batches_end_by_bytes(memory: AgentMem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five hundred events of several MB each are neither in memory at once nor in one statement."""
-    monkeypatch.setattr(event_file, "BATCH_BYTES", 40_000)
+    monkeypatch.setattr(event_reader, "BATCH_BYTES", 40_000)
     for number in range(6):
         await memory.ledger.append("agent-1", "world.observed", {"text": f"{number}" * 15_000})
     path = tmp_path / "large.zst"
     await memory.admin.export("agent-1", path)
 
-    with event_file.EventFileReader(path) as reader:
+    with EventFileReader(path) as reader:
         reader.check()
         sizes = [len(batch) for batch in reader.batches()]
     report = await memory.admin.import_(path, "agent-2")

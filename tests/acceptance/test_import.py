@@ -29,10 +29,9 @@ from agent_reminiscence import (
     QuotaExceededError,
 )
 from agent_reminiscence.config.constants import MAX_BATCH_MEMORIES
-from agent_reminiscence.database.postgres_manager import open_connection
+from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.resilience import retries
-from agent_reminiscence.services.transfer import batches as bulk
-from agent_reminiscence.services.transfer import files as ingest
+from agent_reminiscence.services.transfer import batches, parts
 from agent_reminiscence.services.transfer.files import find_sources, read_memories
 from tests.acceptance.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.acceptance.conftest import Server, SocketServer, dsn
@@ -258,7 +257,7 @@ async def test_no_messages_are_no_import(memory: AgentMem) -> None:
 
 async def test_whole_texts_are_imported_in_batches_too(memory: AgentMem, monkeypatch: pytest.MonkeyPatch) -> None:
     """Documents in any number, a text longer than a batch among them; equal ones are one memory."""
-    monkeypatch.setattr(bulk, "MAX_BATCH_CHARACTERS", 5_000)
+    monkeypatch.setattr(batches, "MAX_BATCH_CHARACTERS", 5_000)
     texts = [f"Note {number}: the lamp is lit." for number in range(MAX_BATCH_MEMORIES + 5)]
     texts += ["The long list of lamps. " * 300, texts[0]]
     documents = [ImportedMemory(f"Note {n}", text, {}, _BEGIN) for n, text in enumerate(texts)]
@@ -278,8 +277,8 @@ async def test_whole_texts_are_imported_in_batches_too(memory: AgentMem, monkeyp
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memories and batches that are full with a few messages."""
-    monkeypatch.setattr(ingest, "MAX_CONTENT_CHARACTERS", 1_000)
-    monkeypatch.setattr(bulk, "MAX_BATCH_CHARACTERS", 1_000)
+    monkeypatch.setattr(parts, "MAX_CONTENT_CHARACTERS", 1_000)
+    monkeypatch.setattr(batches, "MAX_BATCH_CHARACTERS", 1_000)
 
 
 def _long_messages(number: int) -> list[Message]:

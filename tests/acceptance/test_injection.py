@@ -20,8 +20,8 @@ from pydantic_ai.models.function import AgentInfo
 from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.agents import memorizer, memory_retriever, memory_updater
 from agent_reminiscence.agents.running import MAX_TOOL_CALLS
-from agent_reminiscence.config.constants import SOURCE_TRUST, Source
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.domain.trust import SOURCE_TRUST, Source
 from agent_reminiscence.exceptions import AgentError
 from tests.acceptance.conftest import SocketServer
 from tests.acceptance.memorizing import Shown, concludes, fact, hits_of, payloads, reads

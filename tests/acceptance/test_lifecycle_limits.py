@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence import ActiveMemory, AgentMem, Config, LifecycleReport, QuotaExceededError, StoreError
-from agent_reminiscence.database.postgres_manager import SqlExecutor, open_connection
+from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from tests.acceptance.conftest import Server
 from tests.acceptance.servers import BOTH_SERVERS
 from tests.acceptance.steps import EVERYTHING, lines, texts

@@ -11,7 +11,8 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo
 
 from agent_reminiscence import AgentMem, AgentModels, ConsolidationReport
-from agent_reminiscence.config.constants import WINDOW_CHUNKS, Source
+from agent_reminiscence.config.constants import WINDOW_CHUNKS
+from agent_reminiscence.domain.trust import Source
 from tests.acceptance.memorizing import MakeConfig, Shown, concludes, ends, fact, hits_of, memorizing, payloads, reads
 from tests.acceptance.steps import all_events, lines
 from tests.fakes import SetClock

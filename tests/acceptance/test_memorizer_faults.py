@@ -17,7 +17,8 @@ from pydantic_ai.models.test import TestModel
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import WINDOW_CHUNKS
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.exceptions import StoreError
 from tests.acceptance.conftest import Server, Silence, SocketServer, dsn
 from tests.acceptance.memorizing import MakeConfig, Shown, concludes, fact, hits_of, memorizing, payloads, reads

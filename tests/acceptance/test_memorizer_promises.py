@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from tests.acceptance.conftest import SocketServer, dsn
 from tests.acceptance.memorizing import MakeConfig, Shown, concludes, fact, hits_of, memorizing, payloads, reads
 from tests.acceptance.steps import all_events, lines

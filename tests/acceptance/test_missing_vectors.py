@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError, EmbeddingError
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from tests.acceptance.steps import lines
 from tests.conftest import TEST_DIMENSION
 from tests.fakes import FaultyEmbedder, SetClock

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError, ReminiscenceError
-from agent_reminiscence.database.postgres_manager import ConnectionSettings
+from agent_reminiscence.database.connection import ConnectionSettings
 from tests.acceptance.conftest import Server, TcpServer
 from tests.acceptance.servers import BOTH_SERVERS
 from tests.acceptance.steps import refusing

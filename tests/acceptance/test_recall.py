@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.embedders.create import WordLlamaEmbedder
+from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import EmbeddingError
 from tests.acceptance.steps import EVERYTHING, lines, texts
 from tests.fakes import FaultyEmbedder, SetClock, away

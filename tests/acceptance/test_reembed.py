@@ -25,8 +25,8 @@ from agent_reminiscence import (
     StoreTimeoutError,
 )
 from agent_reminiscence.database import generations
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.ollama import OllamaEmbedder
 from agent_reminiscence.services.vectors import reembedding
 from tests.acceptance.conftest import Server, dsn

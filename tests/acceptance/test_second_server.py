@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError, StoreError
-from agent_reminiscence.database.postgres_manager import open_connection
+from agent_reminiscence.database.connection import open_connection
 from tests.acceptance.conftest import Server, TcpServer, dsn
 from tests.acceptance.servers import BOTH_SERVERS
 

@@ -19,7 +19,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.agents.running import ANSWER_TOOL
-from agent_reminiscence.database.postgres_manager import open_connection
+from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError, RedactionError, StoreError
 from agent_reminiscence.redaction.redactor import Redaction
 from tests.acceptance.conftest import Server, Silence, SocketServer, dsn

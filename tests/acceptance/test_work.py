@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError, Job, WorkTimeoutError
-from agent_reminiscence.database.postgres_manager import open_connection
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.database.connection import open_connection
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.services.work import jobs as jobs_module
 from tests.acceptance.conftest import Server

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from agent_reminiscence import AgentMem, Event
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
 
 PATIENCE_SECONDS = 120.0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.domain.audit import StreamReport
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import stored_rows

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from tests.chaos.conftest import Repetitions
 from tests.chaos.tampering import Scene, config
 from tests.conftest import TestServer

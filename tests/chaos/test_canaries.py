@@ -21,8 +21,8 @@ import pytest
 from backports import zstd
 
 from agent_reminiscence import AgentMem, Config, ErasureReceipt, MemoryNotFoundError
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.embedded import server_binaries
-from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, decode_postings
 from agent_reminiscence.text.languages import DEFAULT_LANGUAGE

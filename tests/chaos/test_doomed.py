@@ -16,7 +16,7 @@ import pytest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from tests.chaos import doomed, writer
 from tests.chaos.killing import PATIENCE_SECONDS
 from tests.conftest import TestServer, dsn

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository

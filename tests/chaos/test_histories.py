@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import (
     ChunkRating,

@@ -18,8 +18,9 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.services.transfer import files as ingest
-from agent_reminiscence.services.transfer.files import SourceFile, read_memories
+from agent_reminiscence.services.transfer import chats
+from agent_reminiscence.services.transfer.files import read_memories
+from agent_reminiscence.services.transfer.parts import SourceFile
 from tests.acceptance.command_line import CHECKOUT, clean_environment, environment
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer
@@ -110,7 +111,7 @@ async def test_an_import_takes_no_more_memory_for_more_messages(
 ) -> None:
     """What Python holds at most is the same for many more messages, once conversations and a batch fill their room."""
     # Some 200 messages, far fewer than there are: as in a file of hundreds of thousands with the usual room.
-    monkeypatch.setattr(ingest, "_MAX_OPEN_CHARACTERS", 120_000)
+    monkeypatch.setattr(chats, "_MAX_OPEN_CHARACTERS", 120_000)
     # So many more that the bound lies far above the some 200 kB by which a peak varies from run to run.
     few, many = 500, repetitions(reduced=2_400, full=8_000)
     tracemalloc.start()

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence import AgentMem, StoreTimeoutError
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from tests.chaos.watching import watching
 from tests.conftest import TestServer
 from tests.factories import stored_rows, superuser

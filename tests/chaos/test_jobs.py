@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from uuid import UUID
 
 from agent_reminiscence import AgentMem, Event
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.exceptions import CommitUnknownError, StoreError, StoreUnavailableError
 from tests.chaos import writer
 from tests.chaos.conftest import Repetitions

@@ -17,7 +17,7 @@ from typing import Any
 
 from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.exceptions import StoreError
 from tests.chaos import writer
 from tests.chaos.conftest import Repetitions

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from tests.chaos import writer
 from tests.chaos.conftest import Repetitions
 from tests.chaos.killing import administrator

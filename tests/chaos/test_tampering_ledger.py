@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.exceptions import StoreError
 from tests.chaos.conftest import Repetitions

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from agent_reminiscence.database.postgres_manager import Deferred, Params, Row, SqlExecutor
+from agent_reminiscence.database.connection import Deferred, Params, Row, SqlExecutor
 from agent_reminiscence.database.queries import statement_name
 
 Watcher = Callable[[SqlExecutor, str], Awaitable[None]]

@@ -16,17 +16,13 @@ from pydantic_ai.embeddings import TestEmbeddingModel
 from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from agent_reminiscence.embedders.create import (
-    Embedder,
-    HashEmbedder,
-    WordLlamaEmbedder,
-    check_vectors,
-    close_embedder,
-    create_embedder,
-)
+from agent_reminiscence.embedders.create import create_embedder
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.ollama import OllamaEmbedder
+from agent_reminiscence.embedders.protocol import Embedder, check_vectors, close_embedder
 from agent_reminiscence.embedders.pydantic_ai import PydanticAIEmbedder
 from agent_reminiscence.embedders.remote import RemoteEmbedder
+from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.text.tokens import count_tokens_batch
 from tests.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL

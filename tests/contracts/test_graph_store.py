@@ -17,16 +17,17 @@ from agent_reminiscence.config.constants import GRAPH_EVIDENCE_CHUNKS, MAX_ENTIT
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
-from agent_reminiscence.database.repositories.graph.tables import (
+from agent_reminiscence.database.repositories.graph.store import (
     ANYTHING,
-    EntityGraphRepository,
     EntityOutline,
     GraphDelta,
     GraphFilter,
     GraphStore,
     RelationshipOutline,
 )
-from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, Subgraph, name_key, strength
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
+from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, Subgraph, strength
+from agent_reminiscence.text.folding import name_key
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.graph_scene import GraphScene, day
 

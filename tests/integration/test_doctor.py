@@ -19,9 +19,10 @@ from agent_reminiscence.config.constants import (
     SCHEDULER_ROLE,
     WORKER_ROLE,
 )
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, SqlExecutor, open_connection
-from agent_reminiscence.embedders.create import HashEmbedder
-from agent_reminiscence.services.upkeep.doctor import Check, Diagnosis, diagnose
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
+from agent_reminiscence.embedders.hashing import HashEmbedder
+from agent_reminiscence.services.upkeep.doctor import diagnose
+from agent_reminiscence.services.upkeep.doctor_checks import Check, Diagnosis
 
 if TYPE_CHECKING:
     from tests.conftest import TestServer

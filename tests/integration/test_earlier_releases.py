@@ -25,9 +25,10 @@ from agent_reminiscence.config.constants import (
     SCHEDULER_ROLE,
     WORKER_ROLE,
 )
-from agent_reminiscence.database import schema
+from agent_reminiscence.database import schema_checks
 from agent_reminiscence.database.embedded import EmbeddedPostgres, find_programs, server_binaries
-from agent_reminiscence.database.schema import SchemaParameters, bootstrap_script, migrate
+from agent_reminiscence.database.migrations import SchemaParameters
+from agent_reminiscence.database.schema import bootstrap_script, migrate
 from agent_reminiscence.services.upkeep.doctor import diagnose
 from tests.conftest import TestServer, dsn
 from tests.factories import superuser
@@ -115,7 +116,7 @@ async def test_a_data_folder_of_another_version_is_refused_unchanged(data_dir: P
 async def earlier_database(test_server: TestServer) -> AsyncIterator[str]:
     """A database whose record of migrations is that of the release before this one."""
     name = await test_server.create_empty_database()
-    checksums = sorted(schema._EARLIER_MIGRATIONS)
+    checksums = sorted(schema_checks._EARLIER_MIGRATIONS)
     assert [version for version, _ in checksums] == list(range(1, len(_NAMES) + 1))
     rows = ", ".join(
         rf"({version}, '{migration}', '\x{checksum}')"

@@ -12,17 +12,15 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence.config.constants import MAX_PATH_NEIGHBOURS
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
-from agent_reminiscence.database.repositories.graph import postgres as entity_graph_postgres
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.graph import postgres
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
-from agent_reminiscence.database.repositories.graph.tables import (
-    EntityGraphRepository,
-    GraphFilter,
-    StatedRelationship,
-    rank_alike,
-)
-from agent_reminiscence.domain.graph import name_key
+from agent_reminiscence.database.repositories.graph.store import GraphFilter
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, StatedRelationship
 from agent_reminiscence.exceptions import InvalidInputError, StoreTimeoutError
+from agent_reminiscence.text.folding import name_key
+from agent_reminiscence.text.likeness import rank_alike
 from tests.conftest import TestServer
 from tests.factories import superuser
 
@@ -317,7 +315,7 @@ async def test_a_search_for_a_path_that_leads_everywhere_is_given_up(
     assert await graph.shortest_path(_TENANT, _entity(3), _entity(2_000), max_hops=6) is not None
     assert MAX_PATH_NEIGHBOURS > _ENTITIES
 
-    monkeypatch.setattr(entity_graph_postgres, "MAX_PATH_NEIGHBOURS", 1_000)
+    monkeypatch.setattr(postgres, "MAX_PATH_NEIGHBOURS", 1_000)
 
     with pytest.raises(InvalidInputError, match="fewer hops"):
         await graph.shortest_path(_TENANT, _entity(1), _entity(1_999), max_hops=6)

@@ -34,9 +34,9 @@ from agent_reminiscence import (
     VersionConflictError,
 )
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGIN
+from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, server_binaries
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.resilience import retries
 from agent_reminiscence.resilience.retries import repeated
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn

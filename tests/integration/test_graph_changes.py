@@ -14,7 +14,7 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import NAME_KEY_CHARACTERS
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.repositories.replay_tables import GRAPH_TABLES
 from agent_reminiscence.domain.event import (
     ChunkRating,
@@ -33,8 +33,8 @@ from agent_reminiscence.domain.event import (
     RelationshipEnded,
     RelationshipEntry,
 )
-from agent_reminiscence.domain.graph import name_key
 from agent_reminiscence.services.ledger.projector import Projector
+from agent_reminiscence.text.folding import name_key
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, record_event, superuser
 

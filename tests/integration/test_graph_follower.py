@@ -12,16 +12,19 @@ from uuid import uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, Turn
 from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphDelta
+from agent_reminiscence.database.repositories.graph.store import GraphDelta
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.exceptions import StoreError, StoreUnavailableError
 from agent_reminiscence.resilience.breaker import Breaker
-from agent_reminiscence.services.graph import follower as graph_follower
+from agent_reminiscence.services.graph import comparison, turns
+from agent_reminiscence.services.graph import follower as following
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import superuser
@@ -247,8 +250,10 @@ async def test_many_changes_go_in_several_transactions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A stream that has changed much while nobody followed does not have to fit one transaction, nor one page."""
-    monkeypatch.setattr(graph_follower, "_PART_ROWS", 2)
-    monkeypatch.setattr(graph_follower, "_PAGE_ROWS", 2)
+    for module in (turns, following):
+        monkeypatch.setattr(module, "PART_ROWS", 2)
+    for module in (comparison, following):
+        monkeypatch.setattr(module, "PAGE_ROWS", 2)
     await _remember(memory, neo4j_tenant, _FIRST)
     await follower.follow(neo4j_tenant)
     await _remember(memory, neo4j_tenant, _SECOND)
@@ -282,7 +287,8 @@ async def test_changes_that_were_broken_off_are_sent_again_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A stop in the middle of many changes costs their repetition, by anybody, and no comparison of a large graph."""
-    monkeypatch.setattr(graph_follower, "_PART_ROWS", 2)
+    for module in (turns, following):
+        monkeypatch.setattr(module, "PART_ROWS", 2)
     await _remember(memory, neo4j_tenant, _FIRST)
     await _follower(store, graph).follow(neo4j_tenant)
     before = await graph.position(neo4j_tenant)
@@ -510,7 +516,8 @@ async def test_changes_that_hang_on_what_is_missing_make_it_compare_everything(
     part_rows: int,
 ) -> None:
     """A relationship without an end is never left out in silence, and a stream does not stay behind for it."""
-    monkeypatch.setattr(graph_follower, "_PART_ROWS", part_rows)
+    for module in (turns, following):
+        monkeypatch.setattr(module, "PART_ROWS", part_rows)
     note = await memory.create_active_memory(neo4j_tenant, "Notes", f"{_FIRST}\n\n{_SECOND}")
     await memory.admin.consolidate(neo4j_tenant, note.id)
     await follower.follow(neo4j_tenant)

@@ -17,16 +17,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, MemoryNotFoundError
-from agent_reminiscence.config.constants import (
-    APP_ROLE,
-    ERASER_ROLE,
-    SCHEDULER_ROLE,
-    SCHEMA_NAME,
-    SOURCES,
-    TIERS,
-    WORKER_ROLE,
-)
-from agent_reminiscence.database.postgres_manager import Params, PostgresManager, Row, SqlExecutor, open_connection
+from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, SCHEMA_NAME, TIERS, WORKER_ROLE
+from agent_reminiscence.database.connection import Params, Row, SqlExecutor, open_connection
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories import chunk_vector, memory_chunk, search, text_index
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
@@ -47,11 +40,12 @@ from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.database.text_columns import scanned_places
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import chunk_number
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.domain.trust import SOURCES
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.projections.indexed_text import fold_text
 from agent_reminiscence.services.ledger.replay import Replay, Replayer
+from agent_reminiscence.text.folding import fold_text
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, Tenant, fill_tenant, make_event, stored_rows, superuser
 
@@ -573,7 +567,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "count_vectors": _stream,
         "find_left_over_vectors": _stream,
     },
-    "entity_graph": {
+    "graph": {
         "candidates_by_id": lambda w: _stream(w) | {"ids": [w.victim.merged_entity_id]},
         "candidates_by_key": lambda w: _stream(w) | {"keys": ["the summer party"]},
         "find_entities": lambda w: (
@@ -648,7 +642,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "as_of": _LATER, "known_at": _LATER}
         ),
     },
-    "lifecycle": {
+    "live_chunks": {
         "find_untouched": lambda w: (
             _stream(w) | {"tier": "shortterm", "moment": datetime.max.replace(tzinfo=UTC), "after": None, "limit": 100}
         ),
@@ -707,7 +701,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"memory_id": w.victim.draft_memory_id, "moment": _LATER, "after": 0, "limit": 100}
         ),
     },
-    "scratch": {
+    "replay_tables": {
         "compare_table": _stream,
         "compare_vectors": _vectors,
         "read_masses": lambda w: _stream(w) | {"after": BEFORE_ALL, "limit": 100},
@@ -770,7 +764,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "add_layout": lambda w: _stream(w) | {"memory_id": uuid4(), "entries": bytes(32), "chunks": 1, "words": 1},
         "refresh_layouts": _memories,
     },
-    "usage": {
+    "totals": {
         "count_chunks": _stream,
         "count_memories": _stream,
         "count_graph": _stream,
@@ -824,10 +818,10 @@ _ELSEWHERE = {
         # Tried as parts of `_SCOPED`.
         *("missing_chunks_of", "missing_headings_of"),
     },
-    "lifecycle": {"live_chunks", "touched_at"},
-    "entity_graph": {"entity_states", "canonical_type", "ranked", "relationship_states", "fits"},
+    "live_chunks": {"live_chunks", "touched_at"},
+    "graph": {"entity_states", "canonical_type", "ranked", "relationship_states", "fits"},
     # About temporary tables alone, which only their own session sees.
-    "scratch": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
+    "replay_tables": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
     # Across tenants on purpose.
     "event_ledger": {"list_streams"},
     "graph_progress": {"list_behind_streams"},
@@ -863,7 +857,7 @@ _PREPARATIONS = {
     ("event_ledger", "clear_due"): "UPDATE active_memory SET due_version = 0",
     ("event_ledger", "note_event"): "UPDATE entity SET position = 1000",
     ("graph_changes", "end_mentions"): "UPDATE graph_mention SET is_live = true",
-    ("entity_graph", "find_known_types"): "UPDATE entity SET type = 'other' WHERE merged_into IS NULL",
+    ("graph", "find_known_types"): "UPDATE entity SET type = 'other' WHERE merged_into IS NULL",
     ("graph_changes", "promote_items"): (
         "UPDATE graph_mention SET is_live = true; UPDATE memory_chunk SET tier = 'longterm'"
     ),

@@ -11,12 +11,14 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN
-from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
+from agent_reminiscence.database.migrations import SchemaParameters
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories import chunk_vector
-from agent_reminiscence.database.schema import SchemaParameters, migrate
+from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from tests.conftest import TEST_DIMENSION, TestServer
 from tests.factories import superuser
 

@@ -24,7 +24,7 @@ from neo4j import AsyncDriver, AsyncGraphDatabase, ResultSummary
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.repositories.graph import neo4j as entity_graph_neo4j
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, graph_queries
-from agent_reminiscence.database.repositories.graph.tables import GraphDelta
+from agent_reminiscence.database.repositories.graph.store import GraphDelta
 from agent_reminiscence.domain.graph import Entity, Relationship, strength
 from tests.neo4j_server import Neo4jAddress
 

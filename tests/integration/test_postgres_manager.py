@@ -16,13 +16,8 @@ import pytest
 
 from agent_reminiscence import ConfigurationError
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.database.postgres_manager import (
-    ConnectionSettings,
-    PostgresManager,
-    Row,
-    SqlExecutor,
-    open_connection,
-)
+from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor, open_connection
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
 from tests.conftest import TestServer

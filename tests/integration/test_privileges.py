@@ -21,7 +21,8 @@ from agent_reminiscence.config.constants import (
     SCHEMA_NAME,
     WORKER_ROLE,
 )
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, open_connection
+from agent_reminiscence.database.connection import ConnectionSettings, open_connection
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.exceptions import StoreError
 from tests.conftest import TestServer
 from tests.factories import superuser

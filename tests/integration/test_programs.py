@@ -15,8 +15,8 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError
 from agent_reminiscence.config.constants import POSTGRES_MIN_VERSION
+from agent_reminiscence.database.connection import ConnectionSettings, Row, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress, find_programs, programs
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, Row, open_connection
 from agent_reminiscence.services.upkeep.doctor import diagnose
 from tests.oldest_postgres import oldest_programs
 

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.config.constants import SOURCE_TRUST
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.domain.event import Duplicate, EventKind, MemoryConsolidated, MemoryPromoted
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.domain.trust import SOURCE_TRUST
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, fill_tenant, record_event, superuser

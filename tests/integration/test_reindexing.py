@@ -9,7 +9,7 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError
 from agent_reminiscence.config.constants import APP_ROLE, OWNER_ROLE, SCHEDULER_ROLE
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.services.upkeep.reindexing import Reindexed, ReindexReport, reindex
 from tests.conftest import TestServer
 from tests.factories import superuser

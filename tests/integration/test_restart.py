@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, open_connection
 from tests.conftest import TestServer
 
 _COLOURS = ("red", "green", "blue", "amber", "violet")

@@ -27,27 +27,14 @@ from agent_reminiscence.config.constants import (
     WORKER_ROLE,
 )
 from agent_reminiscence.database import jobs_schema, queries
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, find_programs, server_binaries
-from agent_reminiscence.database.postgres_manager import (
-    ConnectionSettings,
-    PostgresManager,
-    SqlExecutor,
-    open_connection,
-)
-from agent_reminiscence.database.schema import (
-    SchemaParameters,
-    SchemaState,
-    bootstrap_script,
-    check_login,
-    check_version,
-    installation_script,
-    migrate,
-    migrations,
-    prepare_embedded,
-    render,
-)
+from agent_reminiscence.database.migrations import SchemaParameters, migrations, render
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.schema import bootstrap_script, installation_script, migrate, prepare_embedded
+from agent_reminiscence.database.schema_checks import SchemaState, check_login, check_version
 from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.upkeep.doctor import diagnose
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.embedded import EmbeddedPostgres
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
-from agent_reminiscence.database.schema import SchemaParameters, migrate
+from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated
 from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, POSTING_DTYPE, position_of, posting_numbers
 from agent_reminiscence.domain.memory import ActiveMemory

@@ -11,12 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 from agent_reminiscence import AgentMem, Config, ImportedMemory
-from agent_reminiscence.database.postgres_manager import PostgresManager, open_connection
+from agent_reminiscence.database.connection import open_connection
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories import vector_cell
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository, read_newest_cells
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.vector_cell import CellState, VectorCellRepository
-from agent_reminiscence.embedders.create import HashEmbedder
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.services.vectors.cells import CellService
 from tests.conftest import TEST_DIMENSION, TestServer
 from tests.factories import LONG_AGO

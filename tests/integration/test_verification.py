@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES
 from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
 from tests.conftest import TEST_DIMENSION, TestServer, dsn

@@ -26,7 +26,8 @@ from agent_reminiscence.config.constants import (
     SCHEMA_NAME,
     WORKER_ROLE,
 )
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager, Row, SqlExecutor
+from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.text_columns import PLACES, Holds
 from agent_reminiscence.exceptions import EmbeddingError, StoreError
 from tests.conftest import TEST_DIMENSION, TestServer

@@ -24,7 +24,8 @@ from agent_reminiscence.domain.index import (
     USER,
     WINDOWS,
 )
-from agent_reminiscence.services.recall.ranking import Question, TermPostings, Vectors, Weights
+from agent_reminiscence.services.recall.ranking import Question, Vectors, Weights
+from agent_reminiscence.services.recall.score_parts import TermPostings
 
 Vector = tuple[float, ...]
 

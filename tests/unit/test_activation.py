@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from agent_reminiscence.database.repositories.graph.tables import EntityOutline, GraphOutline, RelationshipOutline
+from agent_reminiscence.database.repositories.graph.store import EntityOutline, GraphOutline, RelationshipOutline
 from agent_reminiscence.domain.graph import strength
 from agent_reminiscence.services.recall.activation import activate, rarity
 

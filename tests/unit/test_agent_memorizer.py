@@ -22,19 +22,18 @@ from pydantic_ai.models.test import TestModel
 
 from agent_reminiscence.agents.material import ABOUT_MATERIAL
 from agent_reminiscence.agents.memorizer import (
-    MAX_WINDOW_PASSAGES,
-    ConsolidationPlan,
-    check,
     make_comparer,
     make_comparing_prompt,
     make_memorizer,
     make_prompt,
     propose,
     propose_endings,
-    read_date,
 )
+from agent_reminiscence.agents.memorizer_checks import check
+from agent_reminiscence.agents.memorizer_plan import MAX_WINDOW_PASSAGES, ConsolidationPlan
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.agents.outcomes import AgentFailedError
+from agent_reminiscence.agents.plan_dates import read_date
 from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,
     KnownEntity,
@@ -49,7 +48,7 @@ from agent_reminiscence.agents.plans import (
     StoredPassage,
 )
 from agent_reminiscence.agents.running import AgentAnswer, run_agent
-from agent_reminiscence.config.constants import SOURCE_TRUST, SOURCES, Source
+from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, Source
 from tests.scripted import ScriptedModel, Step, say
 
 _LIMITS = AgentLimits(timeout_seconds=60, max_requests=10, max_tokens=200_000)

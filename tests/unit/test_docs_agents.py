@@ -9,7 +9,8 @@ from typing import Any, get_args
 
 from pydantic_ai import Agent, FunctionToolset
 
-from agent_reminiscence.agents.memorizer import ConsolidationPlan, make_memorizer
+from agent_reminiscence.agents.memorizer import make_memorizer
+from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan
 from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, make_retriever
 from agent_reminiscence.agents.memory_updater import UpdateSummary, make_updater
 from agent_reminiscence.config import constants

@@ -13,11 +13,11 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from agent_reminiscence.config.constants import SOURCES
 from agent_reminiscence.domain import erasure
 from agent_reminiscence.domain import event as events
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.event import PAYLOADS, Event, EventKind
+from agent_reminiscence.domain.trust import SOURCES
 
 _PAGE = Path(__file__).parents[2] / "docs" / "guide" / "events.md"
 _HEADING = re.compile(r"^#{2,3} (.+)$", re.MULTILINE)

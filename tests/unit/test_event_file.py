@@ -17,11 +17,13 @@ from backports import zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_reminiscence.config.constants import SOURCES
 from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.transfer import event_file
-from agent_reminiscence.services.transfer.event_file import EventFileHeader, EventFileReader, EventFileWriter
+from agent_reminiscence.services.transfer import event_reader
+from agent_reminiscence.services.transfer.event_file import EventFileHeader
+from agent_reminiscence.services.transfer.event_reader import EventFileReader
+from agent_reminiscence.services.transfer.event_writer import EventFileWriter
 
 _PAGE = Path(__file__).parents[2] / "docs" / "guide" / "export.md"
 _NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
@@ -591,7 +593,7 @@ def test_a_long_stream_is_read_in_little_memory(tmp_path: Path, peak: Callable[[
 
 def test_what_could_not_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An export that no import accepts would be found out on the day it is needed."""
-    monkeypatch.setattr(event_file, "MAX_LINE_BYTES", 1_000)
+    monkeypatch.setattr(event_reader, "MAX_LINE_BYTES", 1_000)
 
     with pytest.raises(InvalidInputError, match="line 3 takes more than 1,000 bytes; it cannot be exported"):
         _write(tmp_path / "file", [_event(1), _event(2, payload={"text": "a" * 1_000})])

@@ -7,10 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
+from agent_reminiscence.database.connection import ConnectionSettings
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.embedders.create import Embedder, HashEmbedder, create_embedder
+from agent_reminiscence.embedders.create import create_embedder
+from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.ollama import OllamaEmbedder
+from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.services.vectors.generations import Generations, NoEmbedderError
 

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS, NAME_KEY_CHARACTERS
 from agent_reminiscence.domain.event import EntityEntry, RelationshipEntry
-from agent_reminiscence.domain.graph import name_key, strength
+from agent_reminiscence.domain.graph import strength
+from agent_reminiscence.text.folding import name_key
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,18 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownRelationship
 from agent_reminiscence.domain.event import ChunkRating, GraphChanges
-from agent_reminiscence.domain.graph import name_key
+from agent_reminiscence.domain.graph import TOGETHER, together_confidence
 from agent_reminiscence.domain.memory import StoredChunk
-from agent_reminiscence.services.tiers import entities as graph_plan
-from agent_reminiscence.services.tiers.entities import DraftedEntity
+from agent_reminiscence.services.tiers.entities import (
+    DraftedEntity,
+    draft_entities,
+    find_likely,
+    find_unknown,
+    plan_merges,
+    resolve_entities,
+)
+from agent_reminiscence.services.tiers.relationships import find_pairs, plan_graph
+from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.names import ExtractedEntity
 
 
@@ -60,9 +68,9 @@ def plan(
     existing: list[KnownRelationship] | None = None,
 ) -> GraphChanges:
     """The whole way, as a consolidation goes it."""
-    drafted = graph_plan.draft_entities(chunks, known or [])
-    planned = graph_plan.resolve_entities(drafted, known or [])
-    return graph_plan.plan_graph(planned, graph_plan.find_pairs(planned), existing or [], rate(chunks))
+    drafted = draft_entities(chunks, known or [])
+    planned = resolve_entities(drafted, known or [])
+    return plan_graph(planned, find_pairs(planned), existing or [], rate(chunks))
 
 
 def names(changes: GraphChanges) -> set[str]:
@@ -77,7 +85,7 @@ def test_names_that_stand_in_one_chunk_are_related() -> None:
     by_id = {entity.id: entity for entity in changes.entities}
     pairs = {(by_id[r.from_id].name, by_id[r.to_id].name, r.chunks) for r in changes.relationships}
     assert pairs == {("Ana Sousa", "Blue Mill", (0,)), ("Piet Bakker", "Faro", (1,))}
-    assert all(r.type == graph_plan.TOGETHER and r.confidence == 0.3 for r in changes.relationships)
+    assert all(r.type == TOGETHER and r.confidence == 0.3 for r in changes.relationships)
 
 
 def test_an_entity_is_as_important_as_the_best_chunk_that_names_it() -> None:
@@ -110,10 +118,10 @@ def test_a_name_of_another_type_is_another_entity() -> None:
     drafted = _drafted("Mercedes", "person")
     company, unclear = known_name("Mercedes", type="organization"), known_name("Mercedes", type="other")
 
-    assert graph_plan.resolve_entities([drafted], [company])[0].entity_id == drafted.new_id
-    assert graph_plan.resolve_entities([drafted], [company, unclear])[0].entity_id == unclear.entity_id
+    assert resolve_entities([drafted], [company])[0].entity_id == drafted.new_id
+    assert resolve_entities([drafted], [company, unclear])[0].entity_id == unclear.entity_id
     open_type = _drafted("Mercedes", "other")
-    assert graph_plan.resolve_entities([open_type], [company])[0].entity_id == company.entity_id
+    assert resolve_entities([open_type], [company])[0].entity_id == company.entity_id
 
 
 def test_two_names_of_one_entity_are_one_entry() -> None:
@@ -122,10 +130,10 @@ def test_two_names_of_one_entity_are_one_entry() -> None:
     alias = KnownEntityName("nita", ana.entity_id, ana.entity_id, "Ana Sousa", "person", 3)
     drafted = [_drafted("Ana Sousa", "person", (0, 1)), _drafted("Nita", "person", (1, 2))]
 
-    (planned,) = graph_plan.resolve_entities(drafted, [ana, alias])
+    (planned,) = resolve_entities(drafted, [ana, alias])
 
     assert (planned.passages, planned.aliases) == ((0, 1, 2), ("Nita",))
-    assert graph_plan.find_pairs([planned]) == {}
+    assert find_pairs([planned]) == {}
 
 
 def test_entities_that_are_merged_are_no_pair() -> None:
@@ -134,10 +142,10 @@ def test_entities_that_are_merged_are_no_pair() -> None:
     merged = known_name("Anna Sousa", type="person", canonical_id=ana.canonical_id)
     drafted = [_drafted("Ana Sousa", "person"), _drafted("Anna Sousa", "person")]
 
-    planned = graph_plan.resolve_entities(drafted, [ana, merged])
+    planned = resolve_entities(drafted, [ana, merged])
 
     assert len(planned) == 2
-    assert graph_plan.find_pairs(planned) == {}
+    assert find_pairs(planned) == {}
 
 
 def test_a_pair_that_is_known_is_observed_once_more() -> None:
@@ -150,13 +158,13 @@ def test_a_pair_that_is_known_is_observed_once_more() -> None:
     (relationship,) = changes.relationships
     assert relationship.id == known.relationship_id
     assert (relationship.from_id, relationship.to_id) == (piet.entity_id, ana.entity_id)
-    assert relationship.confidence == graph_plan.together_confidence(2) == 0.45
+    assert relationship.confidence == together_confidence(2) == 0.45
 
 
 def test_standing_together_is_never_sure() -> None:
     """However often: it says that two have to do with each other, not what."""
-    assert graph_plan.together_confidence(1) == 0.3
-    assert 0.59 < graph_plan.together_confidence(50) <= 0.6
+    assert together_confidence(1) == 0.3
+    assert 0.59 < together_confidence(50) <= 0.6
 
 
 def test_a_long_list_relates_only_its_first_names() -> None:
@@ -164,7 +172,7 @@ def test_a_long_list_relates_only_its_first_names() -> None:
     people = [f"Guest{chr(65 + n % 26)}{chr(97 + n // 26)}x Marlow" for n in range(40)]
     drafted = [_drafted(name, "person") for name in people]
 
-    pairs = graph_plan.find_pairs(graph_plan.resolve_entities(drafted, []))
+    pairs = find_pairs(resolve_entities(drafted, []))
 
     assert len(pairs) == constants.MAX_PAIRED_ENTITIES * (constants.MAX_PAIRED_ENTITIES - 1) // 2
 
@@ -173,11 +181,11 @@ def test_a_new_spelling_of_a_known_name_is_merged_into_it() -> None:
     """The new name gets an entity of its own, so that the merge can be undone."""
     caroline = known_name("Caroline Becker", type="person", mentions=9)
     chunks = [make_chunk("Yesterday we met Carolline Becker again.")]
-    drafted = graph_plan.draft_entities(chunks, [])
-    drafted = graph_plan.find_likely(drafted, graph_plan.find_unknown(drafted, []), [caroline])
-    planned = graph_plan.resolve_entities(drafted, [])
+    drafted = draft_entities(chunks, [])
+    drafted = find_likely(drafted, find_unknown(drafted, []), [caroline])
+    planned = resolve_entities(drafted, [])
 
-    (merge,) = graph_plan.plan_merges(drafted, planned)
+    (merge,) = plan_merges(drafted, planned)
 
     assert (merge.survivor_id, merge.merged_id) == (caroline.entity_id, planned[0].entity_id)
     assert merge.reason == "alike"
@@ -188,13 +196,13 @@ def test_a_new_spelling_of_a_known_name_is_merged_into_it() -> None:
 def test_a_name_that_got_known_meanwhile_is_not_merged() -> None:
     """What the draft took for new may have an entity by the time of the plan; that one has it then."""
     caroline, typo = known_name("Caroline Becker"), known_name("Carolline Becker")
-    drafted = graph_plan.draft_entities([make_chunk("Yesterday we met Carolline Becker again.")], [])
-    drafted = graph_plan.find_likely(drafted, drafted, [caroline])
+    drafted = draft_entities([make_chunk("Yesterday we met Carolline Becker again.")], [])
+    drafted = find_likely(drafted, drafted, [caroline])
 
-    planned = graph_plan.resolve_entities(drafted, [typo])
+    planned = resolve_entities(drafted, [typo])
 
     assert planned[0].entity_id == typo.entity_id
-    assert graph_plan.plan_merges(drafted, planned) == []
+    assert plan_merges(drafted, planned) == []
 
 
 def _drafted(name: str, type_: str, passages: tuple[int, ...] = (0,)) -> DraftedEntity:
@@ -229,6 +237,6 @@ def test_the_most_mentioned_of_a_name_is_meant_where_nothing_says_which() -> Non
     """A name in passing is the person whom everybody talks about, not an entity of an open type."""
     famous, unclear = known_name("Mercedes", type="person", mentions=50), known_name("Mercedes", mentions=1)
 
-    (planned,) = graph_plan.resolve_entities([_drafted("Mercedes", "other")], [famous, unclear])
+    (planned,) = resolve_entities([_drafted("Mercedes", "other")], [famous, unclear])
 
     assert planned.entity_id == famous.entity_id

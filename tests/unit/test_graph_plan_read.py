@@ -9,18 +9,17 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
-from agent_reminiscence.domain.graph import name_key
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.services.tiers.entities import (
     DraftedEntity,
-    DraftedRelationship,
     PlannedEntity,
     combine,
     left_to_rules,
-    plan_relationships,
     resolve_entities,
 )
+from agent_reminiscence.services.tiers.relationships import DraftedRelationship, plan_relationships
+from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.names import ExtractedEntity
 
 

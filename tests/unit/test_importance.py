@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.config.constants import SOURCES, Source
+from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.services.tiers.importance import count_details, effective_importance, importance
 
 _NOW = datetime(2026, 5, 1, tzinfo=UTC)

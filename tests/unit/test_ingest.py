@@ -26,15 +26,10 @@ from agent_reminiscence.config.constants import (
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.transfer.batches import batches
-from agent_reminiscence.services.transfer.files import (
-    Conversations,
-    Refusal,
-    SourceFile,
-    find_sources,
-    parse_time,
-    read_memories,
-    split_text,
-)
+from agent_reminiscence.services.transfer.chats import Conversations
+from agent_reminiscence.services.transfer.files import find_sources, read_memories
+from agent_reminiscence.services.transfer.parts import Refusal, SourceFile, split_text
+from agent_reminiscence.services.validation import parse_time
 from agent_reminiscence.text.chunking import chunk_text
 
 Reader = Callable[[str, str | bytes], list[ImportedMemory]]

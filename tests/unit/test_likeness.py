@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.domain.graph import name_key
+from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.likeness import Likeness, Match, NamedEntity, find_alike
 
 # Of one thing, and recognised as such.

@@ -15,8 +15,9 @@ from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS
 from agent_reminiscence.domain.event import ChunkEntry, EventKind
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.services.ledger.requests import CreateRequest
-from agent_reminiscence.services.memories import manager as memory_manager
-from agent_reminiscence.services.memories.manager import _match, fold
+from agent_reminiscence.services.memories import layout
+from agent_reminiscence.services.memories.fold import fold
+from agent_reminiscence.services.memories.layout import match
 
 START = datetime(2026, 3, 5, tzinfo=UTC)
 MEMORY = UUID(int=7)
@@ -166,7 +167,7 @@ def test_each_old_passage_is_recognised_at_most_once_and_as_often_as_possible(
     layout = [make_chunk(number, words, speaker) for number, (words, speaker) in enumerate(old)]
     text, entries = _entries(new)
 
-    matched = _match(text, entries, layout)
+    matched = match(text, entries, layout)
 
     assert [(entry.start, entry.end, entry.speaker, entry.metadata) for entry in matched] == [
         (entry.start, entry.end, entry.speaker, entry.metadata) for entry in entries
@@ -189,7 +190,7 @@ def test_of_equal_passages_those_that_have_ended_go_first(ended: list[bool], wan
     ]
     text, entries = _entries([("a ", None)] * wanted)
 
-    kept = [entry.id.int for entry in _match(text, entries, layout) if not entry.new]
+    kept = [entry.id.int for entry in match(text, entries, layout) if not entry.new]
 
     surplus = max(0, len(ended) - wanted)
     gone = [number for number, has_ended in enumerate(ended) if has_ended][:surplus]
@@ -201,7 +202,7 @@ def test_ten_thousand_equal_passages_are_matched_in_one_go() -> None:
     layout = [make_chunk(0, "a ")] * 10_000 + [make_chunk(1, "a ").model_copy(update={"has_ended": True})] * 10_000
     text, entries = _entries([("a ", None)] * 10_000)
 
-    matched = _match(text, entries, layout)
+    matched = match(text, entries, layout)
 
     assert {entry.id for entry in matched} == {UUID(int=0)}
 
@@ -216,14 +217,14 @@ async def test_a_text_of_too_many_chunks_is_refused_with_their_number_and_the_wa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One of a million characters could have three hundred thousand, each a row of several tables."""
-    monkeypatch.setattr(memory_manager, "MAX_TEXT_CHUNKS", 30)
+    monkeypatch.setattr(layout, "MAX_TEXT_CHUNKS", 30)
     paragraphs = [f"Entry {number}." for number in range(31)]
 
     with pytest.raises(InvalidInputError, match=r"into 31 chunks; the limit is 30\. Split it into several memories"):
-        await memory_manager._plan_creations([_request("\n\n".join(paragraphs))], None)
+        await layout.plan_creations([_request("\n\n".join(paragraphs))], None)
     with pytest.raises(InvalidInputError, match=r"into 31 chunks"):
-        memory_manager._chunked("\n\n".join(paragraphs), {})
-    [payload] = await memory_manager._plan_creations([_request("\n\n".join(paragraphs[:30]))], None)
+        layout.chunked("\n\n".join(paragraphs), {})
+    [payload] = await layout.plan_creations([_request("\n\n".join(paragraphs[:30]))], None)
 
     assert len(payload.chunks) == 30
 

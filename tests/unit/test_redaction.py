@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import DefaultRedactor, InvalidInputError, Redaction, RedactionError, Redactor
 from agent_reminiscence.domain.event import USER_REDACTIONS_KEY, MemoryCreated
-from agent_reminiscence.redaction.redactor import NoRedactor, Scrubber
+from agent_reminiscence.redaction.redactor import NoRedactor
 from agent_reminiscence.redaction.rules import RULES
 from agent_reminiscence.services.ledger.requests import (
     AppendRequest,
@@ -27,6 +27,7 @@ from agent_reminiscence.services.ledger.requests import (
     UpdateRequest,
     WriteRequest,
 )
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 from tests.unit.redaction_cases import LOOKALIKES, SECRETS, Secret
 
 _GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "redaction.md").read_text(encoding="utf-8")

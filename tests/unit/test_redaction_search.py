@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import DefaultRedactor, Redaction
-from agent_reminiscence.redaction import rules as redaction_rules
-from agent_reminiscence.redaction import search as redaction_search
-from agent_reminiscence.redaction.redactor import Scrubber
-from agent_reminiscence.redaction.rules import RULES, SLICE_CHARACTERS, SLICE_REACH, find_in_slices
+from agent_reminiscence.redaction import checks, rules, search
+from agent_reminiscence.redaction.checks import SLICE_CHARACTERS, SLICE_REACH, find_in_slices
+from agent_reminiscence.redaction.rules import RULES
 from agent_reminiscence.redaction.search import _BETWEEN, find_in_each, find_secrets
 from agent_reminiscence.services.ledger.requests import CreateRequest
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 from tests.unit.redaction_cases import LOOKALIKES, SECRETS, Secret
 
 _DEFAULT = DefaultRedactor()
@@ -72,8 +72,8 @@ def test_a_text_in_slices_gives_what_it_gives_in_one(pieces: list[str], size: in
     whole = find_secrets(text)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(redaction_rules, "SLICE_CHARACTERS", size)
-        patch.setattr(redaction_search, "SLICE_CHARACTERS", size)
+        patch.setattr(checks, "SLICE_CHARACTERS", size)
+        patch.setattr(search, "SLICE_CHARACTERS", size)
 
         assert find_secrets(text) == whole
 
@@ -85,7 +85,7 @@ def test_a_pattern_finds_in_slices_what_it_finds_in_the_whole(pieces: list[str],
     text = "".join(pieces)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(redaction_rules, "SLICE_CHARACTERS", size)
+        patch.setattr(checks, "SLICE_CHARACTERS", size)
         for rule in _EVERYWHERE:
             found = [match.span() for match in find_in_slices(rule.pattern, text)]
 
@@ -93,7 +93,7 @@ def test_a_pattern_finds_in_slices_what_it_finds_in_the_whole(pieces: list[str],
 
 
 @pytest.mark.parametrize("rule", _EVERYWHERE, ids=lambda rule: rule.name)
-def test_a_long_text_is_looked_through_in_slices(rule: redaction_rules.Rule) -> None:
+def test_a_long_text_is_looked_through_in_slices(rule: rules.Rule) -> None:
     """One call of `re` holds the interpreter's lock, so that none may look at all of a million characters."""
     noting = _Noting(rule.pattern)
 
@@ -106,7 +106,7 @@ def test_a_long_text_is_looked_through_in_slices(rule: redaction_rules.Rule) -> 
 def test_a_view_is_made_piece_by_piece() -> None:
     """Accents, look-alikes and colours of a terminal; a sequence of the last is never cut."""
     text = "\x1b[1;31m\u00e9\u200b" * 30_000
-    pieces = list(redaction_search._pieces(text))
+    pieces = list(search._pieces(text))
 
     assert "".join(pieces) == text
     assert max(map(len, pieces)) <= SLICE_CHARACTERS
@@ -116,7 +116,7 @@ def test_a_view_is_made_piece_by_piece() -> None:
 def test_a_key_that_is_cut_off_is_replaced_to_its_last_line() -> None:
     """Its lines are read in portions; those behind the first are a part of it."""
     begin = "-----BEGIN PRIVATE " + "KEY-----\n"
-    lines = redaction_rules._KEY_LINES
+    lines = rules._KEY_LINES
     material = "M" * 3 + "Qx7/" * 8 + "\n"
 
     for body in (material * (2 * lines + 5), "A\n" * (lines + 5) + material, material + "A\n" * (2 * lines)):
@@ -141,19 +141,19 @@ def test_a_rule_is_asked_wherever_it_could_match() -> None:
 def test_short_texts_are_asked_together_and_long_ones_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A literal is looked for once in many texts, and never in so much text that others would wait."""
     joined: list[int] = []
-    plain = redaction_search._candidates
+    plain = search._candidates
 
     def noting(texts: list[str]) -> dict[int, list[int]]:
         joined.append(sum(map(len, texts)))
         return plain(texts)
 
-    monkeypatch.setattr(redaction_search, "_candidates", noting)
+    monkeypatch.setattr(search, "_candidates", noting)
 
     find_in_each(["a" * 20] * 20_000 + ["b" * 100_000])
 
     assert sum(joined) == 400_000
     assert len(joined) <= 8
-    assert max(joined) <= redaction_search._JOINED_CHARACTERS + redaction_search._SHORT_CHARACTERS
+    assert max(joined) <= search._JOINED_CHARACTERS + search._SHORT_CHARACTERS
 
 
 async def test_a_redactor_built_on_the_default_one_decides_of_each_text() -> None:

@@ -19,9 +19,10 @@ from pydantic_ai.embeddings import EmbeddingModel, EmbeddingResult, EmbeddingSet
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
 from agent_reminiscence import Config
-from agent_reminiscence.embedders import remote as remote_embedder
-from agent_reminiscence.embedders.create import HARMLESS_TEXT, adopt_dimension, create_embedder
+from agent_reminiscence.embedders import remote
+from agent_reminiscence.embedders.create import create_embedder
 from agent_reminiscence.embedders.ollama import OllamaEmbedder
+from agent_reminiscence.embedders.protocol import HARMLESS_TEXT, adopt_dimension
 from agent_reminiscence.embedders.pydantic_ai import PydanticAIEmbedder
 from agent_reminiscence.embedders.remote import cut
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
@@ -264,13 +265,13 @@ async def test_a_long_question_is_given_up_in_time_and_is_no_outage(monkeypatch:
         embedder = embedder_at(server.url)
         # What takes a busy machine long the first time is not what is measured.
         await embedder.embed_queries(["heron?"])
-        monkeypatch.setattr(remote_embedder, "EMBEDDING_QUERY_SECONDS", 2.0)
+        monkeypatch.setattr(remote, "EMBEDDING_QUERY_SECONDS", 2.0)
         server.seconds = 0.4
         with pytest.raises(EmbedderAwayError, match=r"did not respond within 2 s"):
             await embedder.embed_queries(["word " * 4_000])
         asked = len(server.embedded) - 1
         server.seconds = 0.0
-        monkeypatch.setattr(remote_embedder, "EMBEDDING_QUERY_SECONDS", 20.0)
+        monkeypatch.setattr(remote, "EMBEDDING_QUERY_SECONDS", 20.0)
         assert len(await embedder.embed_queries(["heron?"])) == 1
         await embedder.aclose()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import RetrievalResult, SearchHit
 from agent_reminiscence.services.recall.question import name_candidates
-from agent_reminiscence.services.recall.retrieval import summarise
+from agent_reminiscence.services.recall.summary import summarise
 from agent_reminiscence.text.tokens import count_tokens
 
 DAY = datetime(2026, 3, 5, tzinfo=UTC)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import InvalidInputError
-from agent_reminiscence.config.constants import SOURCE_TRUST, SOURCES, least_trusted
+from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, least_trusted
 from agent_reminiscence.services import validation
 
 JSON = st.recursive(

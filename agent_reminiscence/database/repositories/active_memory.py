@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
+from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.arrays import int_array, uuid_array
 from agent_reminiscence.domain.memory import StoredMemory

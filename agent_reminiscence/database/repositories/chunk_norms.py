@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import vector_query
 from agent_reminiscence.database.repositories.chunk_vector import StoredVectors, stored_vectors
 from agent_reminiscence.domain.canonical import beside_many, sha256

@@ -14,7 +14,7 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
+from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.domain.canonical import beside_many

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import list_generations
-from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries, vector_query
 from agent_reminiscence.database.repositories.event_ledger import event_from_row
 from agent_reminiscence.database.text_columns import Place, scanned_places

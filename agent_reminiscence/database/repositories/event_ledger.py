@@ -12,11 +12,11 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from agent_reminiscence.config.constants import Source
-from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
+from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, read_json, sha256
 from agent_reminiscence.domain.event import Event, NewEvent
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import StoreError
 
 _SQL = load_queries("sql", "event_ledger")

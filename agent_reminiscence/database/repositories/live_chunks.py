@@ -8,10 +8,11 @@ from datetime import datetime
 from uuid import UUID
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import Source, Tier
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.event import Duplicate
+from agent_reminiscence.domain.trust import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from itertools import batched
 from typing import Any, Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import Source, Tier
-from agent_reminiscence.database.postgres_manager import Deferred, Row, SqlExecutor
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.domain.event import ChunkRating, Duplicate
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.trust import Source
 
 _SQL = load_queries("sql", "memory_chunk")
 # A portion at a time: no statement takes long, and other tasks can run in between.

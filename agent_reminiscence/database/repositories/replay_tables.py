@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import VECTOR_TABLE_PREFIX, current_generation, list_generations
-from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.queries import load_queries, vector_query
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL
 from agent_reminiscence.domain.audit import Drift

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.config.constants import TIERS, Tier
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.repositories.graph.progress import graph_lag
 from agent_reminiscence.domain.canonical import beside_many

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from agent_reminiscence.config.constants import Source
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.memory import ShorttermMemory
+from agent_reminiscence.domain.trust import Source
 
 _SQL = load_queries("sql", "shortterm_memory")
 

@@ -10,7 +10,7 @@ from itertools import batched
 from typing import Any, Final
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.index import HEADING, MAX_COUNT, block_of, offset_of, position_in_block
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.event import ModelUsage
 from agent_reminiscence.domain.usage import TierUsage

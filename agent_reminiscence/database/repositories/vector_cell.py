@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import vector_query
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.database.repositories.chunk_vector import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.work import Job
 

@@ -15,7 +15,8 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config.constants import ERASER_ROLE
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository, Selection
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
@@ -34,12 +35,13 @@ from agent_reminiscence.domain.erasure import (
 )
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
-from agent_reminiscence.redaction.redactor import Scrubber
 from agent_reminiscence.resilience.retries import repeated
-from agent_reminiscence.services.graph.follower import ENTITY_TABLE, RELATIONSHIP_TABLE, GraphFollower
+from agent_reminiscence.services.graph.comparison import ENTITY_TABLE, RELATIONSHIP_TABLE
+from agent_reminiscence.services.graph.follower import GraphFollower
 from agent_reminiscence.services.ledger.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.ledger.requests import WriteRequest
-from agent_reminiscence.services.vectors.upkeep import VectorUpkeep
+from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.services.vectors.audit import VectorUpkeep
 
 _logger = logging.getLogger("agent_reminiscence.erasure")
 

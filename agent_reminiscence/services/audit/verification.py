@@ -9,7 +9,8 @@ from datetime import datetime
 from functools import partial
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
 from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
@@ -17,8 +18,8 @@ from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.ledger.replay import Replay, Replayer, check_end
+from agent_reminiscence.services.vectors.audit import VectorUpkeep
 from agent_reminiscence.services.vectors.filling import EmbeddingService
-from agent_reminiscence.services.vectors.upkeep import VectorUpkeep
 
 _logger = logging.getLogger("agent_reminiscence.verification")
 

@@ -15,24 +15,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal
-from uuid import UUID, uuid4
+from typing import Any
+from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, Stored, StreamMark, Turn, found_by
+from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, StreamMark, Turn
+from agent_reminiscence.database.repositories.graph.neo4j_rows import Stored
 from agent_reminiscence.database.repositories.graph.progress import GraphProgress, GraphProgressRepository
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphDelta
-from agent_reminiscence.domain.audit import Drift, GraphState
-from agent_reminiscence.domain.erasure import ErasureFinding, ErasureReceipt, json_says
+from agent_reminiscence.database.repositories.graph.store import GraphDelta
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
+from agent_reminiscence.domain.audit import Drift
+from agent_reminiscence.domain.erasure import ErasureFinding, ErasureReceipt
 from agent_reminiscence.domain.event import EventKind, GraphErased
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.exceptions import (
@@ -42,14 +44,32 @@ from agent_reminiscence.exceptions import (
     StoreUnavailableError,
 )
 from agent_reminiscence.resilience.breaker import Breaker
+from agent_reminiscence.services.graph.comparison import (
+    ENTITY_TABLE,
+    PAGE_ROWS,
+    RELATIONSHIP_TABLE,
+    Difference,
+    GraphComparison,
+    differing,
+    left_over,
+    paged,
+    read_stored,
+    side_by_side,
+    stray_entity,
+)
+from agent_reminiscence.services.graph.turns import (
+    PART_ROWS,
+    Batch,
+    OpenTurn,
+    OvertakenError,
+    parts_of,
+    slices,
+    sort_in,
+)
 from agent_reminiscence.services.ledger.requests import WriteRequest
 
 _logger = logging.getLogger("agent_reminiscence.graph")
 
-# Rows read at a time and sent in one transaction.
-_PAGE_ROWS = 500
-# Half a second of work for a warm server; one that has just started is slower, and there is a timeout.
-_PART_ROWS = 500
 # How often to start over when another process was faster.
 _ATTEMPTS = 5
 _COMPARISONS = 3
@@ -59,9 +79,6 @@ _CHANGES = "changes"
 
 # The store's id, and how far it has followed a stream.
 _Where = tuple[str, StreamMark]
-
-ENTITY_TABLE = "neo4j.entity"
-RELATIONSHIP_TABLE = "neo4j.relationship"
 
 
 class GraphAwayError(StoreError):
@@ -75,11 +92,7 @@ class _RefusedError(GraphAwayError):
     """Neo4j is available but did not do what it was asked."""
 
 
-class _OvertakenError(Exception):
-    """Neo4j is not in the expected state: another process has followed meanwhile, or something is missing there."""
-
-
-class _NotedMeanwhileError(_OvertakenError):
+class _NotedMeanwhileError(OvertakenError):
     """Another process has recorded Neo4j's progress; this does not mean that Neo4j's contents are wrong."""
 
 
@@ -100,58 +113,6 @@ class FollowReport:
     removed: int = 0
     compared: bool = False
     drift: tuple[Drift, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class GraphComparison:
-    """Neo4j compared with PostgreSQL at one moment."""
-
-    state: GraphState
-    drift: tuple[Drift, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """An entity or relationship that differs between the stores; None in the one that lacks it."""
-
-    table: str
-    key: str
-    ours: Entity | Relationship | None
-    theirs: Stored[Entity] | Stored[Relationship] | None
-
-    def describe(self) -> Drift:
-        problem: Literal["missing", "unexpected", "changed"] = "changed"
-        columns: tuple[str, ...] = ()
-        if self.theirs is None:
-            problem = "missing"
-        elif self.ours is None:
-            problem = "unexpected"
-        else:
-            columns = _differing(self.ours, self.theirs) or ()
-        return Drift(table=self.table, key=self.key, problem=problem, columns=columns)
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What to send next."""
-
-    entities: list[Entity] = field(default_factory=list)
-    relationships: list[Relationship] = field(default_factory=list)
-    removed_relationships: list[str] = field(default_factory=list)
-
-    @property
-    def rows(self) -> int:
-        return len(self.entities) + len(self.relationships) + len(self.removed_relationships)
-
-    def take(self) -> GraphDelta:
-        """Everything in the batch, which is then empty."""
-        delta = GraphDelta(
-            entities=tuple(self.entities),
-            relationships=tuple(self.relationships),
-            removed_relationships=tuple(self.removed_relationships),
-        )
-        self.entities, self.relationships, self.removed_relationships = [], [], []
-        return delta
 
 
 class GraphFollower:
@@ -298,13 +259,13 @@ class GraphFollower:
         findings: list[ErasureFinding] = []
         try:
             tables: tuple[tuple[str, AsyncIterator[Stored[Entity] | Stored[Relationship]]], ...] = (
-                (ENTITY_TABLE, _paged(partial(self._read_entities, receipt.external_id))),
-                (RELATIONSHIP_TABLE, _paged(partial(self._read_relationships, receipt.external_id))),
-                (ENTITY_TABLE, _paged(partial(self._read_strays, receipt.external_id))),
+                (ENTITY_TABLE, paged(partial(self._read_entities, receipt.external_id))),
+                (RELATIONSHIP_TABLE, paged(partial(self._read_relationships, receipt.external_id))),
+                (ENTITY_TABLE, paged(partial(self._read_strays, receipt.external_id))),
             )
             for table, items in tables:
                 async for item in items:
-                    problem = _left_over(item, erased, text)
+                    problem = left_over(item, erased, text)
                     if problem is not None:
                         findings.append(ErasureFinding(place=table, key=item.id, problem=problem))
             compared = await self._try_to_compare(receipt.external_id)
@@ -339,7 +300,7 @@ class GraphFollower:
                     return await self._try_to_follow(external_id, where, compare=compare)
                 except _NotedMeanwhileError:
                     refused = None
-                except _OvertakenError:
+                except OvertakenError:
                     refused = reached
                 await asyncio.sleep(random.uniform(0, 0.02) * 2**attempt)  # noqa: S311 - no secret
         raise _RefusedError("other processes are syncing the same stream; it will be retried")
@@ -348,7 +309,7 @@ class GraphFollower:
         """One attempt. `where` is read before PostgreSQL, so that PostgreSQL is never older.
 
         Raises:
-            _OvertakenError: Neo4j is not in the expected state.
+            OvertakenError: Neo4j is not in the expected state.
         """
         store_id, mark = where
         position = mark.position
@@ -435,7 +396,7 @@ class GraphFollower:
 
     async def _send(self, external_id: str, delta: GraphDelta, mark: StreamMark, seen: GraphProgress) -> None:
         """Send changes and the position they lead to: in one transaction, or under a lease if there are many."""
-        *others, last = _parts(delta)
+        *others, last = parts_of(delta)
         if not others and mark.turn is None:
             await self._apply(external_id, last, expected=mark.position, position=seen.head, chain=seen.chain)
             return
@@ -444,25 +405,25 @@ class GraphFollower:
             await turn.send(part)
         await turn.end(last, seen)
 
-    async def _begin_turn(self, external_id: str, mark: StreamMark, purpose: str) -> _OpenTurn:
+    async def _begin_turn(self, external_id: str, mark: StreamMark, purpose: str) -> OpenTurn:
         turn = Turn(f"{purpose}/{self._name}/{uuid4().hex}", self._turn_seconds)
         if not await self._ask(partial(self._graph.take_turn, external_id, turn, seen=mark)):
-            raise _OvertakenError
+            raise OvertakenError
         apply = partial(self._apply, external_id, expected=mark.position, turn=turn)
-        return _OpenTurn(turn, apply)
+        return OpenTurn(turn, apply)
 
     async def _empty(self, external_id: str, store_id: str, mark: StreamMark, seen: GraphProgress) -> FollowReport:
         """Delete everything of a stream that has no graph, as after the erasure of a whole tenant."""
         turn = await self._begin_turn(external_id, mark, "comparison")
         if not await self._ask(partial(self._graph.erase, external_id, turn=turn.turn)):
-            raise _OvertakenError
+            raise OvertakenError
         await turn.end(GraphDelta(), seen)
         await self._note(external_id, seen, store_id, confirm_erasures=True)
         return FollowReport(seen.head, compared=True)
 
     async def _compare_everything(self, external_id: str, store_id: str, mark: StreamMark) -> FollowReport:
         turn = await self._begin_turn(external_id, mark, "comparison")
-        batch, gone, drift = _Batch(), list[str](), list[Drift]()
+        batch, gone, drift = Batch(), list[str](), list[Drift]()
         sent = 0
         async with self._store.transaction(external_id, read_only=True) as db:
             seen = await self._progress.read(db, external_id)
@@ -471,16 +432,16 @@ class GraphFollower:
                 async for difference in differences:
                     drift.append(difference.describe())
                     sent += difference.ours is not None
-                    _sort_in(batch, gone, difference)
-                    if batch.rows >= _PART_ROWS:
+                    sort_in(batch, gone, difference)
+                    if batch.rows >= PART_ROWS:
                         await turn.send(batch.take())
         await turn.send(batch.take())
         # Read after all entities are sent, page by page.
-        async for stray in _paged(partial(self._read_strays, external_id), before_page=turn.renew):
-            drift.append(_stray(stray.id))
+        async for stray in paged(partial(self._read_strays, external_id), before_page=turn.renew):
+            drift.append(stray_entity(stray.id))
             gone.append(stray.id)
         # Entities are deleted last: by then their relationships have been moved to another end.
-        for ids in _slices(list(dict.fromkeys(gone))):
+        for ids in slices(list(dict.fromkeys(gone))):
             await turn.send(GraphDelta(removed_entities=ids))
         await turn.end(GraphDelta(), seen)
         await self._note(external_id, seen, store_id, confirm_erasures=True)
@@ -514,7 +475,7 @@ class GraphFollower:
             self._graph.apply, external_id, delta, expected=expected, position=position, chain=chain, turn=turn
         )
         if not await self._ask(apply):
-            raise _OvertakenError
+            raise OvertakenError
 
     async def _note(
         self,
@@ -550,14 +511,14 @@ class GraphFollower:
             async with aclosing(self._differences(db, external_id)) as differences:
                 drift = [difference.describe() async for difference in differences]
         known = {found.key for found in drift}
-        strays = [stray.id async for stray in _paged(partial(self._read_strays, external_id))]
+        strays = [stray.id async for stray in paged(partial(self._read_strays, external_id))]
         # Stray names of an entity that already differs add nothing.
-        drift += [_stray(entity_id) for entity_id in strays if entity_id not in known]
+        drift += [stray_entity(entity_id) for entity_id in strays if entity_id not in known]
         return GraphComparison("current", tuple(drift)) if await self._where(external_id) == before else None
 
     async def _differences(
         self, db: SqlExecutor, external_id: str, *, renew: Callable[[], Awaitable[None]] | None = None
-    ) -> AsyncGenerator[_Difference]:
+    ) -> AsyncGenerator[Difference]:
         """The differences between the two stores, entities first, each kind by ascending id.
 
         Args:
@@ -568,21 +529,21 @@ class GraphFollower:
             (RELATIONSHIP_TABLE, self._repository.read_relationships, self._read_relationships),
         )
         for table, read_ours, read_theirs in kinds:
-            ours = _paged(partial(_read_stored, read_ours, db, external_id))
-            theirs = _paged(partial(read_theirs, external_id), before_page=renew)
-            async with aclosing(_side_by_side(ours, theirs)) as pairs:
+            ours = paged(partial(read_stored, read_ours, db, external_id))
+            theirs = paged(partial(read_theirs, external_id), before_page=renew)
+            async with aclosing(side_by_side(ours, theirs)) as pairs:
                 async for key, our, their in pairs:
-                    if our is None or their is None or _differing(our, their) != ():
-                        yield _Difference(table, key, our, their)
+                    if our is None or their is None or differing(our, their) != ():
+                        yield Difference(table, key, our, their)
 
     async def _read_strays(self, external_id: str, after: str | None) -> Sequence[Stored[Entity]]:
-        return await self._ask(partial(self._graph.read_strays, external_id, after=after, limit=_PAGE_ROWS))
+        return await self._ask(partial(self._graph.read_strays, external_id, after=after, limit=PAGE_ROWS))
 
     async def _read_entities(self, external_id: str, after: str | None) -> Sequence[Stored[Entity]]:
-        return await self._ask(partial(self._graph.read_entities, external_id, after=after, limit=_PAGE_ROWS))
+        return await self._ask(partial(self._graph.read_entities, external_id, after=after, limit=PAGE_ROWS))
 
     async def _read_relationships(self, external_id: str, after: str | None) -> Sequence[Stored[Relationship]]:
-        return await self._ask(partial(self._graph.read_relationships, external_id, after=after, limit=_PAGE_ROWS))
+        return await self._ask(partial(self._graph.read_relationships, external_id, after=after, limit=PAGE_ROWS))
 
     async def _ask[T](self, question: Callable[[], Awaitable[T]]) -> T:
         """Neo4j's answer; while it is known to be unavailable, it is not called.
@@ -604,139 +565,9 @@ class GraphFollower:
         return answer
 
 
-class _OpenTurn:
-    """A held lease under which parts are sent one after another."""
-
-    def __init__(self, turn: Turn, apply: Callable[..., Awaitable[None]]) -> None:
-        self.turn = turn
-        self._apply = apply
-        self._renewed = time.monotonic()
-
-    async def send(self, delta: GraphDelta) -> None:
-        await self._apply(delta)
-        self._renewed = time.monotonic()
-
-    async def renew(self) -> None:
-        """Renew the lease if the last renewal was long ago."""
-        if time.monotonic() - self._renewed > self.turn.seconds / 3:
-            await self.send(GraphDelta())
-
-    async def end(self, delta: GraphDelta, seen: GraphProgress) -> None:
-        await self._apply(delta, position=seen.head, chain=seen.chain)
-
-
 def _aim_of(turn: str) -> tuple[int, str] | None:
     """The position and chain that a lease's changes lead to; None if it is a different kind of lease."""
     purpose, *rest = turn.split("/")
     if purpose != _CHANGES or len(rest) != 4 or not rest[0].isdecimal():
         return None
     return int(rest[0]), rest[1]
-
-
-def _stray(entity_id: str) -> Drift:
-    return Drift(table=ENTITY_TABLE, key=entity_id, problem="unexpected", columns=("names",))
-
-
-def _differing(ours: Entity | Relationship, theirs: Stored[Entity] | Stored[Relationship]) -> tuple[str, ...] | None:
-    """The fields in which Neo4j differs, `names` if it finds an entity by other names; None if it is unreadable."""
-    state = theirs.state
-    if state is None:
-        return None
-    columns = (
-        () if state == ours else tuple(n for n in type(ours).model_fields if getattr(ours, n) != getattr(state, n))
-    )
-    if isinstance(ours, Entity) and (theirs.keys, theirs.merged_ids) != found_by(ours):
-        columns += ("names",)
-    return columns
-
-
-def _sort_in(batch: _Batch, gone: list[str], difference: _Difference) -> None:
-    ours = difference.ours
-    if isinstance(ours, Entity):
-        batch.entities.append(ours)
-    elif isinstance(ours, Relationship):
-        batch.relationships.append(ours)
-    elif difference.table == ENTITY_TABLE:
-        gone.append(difference.key)
-    else:
-        batch.removed_relationships.append(difference.key)
-
-
-def _parts(delta: GraphDelta) -> list[GraphDelta]:
-    """A delta in parts of one transaction each; entities are added before relationships and deleted after them."""
-    rows = sum(map(len, (delta.entities, delta.relationships, delta.removed_entities, delta.removed_relationships)))
-    if rows <= _PART_ROWS:
-        return [delta]
-    return [
-        *(GraphDelta(removed_relationships=ids) for ids in _slices(delta.removed_relationships)),
-        *(GraphDelta(entities=items) for items in _slices(delta.entities)),
-        *(GraphDelta(relationships=items) for items in _slices(delta.relationships)),
-        *(GraphDelta(removed_entities=ids) for ids in _slices(delta.removed_entities)),
-    ]
-
-
-def _slices[T](items: Sequence[T]) -> list[Sequence[T]]:
-    return [items[start : start + _PART_ROWS] for start in range(0, len(items), _PART_ROWS)]
-
-
-def _left_over(item: Stored[Entity] | Stored[Relationship], erased: set[UUID], text: str | None) -> str | None:
-    """What is wrong with an item in Neo4j after an erasure; None if nothing is."""
-    state = item.state
-    if state is None:
-        return "it is unreadable, or only its names are left"
-    if isinstance(state, Entity):
-        if state.shortterm_memory_id in erased:
-            return "it was named by an erased memory"
-        if not item.keys <= found_by(state)[0]:
-            return "it is found by a name that is not its own"
-    if text is None:
-        return None
-    said: list[Any] = [state.description, state.metadata]
-    if isinstance(state, Entity):
-        said += [state.name, list(state.aliases)]
-    return "it contains the text" if json_says(said, text) else None
-
-
-async def _read_stored[T](
-    read: Callable[..., Awaitable[Sequence[T]]], db: SqlExecutor, external_id: str, after: UUID | None
-) -> Sequence[T]:
-    return await read(db, external_id, after=after, limit=_PAGE_ROWS)
-
-
-async def _paged[T: (Entity, Relationship, Stored[Entity], Stored[Relationship])](
-    read: Callable[[Any], Awaitable[Sequence[T]]],
-    *,
-    before_page: Callable[[], Awaitable[None]] | None = None,
-) -> AsyncIterator[T]:
-    """Everything that `read` returns, page by page, each after the last id of the previous one."""
-    after: Any = None
-    while True:
-        if before_page is not None:
-            await before_page()
-        page = await read(after)
-        for item in page:
-            yield item
-        if len(page) < _PAGE_ROWS:
-            return
-        after = page[-1].id
-
-
-async def _side_by_side(
-    ours: AsyncIterator[Entity | Relationship], theirs: AsyncIterator[Stored[Entity] | Stored[Relationship]]
-) -> AsyncGenerator[tuple[str, Entity | Relationship | None, Stored[Entity] | Stored[Relationship] | None]]:
-    """Merge two iterations ordered by id, with the id; an item that only one of them has is paired with None.
-
-    In Neo4j an id may have been replaced by any text. Our ids sort like their text.
-    """
-    our, their = await anext(ours, None), await anext(theirs, None)
-    while our is not None or their is not None:
-        if their is None or (our is not None and str(our.id) < their.id):
-            assert our is not None
-            yield str(our.id), our, None
-            our = await anext(ours, None)
-        elif our is None or their.id < str(our.id):
-            yield their.id, None, their
-            their = await anext(theirs, None)
-        else:
-            yield their.id, our, their
-            our, their = await anext(ours, None), await anext(theirs, None)

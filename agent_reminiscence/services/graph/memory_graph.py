@@ -7,32 +7,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from agent_reminiscence.config.constants import (
-    MAX_GRAPH_ENTITIES,
-    MAX_GRAPH_HOPS,
-    MAX_GRAPH_RELATIONSHIPS,
-    MAX_RESULTS,
-    Source,
-)
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_HOPS, MAX_GRAPH_RELATIONSHIPS, MAX_RESULTS
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, GraphFilter, GraphStore
+from agent_reminiscence.database.repositories.graph.store import GraphFilter, GraphStore
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.event import EntitiesMerged, EntitiesUnmerged, EventKind, RelationshipEnded
-from agent_reminiscence.domain.graph import (
-    Entity,
-    GraphPath,
-    GraphPattern,
-    GraphTriple,
-    Relationship,
-    Subgraph,
-    name_key,
-)
+from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import EntityNotFoundError, InvalidInputError, RelationshipNotFoundError
-from agent_reminiscence.redaction.redactor import Scrubber
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.text.folding import name_key
 
 # How many entities with one name a message lists.
 _LISTED = 5

@@ -7,16 +7,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES, MAX_LEDGER_PAGE, Source
+from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES, MAX_LEDGER_PAGE
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event
-from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import AppendRequest
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 
 
 class MemoryLedger:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import EventLedger, TextTotals
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.canonical import beside

@@ -10,7 +10,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from agent_reminiscence.config.constants import FORM_VERSION
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import (
     PAGE_EVENTS,
     EventLedger,

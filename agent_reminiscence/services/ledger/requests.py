@@ -11,9 +11,9 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.config.constants import Source
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.event import NewEvent
+from agent_reminiscence.domain.trust import Source
 
 
 class Unset(Enum):

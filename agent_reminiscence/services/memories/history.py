@@ -25,7 +25,7 @@ from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryV
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import MemoryNotFoundError
 from agent_reminiscence.resilience.retries import repeated
-from agent_reminiscence.services.memories.manager import fold
+from agent_reminiscence.services.memories.fold import fold
 
 # Payloads may be of several MB.
 _PAGE_EVENTS = 50

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
-from uuid_utils.compat import uuid7
-
-from agent_reminiscence.config.constants import (
-    LONG_TEXT_CHARACTERS,
-    MAX_CHUNK_TOKENS,
-    MAX_TEXT_CHUNKS,
-    Source,
-    least_trusted,
-)
-from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
@@ -29,14 +19,14 @@ from agent_reminiscence.domain.event import (
     Event,
     EventKind,
     MemoryArchived,
-    MemoryConsolidated,
     MemoryCreated,
     MemoryUpdated,
     NewEvent,
     write_payload,
 )
-from agent_reminiscence.domain.memory import ActiveMemory, StoredChunk, StoredMemory, WriteOutcome
+from agent_reminiscence.domain.memory import ActiveMemory, StoredMemory, WriteOutcome
 from agent_reminiscence.domain.transfer import AddedMemory
+from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.exceptions import (
     InvalidInputError,
     MemoryNotFoundError,
@@ -46,17 +36,18 @@ from agent_reminiscence.exceptions import (
 )
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.projections.created import created_memory
-from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
+from agent_reminiscence.projections.indexed_text import heading_text
 from agent_reminiscence.projections.texts import day_of
 from agent_reminiscence.projections.updated import dropped_chunks
-from agent_reminiscence.redaction.redactor import Scrubber
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import ArchiveRequest, CreateRequest, UpdateRequest
-from agent_reminiscence.services.memories.languages import TenantLanguage, choose_language
+from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.services.memories.fold import fold, outcome_of
+from agent_reminiscence.services.memories.languages import TenantLanguage
+from agent_reminiscence.services.memories.layout import chunked, match, new_texts, plan_creations, same_entries
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
-from agent_reminiscence.text.chunking import TextSpan, Turn, chunk_text
 
 _logger = logging.getLogger("agent_reminiscence.memory")
 
@@ -112,7 +103,7 @@ class MemoryManager:
         )
 
     async def _create(self, request: CreateRequest) -> ActiveMemory:
-        (payload,) = await _plan_creations([request], self._language)
+        (payload,) = await plan_creations([request], self._language)
         made = await self._vectors.make_for([payload], [request.occurred_at or self._clock()])
         async with self._store.transaction(request.external_id, settings=PLANNED_ONCE) as db:
             has_tables = await self._vectors.look_for_tables(db, made)
@@ -131,7 +122,7 @@ class MemoryManager:
                 asked_memory = await self._tables.active.ask_by_id(db, request.external_id, payload.memory_id)
             await self._queue_work(db, request.external_id, is_due=payload.consolidation_due)
             memory = created_memory(event, payload) if asked_memory is None else await asked_memory.result()
-        outcome = _outcome(event, payload.chunks, 0, due=payload.consolidation_due)
+        outcome = outcome_of(event, payload.chunks, 0, due=payload.consolidation_due)
         return await self._finish(memory, outcome, event, has_vectors=has_vectors)
 
     async def add_new(self, asked: Sequence[CreateRequest]) -> tuple[list[AddedMemory], int]:
@@ -148,7 +139,7 @@ class MemoryManager:
             return [], 0
         requests = [await self._scrubber.scrub(request) for request in asked]
         external_id = requests[0].external_id
-        payloads = await _plan_creations(requests, self._language)
+        payloads = await plan_creations(requests, self._language)
         made = await self._vectors.make_for(payloads, [one.occurred_at or self._clock() for one in requests])
         added, written_at, has_vectors = await repeated(
             lambda: self._add_new(requests, payloads, made),
@@ -293,7 +284,7 @@ class MemoryManager:
                 await self._vectors.settle(db, event, is_work=is_work, is_complete=has_vectors)
             await self._queue_work(db, request.external_id, is_due=payload.consolidation_due)
             memory = await self._tables.active.get_by_id(db, request.external_id, request.memory_id)
-        outcome = _outcome(event, payload.chunks, len(before.chunk_ids), due=payload.consolidation_due)
+        outcome = outcome_of(event, payload.chunks, len(before.chunk_ids), due=payload.consolidation_due)
         return await self._finish(memory, outcome, event, has_vectors=has_vectors)
 
     async def _make_for_update(self, request: UpdateRequest) -> MadeVectors | None:
@@ -309,7 +300,7 @@ class MemoryManager:
         new = before.model_copy(update=_changes(before, request.changes))
         texts: list[str] = []
         if new.content != before.content:
-            texts = await beside(lambda: _new_texts(before, new), value=[before.content, new.content, new.metadata])
+            texts = await beside(lambda: new_texts(before, new), value=[before.content, new.content, new.metadata])
         occurred_at = request.occurred_at or max(self._clock(), before.occurred_at)
         return await self._vectors.make_uncached(
             request.external_id,
@@ -387,11 +378,11 @@ class MemoryManager:
         if stale or "content" in changed or "metadata" in changed:
             reusable = [chunk for chunk in layout if chunk.chunk_id not in stale]
             entries = await beside(
-                lambda: _match(new.content, _chunked(new.content, new.metadata), reusable),
+                lambda: match(new.content, chunked(new.content, new.metadata), reusable),
                 value=[new.content, new.metadata, reusable],
             )
         else:
-            entries = await beside_many(lambda: _same_entries(layout, memory.chunk_starts), items=len(layout))
+            entries = await beside_many(lambda: same_entries(layout, memory.chunk_starts), items=len(layout))
         tenant = TenantLanguage(db, self._tables.active, memory.external_id)
         read = await tenant.settle_update(memory, new.content, asked=request.language, setting=self._language)
         return MemoryUpdated(
@@ -519,73 +510,6 @@ class MemoryManager:
         return max(0, self._update_threshold - (version - max(consolidated_version, 1)))
 
 
-def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> ActiveMemory:
-    """Fold `events`, all of one memory and in order, into that memory; `write` is the outcome of the last one.
-
-    Raises:
-        ValueError: The first event does not create a memory.
-    """
-    first, *later = events
-    if first.kind != EventKind.CREATED:
-        raise ValueError(f"the first event of a memory must be {EventKind.CREATED}, not {first.kind}")
-    created = MemoryCreated.model_validate(first.payload)
-    state: dict[str, Any] = {
-        "id": created.memory_id,
-        "external_id": first.external_id,
-        "version": 1,
-        "title": created.title,
-        "content": created.content,
-        "description": created.description,
-        "metadata": created.metadata,
-        "language": created.language,
-        "created_at": first.recorded_at,
-        "archived_at": None,
-        "consolidated_version": 0,
-    }
-    state |= _provenance(first)
-    write = _outcome(first, created.chunks, 0, due=created.consolidation_due)
-    live = len(created.chunks)
-    for event in later:
-        match event.kind:
-            case EventKind.UPDATED:
-                updated = MemoryUpdated.model_validate(event.payload)
-                state |= {**updated.changes, "version": updated.version, **_provenance(event)}
-                state["language"] = updated.language or state["language"]
-                write = _outcome(event, updated.chunks, live, due=updated.consolidation_due)
-                live = len(updated.chunks)
-            case EventKind.ARCHIVED:
-                state["archived_at"] = state["archived_at"] or event.recorded_at
-            case EventKind.CONSOLIDATED:
-                state["consolidated_version"] = MemoryConsolidated.model_validate(event.payload).version
-    left = updates_left(state["version"], state["consolidated_version"])
-    return ActiveMemory(**state, updates_until_consolidation=left, write=write)
-
-
-def _provenance(event: Event) -> dict[str, Any]:
-    return {
-        "source": event.source,
-        "actor": event.actor,
-        "conversation_id": event.conversation_id,
-        "occurred_at": event.occurred_at,
-        "updated_at": event.recorded_at,
-    }
-
-
-def _outcome(event: Event, chunks: Sequence[ChunkEntry], before: int, *, due: bool) -> WriteOutcome:
-    added = sum(chunk.new for chunk in chunks)
-    kept = len(chunks) - added
-    return WriteOutcome(
-        event_id=event.event_id,
-        position=event.position,
-        chunks_added=added,
-        chunks_kept=kept,
-        chunks_ended=before - kept,
-        vectors_missing=0,
-        consolidation_queued=due,
-        redactions=event.redactions,
-    )
-
-
 def _makes_work(payload: MemoryUpdated) -> bool:
     """Whether this update leaves something without a vector: new chunks, or a heading with a new title."""
     return not payload.changes.keys().isdisjoint({"title", "content"}) or any(chunk.new for chunk in payload.chunks)
@@ -617,126 +541,3 @@ async def _event(
     content = await write_payload(payload, payload.chunks)
     asked = request.content if isinstance(request, CreateRequest) else request.changes
     return await beside(lambda: request.event(kind, content, now), value=asked)
-
-
-async def _plan_creations(requests: Sequence[CreateRequest], language: str | None) -> list[MemoryCreated]:
-    """Plan the payloads and their chunks: everything that does not depend on stored data."""
-    return await beside(
-        lambda: [_plan_creation(request, language) for request in requests],
-        value=[request.content for request in requests],
-    )
-
-
-def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreated:
-    """Plan one payload.
-
-    Args:
-        language: For texts without a language; None detects it from the text.
-    """
-    chosen = choose_language(request.content, named=request.language or language)
-    return MemoryCreated(
-        memory_id=uuid7(),
-        title=request.title,
-        content=request.content,
-        description=request.description,
-        metadata=request.metadata,
-        language=chosen.language,
-        language_origin=chosen.origin,
-        chunks=_chunked(request.content, request.metadata),
-        consolidation_due=len(request.content) > LONG_TEXT_CHARACTERS,
-        redactions=dict(request.redactions or {}),
-    )
-
-
-def _chunked(content: str, metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
-    """Cut a text into chunks with fresh ids."""
-    return _new_entries(_spans(content, metadata), metadata)
-
-
-def _new_texts(before: StoredMemory, new: StoredMemory) -> list[str]:
-    """Texts to embed for the chunks that are not in the old text."""
-    known = {embedded_text(before.content[start:end]) for start, end in pairwise([*before.chunk_starts, None])}
-    texts = (embedded_text(new.content[chunk.start : chunk.end]) for chunk in _chunked(new.content, new.metadata))
-    return [text for text in texts if text not in known]
-
-
-def _spans(content: str, metadata: Mapping[str, Any]) -> list[TextSpan]:
-    """Cut `content` into spans that tile it, by speaker if `metadata` names any.
-
-    Raises:
-        InvalidInputError: There would be more than `MAX_TEXT_CHUNKS` chunks.
-    """
-    turns = [Turn(start=turn["start"], speaker=turn.get("speaker")) for turn in metadata.get("turns") or ()]
-    speaker = metadata.get("speaker")
-    spans = chunk_text(
-        content,
-        speaker=speaker if isinstance(speaker, str) and speaker.strip() else None,
-        turns=turns or None,
-        max_tokens=MAX_CHUNK_TOKENS,
-    )
-    if len(spans) > MAX_TEXT_CHUNKS:
-        raise InvalidInputError(
-            f"content would be cut into {len(spans):,} chunks; the limit is {MAX_TEXT_CHUNKS:,}. Split it into several"
-            " memories, or join its short paragraphs and turns"
-        )
-    return spans
-
-
-def _new_entries(spans: Sequence[TextSpan], metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
-    """Entries with fresh ids; each carries its turn's metadata other than start and speaker."""
-    turns = deque(metadata.get("turns") or ())
-    said: dict[str, Any] = {}
-    entries = []
-    for span in spans:
-        while turns and turns[0]["start"] <= span.start:
-            said = {key: value for key, value in turns.popleft().items() if key not in {"start", "speaker"}}
-        entries.append(
-            ChunkEntry(id=uuid7(), start=span.start, end=span.end, speaker=span.speaker, metadata=said, new=True)
-        )
-    return tuple(entries)
-
-
-def _same_entries(layout: Sequence[StoredChunk], starts: Sequence[int]) -> tuple[ChunkEntry, ...]:
-    """Entries for chunks that all stay."""
-    return tuple(
-        ChunkEntry(
-            id=chunk.chunk_id,
-            start=start,
-            end=start + len(chunk.content),
-            speaker=chunk.speaker,
-            metadata=chunk.metadata,
-            new=False,
-        )
-        for chunk, start in zip(layout, starts, strict=True)
-    )
-
-
-def _match(content: str, entries: Sequence[ChunkEntry], layout: Sequence[StoredChunk]) -> tuple[ChunkEntry, ...]:
-    """Reuse the id of an old chunk with the same text and speaker, each at most once, in text order.
-
-    Surrounding white space is ignored: text appended after a chunk adds a line break to it. If fewer equal chunks are
-    needed than exist, ended ones are dropped first, so that what the text still says can be found.
-    """
-    words = [(content[entry.start : entry.end].strip(), entry.speaker) for entry in entries]
-    left = Counter(words)
-    old: defaultdict[tuple[str, str | None], deque[StoredChunk]] = defaultdict(deque)
-    for chunk in layout:
-        old[chunk.content.strip(), chunk.speaker].append(chunk)
-    for key, chunks in old.items():
-        surplus = len(chunks) - left[key]
-        for _ in range(len(chunks) if surplus > 0 else 0):
-            chunk = chunks.popleft()
-            if chunk.has_ended and surplus > 0:
-                surplus -= 1
-            else:
-                chunks.append(chunk)
-    matched = []
-    for key, entry in zip(words, entries, strict=True):
-        same = old.get(key)
-        if same:
-            chunk = same.popleft()
-            # Built directly: copying a model takes five times as long.
-            matched.append(ChunkEntry(**dict(entry) | {"id": chunk.chunk_id, "new": False}))
-        else:
-            matched.append(entry)
-    return tuple(matched)

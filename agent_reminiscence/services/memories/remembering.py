@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agent_reminiscence.agents.plans import CreateIntent, Said, UpdateIntent
-from agent_reminiscence.config.constants import Source
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import (
     AgentError,
     ConfigurationError,
@@ -24,14 +24,14 @@ from agent_reminiscence.exceptions import (
     QuotaExceededError,
     VersionConflictError,
 )
-from agent_reminiscence.projections.indexed_text import fold_text
-from agent_reminiscence.redaction.redactor import Scrubber
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import CreateRequest, UpdateRequest
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.conversations import is_acknowledgement
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.telemetry import Telemetry
+from agent_reminiscence.text.folding import fold_text
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from agent_reminiscence.config.constants import GRAPH_DAMPING, RARITY_MIN_CHUNKS
-from agent_reminiscence.database.repositories.graph.tables import EntityOutline, GraphOutline
+from agent_reminiscence.database.repositories.graph.store import EntityOutline, GraphOutline
 
 
 @dataclass(frozen=True, slots=True)

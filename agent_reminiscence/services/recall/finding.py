@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.database.postgres_manager import Row, SqlExecutor
+from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.search import (
     FoundTerm,
@@ -23,12 +23,13 @@ from agent_reminiscence.database.repositories.search import (
 )
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import blocks_of
-from agent_reminiscence.embedders.create import WORDLLAMA_MODEL
+from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, MatchModel
 from agent_reminiscence.services.recall.question import Asked, day_number, read_question
-from agent_reminiscence.services.recall.ranking import Question, Ranked, TermPostings, Weights, Whole, idf, rank
+from agent_reminiscence.services.recall.ranking import Question, Ranked, Weights, rank
+from agent_reminiscence.services.recall.score_parts import TermPostings, Whole, idf
 from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.words import analyse

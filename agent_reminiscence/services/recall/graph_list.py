@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.database.postgres_manager import SqlExecutor
-from agent_reminiscence.database.repositories.graph.tables import (
-    EntityGraphRepository,
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.repositories.graph.store import (
     EntityOutline,
     GraphFilter,
     GraphOutline,
     GraphStore,
     RelationshipOutline,
 )
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.database.repositories.search import (
     Evidence,
     GraphWeights,
@@ -27,12 +27,11 @@ from agent_reminiscence.database.repositories.search import (
     SearchRepository,
     SearchRequest,
 )
-from agent_reminiscence.domain.graph import Entity, Relationship, strength
+from agent_reminiscence.domain.graph import TOGETHER, Entity, Relationship, strength, together_confidence
 from agent_reminiscence.domain.retrieval import EntityHit, Omission, RelationshipHit
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.recall.activation import Activation, activate, rarity
-from agent_reminiscence.services.tiers.entities import TOGETHER, together_confidence
 from agent_reminiscence.text.names import candidate_keys, mentioned_keys
 
 _logger = logging.getLogger("agent_reminiscence.graph")

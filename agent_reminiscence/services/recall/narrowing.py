@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.search import FoundTerm
 from agent_reminiscence.domain.index import FIRST, WINDOWS, are_among
-from agent_reminiscence.services.recall.ranking import K1, B, Weights, idf
+from agent_reminiscence.services.recall.ranking import Weights
+from agent_reminiscence.services.recall.score_parts import K1, B, idf
 
 WHOLE_MAX_CHUNKS: Final = 10_000
 """Up to this many chunks, all are ranked."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
 
-from agent_reminiscence.domain.graph import without_possessive
 from agent_reminiscence.domain.index import speaker_hash, speaker_term
-from agent_reminiscence.projections.indexed_text import USER_KEY, WORD, fold_name
+from agent_reminiscence.projections.indexed_text import USER_KEY
 from agent_reminiscence.services.recall.ranking import DAYS_AFTER_PERIOD
+from agent_reminiscence.text.folding import WORD, fold_name, without_possessive
 from agent_reminiscence.text.periods import asks_when, is_first_person, named_period, period_terms, words_of_time
 from agent_reminiscence.text.words import analyse, query_words
 

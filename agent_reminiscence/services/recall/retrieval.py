@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.database.postgres_manager import PostgresManager, Row
+from agent_reminiscence.database.connection import Row
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.search import OpenedStream, SearchRequest
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.retrieval import (
-    Citation,
     EntityHit,
     Omission,
     RelationshipHit,
@@ -22,15 +22,14 @@ from agent_reminiscence.domain.retrieval import (
     Usage,
 )
 from agent_reminiscence.exceptions import EmbeddingError, RedactionError
-from agent_reminiscence.projections.indexed_text import WORD
-from agent_reminiscence.redaction.redactor import Scrubber
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opening, QuestionVector
 from agent_reminiscence.services.recall.graph_list import GraphRecall
+from agent_reminiscence.services.recall.summary import summarise, within
 from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
-from agent_reminiscence.text.sentences import first_sentence
 from agent_reminiscence.text.tokens import TokenCounts
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
@@ -149,7 +148,7 @@ class RetrievalService:
             if len(matching) < len(hits):
                 omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
             hits = matching
-        hits, over_budget = _within(hits, request.token_budget)
+        hits, over_budget = within(hits, request.token_budget)
         if over_budget:
             omitted.append(Omission(reason="token_budget", count=over_budget))
         # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
@@ -234,37 +233,3 @@ def _by_words(request: RetrieveRequest, error: EmbeddingError | RedactionError) 
         "the query has no vector; searching by words only: %s", error, extra={"external_id": request.external_id}
     )
     return [_NO_VECTOR]
-
-
-def summarise(query: str, hits: Sequence[SearchHit]) -> tuple[str, tuple[Citation, ...]]:
-    """Return, for each of the best hits, the sentence sharing most words with the query, with its citation."""
-    asked = {word.casefold() for word in WORD.findall(query)}
-    sentences: list[str] = []
-    citations: list[Citation] = []
-    for number, hit in enumerate(hits[: constants.SUMMARY_HITS], start=1):
-        sentences.append(f"{_best_sentence(hit.content, asked)} [{number}]")
-        citations.append(Citation(number=number, chunk_id=hit.chunk_id, memory_id=hit.memory_id))
-    return " ".join(sentences), tuple(citations)
-
-
-def _best_sentence(text: str, asked: set[str]) -> str:
-    rest, best, most = text.strip(), "", -1
-    while rest:
-        sentence = first_sentence(rest)
-        shared = len(asked & {word.casefold() for word in WORD.findall(sentence)})
-        if shared > most:
-            best, most = sentence, shared
-        rest = rest[len(sentence) :].strip()
-    return best
-
-
-def _within(hits: Sequence[SearchHit], token_budget: int | None) -> tuple[list[SearchHit], int]:
-    """Return the hits that fit the budget, best first, and how many did not; shorter hits may follow one too long."""
-    if token_budget is None:
-        return list(hits), 0
-    kept, left = [], token_budget
-    for hit in hits:
-        if hit.tokens <= left:
-            kept.append(hit)
-            left -= hit.tokens
-    return kept, len(hits) - len(kept)

@@ -13,8 +13,8 @@ from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, RedactionError, StoreError
-from agent_reminiscence.redaction.redactor import Scrubber
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.recall.retrieval import RetrievalService, RetrieveRequest

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
 from uuid import UUID
 
 from pydantic import BaseModel
-from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import SOURCES, Source, is_trusted_less, least_trusted
+from agent_reminiscence.database.connection import PLANNED_ONCE, Deferred, SqlExecutor
 from agent_reminiscence.database.generations import ask_for_current, current_generation
-from agent_reminiscence.database.postgres_manager import PLANNED_ONCE, Deferred, PostgresManager, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, KnownEntityName, KnownPeriod
 from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository
-from agent_reminiscence.database.repositories.memory_chunk import Twin
 from agent_reminiscence.domain.canonical import beside, sha256
 from agent_reminiscence.domain.event import (
     ChunkRating,
-    Duplicate,
     EntitiesMerged,
     EventKind,
     FactEntry,
@@ -36,60 +32,47 @@ from agent_reminiscence.domain.event import (
     RelationshipEnded,
     write_payload,
 )
-from agent_reminiscence.domain.graph import Relationship, name_key
+from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
+from agent_reminiscence.domain.trust import SOURCES, Source, least_trusted, may_end
 from agent_reminiscence.exceptions import CommitUnknownError, MemoryNotFoundError, StoreError
 from agent_reminiscence.projections import Tables
-from agent_reminiscence.projections.indexed_text import WORD, fold_text, without_speaker
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
-from agent_reminiscence.services.tiers import entities as graph_plan
-from agent_reminiscence.services.tiers.importance import count_details, estimated, importance
+from agent_reminiscence.services.tiers.entities import (
+    DraftedEntity,
+    beginnings_of,
+    combine,
+    draft_entities,
+    find_likely,
+    find_unknown,
+    keys_to_look_up,
+    left_to_rules,
+    plan_merges,
+    resolve_entities,
+)
+from agent_reminiscence.services.tiers.plan import (
+    Draft,
+    Events,
+    find_restated,
+    make_facts,
+    may_end_relationship,
+    plan_consolidation,
+    summarize,
+)
 from agent_reminiscence.services.tiers.promotion import PromotionService
+from agent_reminiscence.services.tiers.proposal import ReadRelationshipEnding
 from agent_reminiscence.services.tiers.reading import MemorizingService
-from agent_reminiscence.services.tiers.windows import (
-    ReadFact,
-    Reading,
-    ReadRelationshipEnding,
-    may_end,
-    may_restate,
+from agent_reminiscence.services.tiers.relationships import (
+    find_pairs,
+    plan_graph,
+    plan_relationships,
 )
 from agent_reminiscence.services.vectors.filling import EmbeddingService
-from agent_reminiscence.text.sentences import first_sentence
+from agent_reminiscence.text.folding import fold_text, name_key
 
 # What a model writes has the lowest trust.
 _MODEL: Source = "model"
-
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """The slow part of planning a memory's consolidation, for one version."""
-
-    memory: StoredMemory
-    chunks: Sequence[StoredChunk]
-    recurrences: Mapping[UUID, int]
-    # The vector generation they were found with.
-    generation: int
-    entities: list[graph_plan.DraftedEntity]
-    # The last event that had changed an entity when names were compared.
-    compared_at: int
-    reading: Reading
-    # Which combined entity each entity drafted by the model became part of.
-    became: Mapping[UUID, UUID]
-
-
-@dataclass(frozen=True, slots=True)
-class _Events:
-    """Everything that one consolidation records, in this order."""
-
-    moment: datetime
-    plan: MemoryConsolidated
-    merges: Sequence[EntitiesMerged]
-    # Each with the moment from which the ending holds.
-    ended: Sequence[tuple[MemoryEnded, datetime]]
-    relationships_ended: Sequence[RelationshipEnded]
-    # Memories with chunks that became more important.
-    raised: frozenset[UUID]
 
 
 class _LacksVectorsError(Exception):
@@ -192,7 +175,7 @@ class ConsolidationService:
                 draft.reading.is_recorded = events is not None and not is_dry_run
         return _report(draft, events, promoted, is_dry_run=is_dry_run)
 
-    async def _was_committed(self, memory: StoredMemory, events: _Events) -> bool:
+    async def _was_committed(self, memory: StoredMemory, events: Events) -> bool:
         """Whether this plan was committed after an unknown COMMIT; False if that cannot be found out."""
         with suppress(StoreError, MemoryNotFoundError):
             async with self._store.transaction(memory.external_id) as db:
@@ -216,7 +199,7 @@ class ConsolidationService:
     @asynccontextmanager
     async def _draft(
         self, external_id: str, memory_id: UUID, db: SqlExecutor | None = None, *, needs_vectors: bool
-    ) -> AsyncIterator[_Draft]:
+    ) -> AsyncIterator[Draft]:
         """Read a memory and find out everything that can be found out while others write.
 
         Args:
@@ -248,29 +231,29 @@ class ConsolidationService:
             if len(chunks) <= constants.RECURRENCE_BATCH_CHUNKS:
                 recurring = await self._ask_how_many_similar(reader, memory, chunks, generation)
                 texts = [chunk.content for chunk in chunks]
-                looked_up = await beside(lambda: graph_plan.keys_to_look_up(chunks), value=texts)
+                looked_up = await beside(lambda: keys_to_look_up(chunks), value=texts)
                 known = await self._known_names(external_id, looked_up, reader)
                 recurrences = await recurring.result()
                 if self._memorizing.has_model:
                     await open_transaction.aclose()
                     reader = db
-                named = await beside(lambda: graph_plan.draft_entities(chunks, known), value=texts)
+                named = await beside(lambda: draft_entities(chunks, known), value=texts)
             else:
                 await open_transaction.aclose()
                 reader = db
                 recurrences, generation = await self._find_recurrences(external_id, memory, chunks, db)
-                looked_up = await asyncio.to_thread(graph_plan.keys_to_look_up, chunks)
+                looked_up = await asyncio.to_thread(keys_to_look_up, chunks)
                 known = await self._known_names(external_id, looked_up, db)
-                named = await asyncio.to_thread(graph_plan.draft_entities, chunks, known)
+                named = await asyncio.to_thread(draft_entities, chunks, known)
             async with self._memorizing.reading(memory, chunks, named, known, is_busy=db is not None) as reading:
                 sure = {row.key for row in known} | {name_key(chunk.speaker) for chunk in chunks if chunk.speaker}
-                by_rules = graph_plan.left_to_rules(named, reading.entities, reading.importances, sure)
-                entities, became = graph_plan.combine([*reading.entities, *by_rules])
+                by_rules = left_to_rules(named, reading.entities, reading.importances, sure)
+                entities, became = combine([*reading.entities, *by_rules])
                 others = {entity.key for entity in entities}.difference(looked_up)
                 known += await self._known_names(external_id, sorted(others), reader)
                 entities = await self._compare_names(external_id, entities, known, reader)
                 await open_transaction.aclose()
-                yield _Draft(memory, chunks, recurrences, generation, entities, compared_at, reading, became)
+                yield Draft(memory, chunks, recurrences, generation, entities, compared_at, reading, became)
 
     async def _find_recurrences(
         self, external_id: str, memory: StoredMemory, chunks: Sequence[StoredChunk], db: SqlExecutor | None
@@ -300,25 +283,23 @@ class ConsolidationService:
     async def _compare_names(
         self,
         external_id: str,
-        drafted: list[graph_plan.DraftedEntity],
+        drafted: list[DraftedEntity],
         known: Sequence[KnownEntityName],
         db: SqlExecutor | None,
-    ) -> list[graph_plan.DraftedEntity]:
+    ) -> list[DraftedEntity]:
         """`drafted`, with the known entities that unknown names most likely mean."""
-        unknown = graph_plan.find_unknown(drafted, known)
+        unknown = find_unknown(drafted, known)
         if not unknown:
             return drafted
         async with self._reading(external_id, db) as reader:
             others = await self._graph.list_names(
                 reader,
                 external_id,
-                beginnings=graph_plan.beginnings_of(unknown),
+                beginnings=beginnings_of(unknown),
                 limit=constants.LIKENESS_COMPARED_NAMES,
             )
         compared = [*known, *others]
-        return await beside(
-            lambda: graph_plan.find_likely(drafted, unknown, compared), value=[row.key for row in compared]
-        )
+        return await beside(lambda: find_likely(drafted, unknown, compared), value=[row.key for row in compared])
 
     async def _ask_how_many_similar(
         self, db: SqlExecutor, memory: StoredMemory, chunks: Sequence[StoredChunk], generation: int
@@ -335,7 +316,7 @@ class ConsolidationService:
             compared=constants.RECURRENCE_COMPARED_CHUNKS,
         )
 
-    async def _apply(self, db: SqlExecutor, draft: _Draft) -> tuple[_Events | None, int]:
+    async def _apply(self, db: SqlExecutor, draft: Draft) -> tuple[Events | None, int]:
         """Append the plan unless the memory has changed, and promote what it makes ready for longterm.
 
         Returns:
@@ -357,7 +338,7 @@ class ConsolidationService:
             promoted += await self._promotion.promote(db, external_id, candidate)
         return events, promoted
 
-    async def _plan(self, db: SqlExecutor, draft: _Draft) -> _Events | None:
+    async def _plan(self, db: SqlExecutor, draft: Draft) -> Events | None:
         """Everything to record, given the stream as it is now; None if the memory has changed or was consolidated.
 
         Looked up under the lock: a chunk that has ended meanwhile must not replace another, and no name may get two
@@ -397,14 +378,14 @@ class ConsolidationService:
             update={
                 "graph": graph,
                 "facts": await self._plan_facts(db, draft, plan),
-                "summary": _summarize(draft, plan),
+                "summary": summarize(draft, plan),
                 "usage": tuple(reading.usage),
                 "fallback": reading.fallback,
                 "fallback_chunks": reading.unread,
                 "rests_on": tuple(sorted(reading.rests_on)),
             }
         )
-        return _Events(
+        return Events(
             moment=moment,
             plan=plan,
             merges=merges,
@@ -413,7 +394,7 @@ class ConsolidationService:
             raised=frozenset(twin.memory_id for twin in twins),
         )
 
-    async def _is_there(self, db: SqlExecutor, draft: _Draft) -> bool:
+    async def _is_there(self, db: SqlExecutor, draft: Draft) -> bool:
         """Whether what a model read still holds, and nothing that it was shown has been erased."""
         external_id, reading = draft.memory.external_id, draft.reading
         read = [draft.chunks[place].chunk_id for place in reading.importances]
@@ -422,7 +403,7 @@ class ConsolidationService:
             and len(await self._lifecycle.read_live(db, external_id, read)) == len(read)
         )
 
-    async def _record(self, db: SqlExecutor, draft: _Draft, events: _Events) -> None:
+    async def _record(self, db: SqlExecutor, draft: Draft, events: Events) -> None:
         labels: list[Source] = [chunk.source for chunk in draft.chunks]
         if draft.reading.importances:
             labels.append(_MODEL)
@@ -444,7 +425,7 @@ class ConsolidationService:
         for kind, payload, moment in recorded:
             await self._projector.record(db, request.event(kind, payload.model_dump(mode="json"), moment))
 
-    async def _plan_facts(self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated) -> tuple[FactEntry, ...]:
+    async def _plan_facts(self, db: SqlExecutor, draft: Draft, plan: MemoryConsolidated) -> tuple[FactEntry, ...]:
         """The facts that are not stored yet, word for word."""
         if not draft.reading.facts:
             return ()
@@ -463,7 +444,7 @@ class ConsolidationService:
         return tuple(sorted(new, key=lambda fact: -fact.importance)[: constants.MAX_PLAN_FACTS])
 
     async def _plan_ends(
-        self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated
+        self, db: SqlExecutor, draft: Draft, plan: MemoryConsolidated
     ) -> list[tuple[MemoryEnded, datetime]]:
         """Live chunks that are contradicted or replaced, grouped by memory."""
         external_id, memory_id = draft.memory.external_id, draft.memory.memory_id
@@ -498,7 +479,7 @@ class ConsolidationService:
         return ended
 
     async def _plan_relationship_ends(
-        self, db: SqlExecutor, draft: _Draft, plan: MemoryConsolidated
+        self, db: SqlExecutor, draft: Draft, plan: MemoryConsolidated
     ) -> list[RelationshipEnded]:
         """Endings of relationships that still hold and have not been stated again since."""
         proposed: defaultdict[UUID, list[ReadRelationshipEnding]] = defaultdict(list)
@@ -526,14 +507,14 @@ class ConsolidationService:
             ended += [
                 RelationshipEnded(relationship_id=known.id, end_date=one.end_date, why=one.why, rests_on=rests_on)
                 for one in proposed[known.id]
-                if _may_end(draft.chunks[one.by], one, known, said_by, last)
+                if may_end_relationship(draft.chunks[one.by], one, known, said_by, last)
             ][-1:]
         return ended
 
     async def _plan_graph(
         self,
         db: SqlExecutor,
-        draft: _Draft,
+        draft: Draft,
         ratings: Sequence[ChunkRating],
         known: Sequence[KnownEntityName],
         *,
@@ -550,12 +531,12 @@ class ConsolidationService:
         if has_changed:
             # Another memory was faster: one of ours may most likely mean one of its names.
             drafted = await self._compare_names(external_id, drafted, known, db)
-        planned = graph_plan.resolve_entities(drafted, known)
-        stated = graph_plan.plan_relationships(
+        planned = resolve_entities(drafted, known)
+        stated = plan_relationships(
             draft.reading.relationships, draft.became, planned, [chunk.source for chunk in draft.chunks]
         )
-        pairs = graph_plan.find_pairs(planned, stated)
-        existing = await self._graph.find_between(db, external_id, list(pairs), graph_plan.TOGETHER) if pairs else []
+        pairs = find_pairs(planned, stated)
+        existing = await self._graph.find_between(db, external_id, list(pairs), TOGETHER) if pairs else []
         periods: Sequence[KnownPeriod] = []
         if stated:
             periods = await self._graph.find_stated(
@@ -564,153 +545,12 @@ class ConsolidationService:
                 [(*one.ends, one.type) for one in stated],
                 evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
             )
-        known_ids = _find_restated(draft, stated, periods)
-        changes = graph_plan.plan_graph(planned, pairs, existing, ratings, stated, known_ids)
-        return changes, graph_plan.plan_merges(drafted, planned)
+        known_ids = find_restated(draft, stated, periods)
+        changes = plan_graph(planned, pairs, existing, ratings, stated, known_ids)
+        return changes, plan_merges(drafted, planned)
 
 
-def _find_restated(
-    draft: _Draft, stated: Sequence[graph_plan.PlannedRelationship], known: Sequence[KnownPeriod]
-) -> dict[tuple[UUID, UUID, str], UUID]:
-    """The first known relationship that each newly stated one restates, by both ends and type."""
-    last = {(*one.ends, one.type): one for one in stated}
-    restated: dict[tuple[UUID, UUID, str], UUID] = {}
-    for period in known:
-        key = (period.from_id, period.to_id, period.type)
-        said = [draft.chunks[passage] for passage in last[key].passages]
-        if may_restate(said, last[key], period):
-            restated.setdefault(key, period.relationship_id)
-    return restated
-
-
-def make_facts(
-    memory: StoredMemory, chunks: Sequence[StoredChunk], facts: Sequence[ReadFact], ratings: Sequence[ChunkRating]
-) -> list[FactEntry]:
-    """Facts as recorded: with the span of the chunks they rest on, and no more important than these allow.
-
-    Args:
-        chunks: The memory's chunks in text order, without those that have ended for good.
-        ratings: The new ratings of the same chunks.
-    """
-    starts = dict(zip(memory.chunk_ids, memory.chunk_starts, strict=True))
-    entries = []
-    for fact in facts:
-        own = [chunks[place] for place in fact.places]
-        seen = max(ratings[place].importance for place in fact.places)
-        entries.append(
-            FactEntry(
-                id=uuid7(),
-                content=fact.text,
-                chunks=fact.places,
-                start=min(starts[chunk.chunk_id] for chunk in own),
-                end=max(starts[chunk.chunk_id] + len(chunk.content) for chunk in own),
-                # Little trust caps the estimate.
-                importance=round(estimated(seen, min(fact.importance, fact.confidence)), 6),
-                confidence=fact.confidence,
-                start_date=fact.start_date,
-                end_date=fact.end_date,
-            )
-        )
-    return entries
-
-
-def _may_end(
-    by: StoredChunk, ending: ReadRelationshipEnding, known: Relationship, said_by: Collection[Source], last: datetime
-) -> bool:
-    """Whether a relationship that still holds, stated by `said_by` and last at `last`, may be ended by a chunk."""
-    holds = known.end_date is None or known.end_date > ending.end_date
-    if ending.is_compared:
-        may = all(is_trusted_less(source, by.source) for source in said_by)
-    else:
-        may = may_end(by.source, said_by)
-    return may and holds and last <= by.start_date
-
-
-def plan_consolidation(
-    memory: StoredMemory,
-    chunks: Sequence[StoredChunk],
-    recurrences: Mapping[UUID, int],
-    twins: Sequence[Twin],
-    *,
-    generation: int,
-    estimates: Mapping[int, float] | None = None,
-) -> MemoryConsolidated:
-    """What to do with a memory's chunks.
-
-    A chunk that repeats a consolidated one of the same speaker word for word ends as its duplicate, and the older one
-    gains importance. All others move to shortterm with their own importance. Only identical words end a chunk: two
-    sentences that differ in one number are close as vectors but mean different things.
-
-    Args:
-        chunks: The memory's chunks in text order, without those that have ended for good.
-        recurrences: How often a chunk recurs elsewhere, by chunk id.
-        twins: Older chunks with the same words.
-        estimates: A model's estimates of importance for some chunks, by index.
-    """
-    estimates = estimates or {}
-    contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
-    repeated = [twin for twin in twins if len(WORD.findall(contents[twin.chunk_id])) >= constants.DUPLICATE_MIN_WORDS]
-    ratings = [
-        ChunkRating(
-            id=chunk.chunk_id,
-            importance=_rated(
-                chunk,
-                importance(
-                    source=chunk.source,
-                    recurrences=recurrences.get(chunk.chunk_id, 0),
-                    details=count_details(contents[chunk.chunk_id]),
-                    updates_survived=memory.version - chunk.memory_version,
-                    estimate=estimates.get(place, chunk.estimate),
-                ),
-            ),
-            confidence=chunk.confidence,
-            estimate=estimates.get(place),
-        )
-        for place, chunk in enumerate(chunks)
-    ]
-    return MemoryConsolidated(
-        memory_id=memory.memory_id,
-        version=memory.version,
-        title=memory.title,
-        summary=_summary(chunks, {rating.id: rating.importance for rating in ratings}),
-        chunks=tuple(ratings),
-        duplicates=tuple(Duplicate(id=twin.chunk_id, duplicate_of=twin.twin_id) for twin in repeated),
-        reinforced=tuple({twin.twin_id: _reinforced(twin) for twin in repeated}.values()),
-        embedding_generation=generation,
-    )
-
-
-def _rated(chunk: StoredChunk, importance: float) -> float:
-    """A promoted chunk never falls below the importance it was promoted with, which its use may have earned."""
-    return max(importance, chunk.importance) if chunk.tier == "longterm" else importance
-
-
-def _reinforced(twin: Twin) -> ChunkRating:
-    """The older chunk with one more recurrence, which adds half the weight of recurrence to its importance."""
-    raised = round(min(1.0, twin.importance + constants.IMPORTANCE_RECURRENCE / 2), 6)
-    return ChunkRating(id=twin.twin_id, importance=raised, confidence=twin.confidence)
-
-
-def _summarize(draft: _Draft, plan: MemoryConsolidated) -> str:
-    """The model's summary of what it read, after the memory's own sentences for the rest."""
-    reading = draft.reading
-    if reading.summary is None:
-        return plan.summary
-    unread = [chunk for place, chunk in enumerate(draft.chunks) if place not in reading.importances]
-    rest = _summary(unread, {rating.id: rating.importance for rating in plan.chunks})
-    return f"{rest} {reading.summary}".strip()
-
-
-def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:
-    """The first sentences of the most important chunks, in text order."""
-    best = sorted(chunks, key=lambda chunk: (-importances[chunk.chunk_id], chunk.chunk_id))[
-        : constants.SUMMARY_SENTENCES
-    ]
-    chosen = {chunk.chunk_id for chunk in best}
-    return " ".join(first_sentence(chunk.content) for chunk in chunks if chunk.chunk_id in chosen)
-
-
-def _report(draft: _Draft, events: _Events | None, promoted: int, *, is_dry_run: bool) -> ConsolidationReport:
+def _report(draft: Draft, events: Events | None, promoted: int, *, is_dry_run: bool) -> ConsolidationReport:
     plan = None if events is None else events.plan
     return ConsolidationReport(
         memory_id=draft.memory.memory_id,

@@ -9,31 +9,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from itertools import combinations
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import SOURCES, Source, least_trusted
-from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownRelationship
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
 from agent_reminiscence.domain.event import (
-    ChunkRating,
     EntitiesMerged,
-    EntityEntry,
-    GraphChanges,
-    RelationshipEntry,
 )
-from agent_reminiscence.domain.graph import name_key
+from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.trust import SOURCE_TRUST
+from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.likeness import NamedEntity, find_alike
-from agent_reminiscence.text.names import ExtractedEntity, Passage, candidate_keys, extract_entities
-
-# An entity of this type may turn out to be of any other.
-ANY_TYPE = "other"
-TOGETHER = "related_to"
-_FOR_EVER = datetime.max.replace(tzinfo=UTC)
+from agent_reminiscence.text.name_lines import Passage
+from agent_reminiscence.text.names import ExtractedEntity, candidate_keys, extract_entities
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +68,6 @@ class DraftedEntity:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftedRelationship:
-    """A relationship of two drafted entities, by their draft ids."""
-
-    from_id: UUID
-    to_id: UUID
-    type: str
-    description: str | None
-    confidence: float
-    passages: tuple[int, ...]
-    start_date: datetime
-    end_date: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedEntity:
     """An entity that a memory's new chunks name, with its ids: as stated, and after all merges.
 
@@ -107,25 +84,6 @@ class PlannedEntity:
     drafts: tuple[UUID, ...]
     description: str | None = None
     aliases: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRelationship:
-    """A relationship of two planned entities."""
-
-    from_id: UUID
-    to_id: UUID
-    type: str
-    description: str | None
-    confidence: float
-    passages: tuple[int, ...]
-    start_date: datetime
-    end_date: datetime | None = None
-
-    @property
-    def ends(self) -> tuple[UUID, UUID]:
-        """The ids of both entities."""
-        return self.from_id, self.to_id
 
 
 def keys_to_look_up(chunks: Sequence[StoredChunk]) -> list[str]:
@@ -148,7 +106,7 @@ def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityNam
         new = tuple(place for place in found.passages if _is_new(chunks[place]))
         if new:
             # A mention is only as certain as its source is trusted.
-            trust = max(constants.SOURCE_TRUST[chunks[place].source] for place in new)
+            trust = max(SOURCE_TRUST[chunks[place].source] for place in new)
             bounded = replace(found, passages=new, confidence=min(found.confidence, trust))
             drafted.append(DraftedEntity(uuid7(), bounded))
     best = sorted(drafted, key=lambda entity: -len(entity.extracted.passages))
@@ -341,156 +299,6 @@ def left_to_rules(
     return left
 
 
-def plan_relationships(
-    drafted: Sequence[DraftedRelationship],
-    became: Mapping[UUID, UUID],
-    planned: Sequence[PlannedEntity],
-    sources: Sequence[Source],
-) -> list[PlannedRelationship]:
-    """The relationships a model read, each period of one once.
-
-    Statements with different trust are not combined: a web page does not end what a user says.
-
-    Args:
-        became: For each drafted entity's id, the id of the one it became part of, from `combine`.
-        sources: The trust labels of the memory's chunks.
-    """
-    by_draft = {draft: entity for entity in planned for draft in entity.drafts}
-    entities = {draft: by_draft[whole] for draft, whole in became.items() if whole in by_draft}
-    found: dict[tuple[UUID, UUID, str, Source], list[PlannedRelationship]] = {}
-    for one in drafted:
-        source, target = entities.get(one.from_id), entities.get(one.to_id)
-        # An end may have been dropped, and two names may belong to one entity.
-        if source is None or target is None or source.canonical_id == target.canonical_id:
-            continue
-        key = (source.entity_id, target.entity_id, one.type)
-        stated = PlannedRelationship(*key, one.description, one.confidence, one.passages, one.start_date, one.end_date)
-        label = least_trusted(sources[passage] for passage in one.passages)
-        periods = found.setdefault((*key, label), [])
-        apart = [period for period in periods if not _overlap(period, stated)]
-        for period in periods:
-            if period not in apart:
-                stated = _unite(period, stated)
-        periods[:] = [*apart, stated]
-    # Most trusted and longest-lasting last: that one is matched with the known relationship, if there is one.
-    ordered = [
-        period
-        for _, periods in sorted(found.items(), key=lambda item: -SOURCES.index(item[0][-1]))
-        for period in sorted(periods, key=lambda one: one.end_date or _FOR_EVER)
-    ]
-    return ordered[-constants.MAX_PLAN_RELATIONSHIPS :]
-
-
-def _overlap(first: PlannedRelationship, second: PlannedRelationship) -> bool:
-    """Whether two periods overlap or adjoin."""
-    return first.start_date <= (second.end_date or _FOR_EVER) and second.start_date <= (first.end_date or _FOR_EVER)
-
-
-def _unite(first: PlannedRelationship, second: PlannedRelationship) -> PlannedRelationship:
-    # A stated end is better information than none.
-    ends = [end for end in (first.end_date, second.end_date) if end is not None]
-    return replace(
-        first,
-        description=first.description or second.description,
-        confidence=max(first.confidence, second.confidence),
-        passages=tuple(sorted({*first.passages, *second.passages})),
-        start_date=min(first.start_date, second.start_date),
-        end_date=max(ends, default=None),
-    )
-
-
-def find_pairs(
-    planned: Sequence[PlannedEntity], stated: Sequence[PlannedRelationship] = ()
-) -> dict[tuple[UUID, UUID], tuple[int, ...]]:
-    """Which entities occur together in which passages, most frequent pairs first.
-
-    Of a passage that names very many, probably a list, only the first count.
-
-    Args:
-        stated: Stated relationships; their pairs are left out because more is known about them than co-occurrence.
-    """
-    known = {frozenset(relationship.ends) for relationship in stated}
-    named: dict[int, list[PlannedEntity]] = {}
-    for entity in planned:
-        for passage in entity.passages:
-            named.setdefault(passage, []).append(entity)
-    together: dict[tuple[UUID, UUID], list[int]] = {}
-    for passage, entities in sorted(named.items()):
-        for first, second in combinations(entities[: constants.MAX_PAIRED_ENTITIES], 2):
-            is_stated = frozenset((first.entity_id, second.entity_id)) in known
-            if first.canonical_id != second.canonical_id and not is_stated:
-                together.setdefault((first.entity_id, second.entity_id), []).append(passage)
-    room = constants.MAX_PLAN_RELATIONSHIPS - len(stated)
-    best = sorted(together.items(), key=lambda item: -len(item[1]))[:room]
-    return {pair: tuple(passages) for pair, passages in best}
-
-
-def plan_graph(
-    planned: Sequence[PlannedEntity],
-    pairs: Mapping[tuple[UUID, UUID], tuple[int, ...]],
-    existing: Sequence[KnownRelationship],
-    ratings: Sequence[ChunkRating],
-    stated: Sequence[PlannedRelationship] = (),
-    known_ids: Mapping[tuple[UUID, UUID, str], UUID] | None = None,
-) -> GraphChanges:
-    """What to record: the entities, the pairs that occur together, and the relationships read about them.
-
-    Args:
-        existing: Existing relationships between entities of `pairs`, in either direction.
-        stated: The relationships a model read.
-        known_ids: Ids of those in `stated` that exist already, by both ends and type.
-        ratings: The ratings of the memory's chunks, in order; a passage is an index into them.
-    """
-    importances = [rating.importance for rating in ratings]
-    known = {frozenset((row.stated_from_id, row.stated_to_id)): row for row in existing}
-    # Of several periods, the last one is matched with the known relationship.
-    last = {(*one.ends, one.type): one for one in stated}
-    known_ids = {key: found for key, found in (known_ids or {}).items() if key in last}
-    relationships = [
-        RelationshipEntry(
-            id=known_ids.get((*one.ends, one.type), uuid7()) if last[(*one.ends, one.type)] is one else uuid7(),
-            from_id=one.from_id,
-            to_id=one.to_id,
-            type=one.type,
-            description=one.description,
-            confidence=one.confidence,
-            importance=max(importances[passage] for passage in one.passages),
-            start_date=one.start_date,
-            end_date=one.end_date,
-            chunks=one.passages,
-        )
-        for one in stated
-    ]
-    for pair, passages in pairs.items():
-        row = known.get(frozenset(pair))
-        from_id, to_id = pair if row is None else (row.stated_from_id, row.stated_to_id)
-        relationships.append(
-            RelationshipEntry(
-                id=uuid7() if row is None else row.relationship_id,
-                from_id=from_id,
-                to_id=to_id,
-                type=TOGETHER,
-                confidence=together_confidence(len(passages) + (0 if row is None else row.observations)),
-                importance=max(importances[passage] for passage in passages),
-                chunks=passages,
-            )
-        )
-    entities = tuple(
-        EntityEntry(
-            id=entity.entity_id,
-            name=entity.name,
-            type=entity.type,
-            description=entity.description,
-            confidence=entity.confidence,
-            importance=max(importances[passage] for passage in entity.passages),
-            aliases=entity.aliases,
-            chunks=entity.passages,
-        )
-        for entity in planned
-    )
-    return GraphChanges(entities=entities, relationships=tuple(relationships))
-
-
 def plan_merges(drafted: Sequence[DraftedEntity], planned: Sequence[PlannedEntity]) -> list[EntitiesMerged]:
     """New entities that most likely are known ones under another spelling."""
     new = {entity.entity_id for entity in planned}
@@ -501,15 +309,6 @@ def plan_merges(drafted: Sequence[DraftedEntity], planned: Sequence[PlannedEntit
         for entity in drafted
         if entity.likely is not None and entity.new_id in new
     ]
-
-
-def together_confidence(observations: int) -> float:
-    """How certain it is that two names that occur together in so many chunks are related.
-
-    0.3 the first time, 0.45 the second, and never above 0.6: co-occurrence shows that they are related, not how.
-    """
-    grown = 1 - 0.5 ** (observations - 1)
-    return round(constants.TOGETHER_CONFIDENCE + constants.TOGETHER_CONFIDENCE_GROWTH * grown, 6)
 
 
 def _is_new(chunk: StoredChunk) -> bool:

@@ -28,8 +28,8 @@ from datetime import datetime
 from math import exp2
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import Source
-from agent_reminiscence.projections.indexed_text import WORD
+from agent_reminiscence.domain.trust import SOURCE_TRUST, Source
+from agent_reminiscence.text.folding import WORD
 
 _SECONDS_PER_DAY = 86_400
 _SENTENCE_END = re.compile(r"[.!?…:\n]\s*$")
@@ -46,7 +46,7 @@ def importance(
         updates_survived: Updates of its memory that left the chunk unchanged.
         estimate: A model's estimate, 0 to 1; None without one.
     """
-    trust = constants.SOURCE_TRUST[source]
+    trust = SOURCE_TRUST[source]
     recurrence = 1 - 0.5**recurrences
     specificity = min(1.0, details / constants.SPECIFIC_AFTER_DETAILS)
     stability = min(1.0, updates_survived / constants.STABLE_AFTER_UPDATES)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
-from agent_reminiscence.config.constants import least_trusted
-from agent_reminiscence.database.postgres_manager import SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.shortterm_memory import Candidate
 from agent_reminiscence.domain.event import EventKind, MemoryPromoted, Promotion, write_payload
+from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest

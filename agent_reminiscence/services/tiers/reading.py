@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.agents.plans import ConsolidationMaterial
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import SOURCES, least_trusted
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
@@ -25,20 +24,15 @@ from agent_reminiscence.database.repositories.graph.tables import (
 )
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository, NearChunk
 from agent_reminiscence.domain.event import AskOutcome, Fallback, ModelUsage
+from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
 from agent_reminiscence.exceptions import RedactionError, StoreError
-from agent_reminiscence.redaction.redactor import Scrubber
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.model_budget import ModelBudget
-from agent_reminiscence.services.tiers.entities import TOGETHER, DraftedEntity
-from agent_reminiscence.services.tiers.windows import (
-    Reading,
-    Window,
-    make_windows,
-    may_end,
-    set_apart,
-    take_over,
-    take_over_endings,
-)
+from agent_reminiscence.services.tiers.entities import DraftedEntity
+from agent_reminiscence.services.tiers.proposal import Reading, take_over, take_over_endings
+from agent_reminiscence.services.tiers.windows import Window, make_windows, set_apart
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

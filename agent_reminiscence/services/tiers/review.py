@@ -13,13 +13,15 @@ from functools import partial
 from itertools import batched
 from uuid import UUID
 
-from agent_reminiscence.config.constants import REVIEW_BATCH_CHUNKS, REVIEW_PASS_CHUNKS, Tier, least_trusted
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.config.constants import REVIEW_BATCH_CHUNKS, REVIEW_PASS_CHUNKS, Tier
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository, LiveChunk
 from agent_reminiscence.domain.event import EventKind, MemoryEnded
 from agent_reminiscence.domain.lifecycle import LifecycleReport
+from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest

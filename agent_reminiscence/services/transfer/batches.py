@@ -13,14 +13,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agent_reminiscence.config.constants import MAX_BATCH_CHARACTERS, MAX_BATCH_MEMORIES, Source
+from agent_reminiscence.config.constants import MAX_BATCH_CHARACTERS, MAX_BATCH_MEMORIES
 from agent_reminiscence.domain.transfer import AddedMemory, ImportedMemory, MessageImportReport
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.redaction.redactor import Scrubber
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import CreateRequest
+from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.manager import MemoryManager
-from agent_reminiscence.services.transfer.files import Conversations
+from agent_reminiscence.services.transfer.chats import Conversations
 
 # How many messages of a plain iterable are taken before other tasks get their turn, about 5 ms.
 _MESSAGES_PER_TURN = 200

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import (
     EventLedger,
     StreamState,
@@ -29,7 +30,8 @@ from agent_reminiscence.services.ledger.replay import (
     check_page,
     check_receipts,
 )
-from agent_reminiscence.services.transfer.event_file import EventFileReader, EventFileWriter
+from agent_reminiscence.services.transfer.event_reader import EventFileReader
+from agent_reminiscence.services.transfer.event_writer import EventFileWriter
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.renewal import NormRenewal
 

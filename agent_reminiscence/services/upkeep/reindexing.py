@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database import schema
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
+from agent_reminiscence.database.connection import ConnectionSettings
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.config.constants import BACKFILL_CHUNKS, EMBEDDING_BATCH_TEXTS
+from agent_reminiscence.database.connection import Deferred, SqlExecutor
 from agent_reminiscence.database.generations import current_generation
-from agent_reminiscence.database.postgres_manager import Deferred, PostgresManager, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_vector import (
     BEFORE_ALL,
     ChunkVectorRepository,
@@ -28,14 +29,14 @@ from agent_reminiscence.database.repositories.replay_tables import StoredMass
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.embedders.create import (
+from agent_reminiscence.embedders.protocol import (
     HARMLESS_TEXT,
     Embedder,
     EmbedderUnusableError,
-    WordLlamaEmbedder,
     check_vectors,
     describe_failure,
 )
+from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError, StoreError
 from agent_reminiscence.projections.indexed_text import embedded_text, fact_text, heading_text
 from agent_reminiscence.services.vectors.cells import wants_sorting

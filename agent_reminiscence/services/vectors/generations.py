@@ -12,7 +12,7 @@ from typing import Final
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.embedders.create import Embedder, adopt_dimension, close_embedder
+from agent_reminiscence.embedders.protocol import Embedder, adopt_dimension, close_embedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError, ReminiscenceError
 
 _logger = logging.getLogger("agent_reminiscence.embedding")

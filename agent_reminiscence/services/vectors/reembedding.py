@@ -17,6 +17,7 @@ from functools import partial
 from typing import Final
 
 from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, SCHEDULER_ROLE
+from agent_reminiscence.database.connection import ConnectionSettings
 from agent_reminiscence.database.generations import (
     GenerationOwner,
     current_generation,
@@ -25,10 +26,10 @@ from agent_reminiscence.database.generations import (
     owning_generations,
     table_sizes,
 )
-from agent_reminiscence.database.postgres_manager import ConnectionSettings, PostgresManager
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
-from agent_reminiscence.embedders.create import Embedder
+from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError, ReembeddingError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.vectors.cells import CellService

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import numpy as np
 
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import list_generations
-from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository, LaidOutVectors
 from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norms
 

@@ -17,8 +17,9 @@ from uuid import UUID
 import numpy as np
 
 from agent_reminiscence.config.constants import BACKFILL_CHUNKS
+from agent_reminiscence.database.connection import Deferred, SqlExecutor
 from agent_reminiscence.database.generations import ask_for_tables
-from agent_reminiscence.database.postgres_manager import Deferred, PostgresManager, SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, ChunkVectorRepository, EmbeddedText
 from agent_reminiscence.database.repositories.work_queue import WorkQueue

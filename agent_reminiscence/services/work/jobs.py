@@ -1,6 +1,6 @@
 """Jobs in Procrastinate's queue: what they do, and how workers take over from those that died.
 
-A job names a stream and covers whatever is due for it (`services/work/stream_work.py`). Jobs have a `queueing_lock`, so that at
+A job names a stream and covers whatever is due for it (`stream_work.py`). Jobs have a `queueing_lock`, so that at
 most one per stream waits, but neither `lock` nor `retry`: together these leave a failed job running for ever, and its
 successor never starts. A job that fails queues its own successor and ends as successful. A killed worker is noticed by
 its missing heartbeat, and any other worker's sweep queues its jobs again.
@@ -34,15 +34,14 @@ from agent_reminiscence.config.constants import (
     WORKER_ROLE,
 )
 from agent_reminiscence.exceptions import StoreError
-from agent_reminiscence.services.work.stream_work import describe_error
-from agent_reminiscence.services.work.worker import WorkerSetup
+from agent_reminiscence.services.work.stream_work import WorkerSetup, describe_error
 from agent_reminiscence.telemetry import detached
 
 if TYPE_CHECKING:
     from procrastinate.connector import BaseConnector
     from procrastinate.job_context import JobContext
 
-    from agent_reminiscence.database.postgres_manager import ConnectionSettings
+    from agent_reminiscence.database.connection import ConnectionSettings
 
 _logger = logging.getLogger("agent_reminiscence.jobs")
 

@@ -12,6 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from agent_reminiscence.config.constants import (
@@ -44,6 +45,7 @@ from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
+from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.work")
 
@@ -485,3 +487,19 @@ def describe_error(error: Exception) -> str:
             place = f" in {module}, line {trace.tb_lineno}"
         trace = trace.tb_next
     return name + place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSetup:
+    """What a worker needs.
+
+    Attributes:
+        concurrency: How many streams it works on at a time.
+        heartbeat_seconds: How often it reports that it is alive.
+    """
+
+    store: PostgresManager
+    work: WorkService
+    telemetry: Telemetry
+    concurrency: int
+    heartbeat_seconds: float

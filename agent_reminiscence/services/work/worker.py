@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -14,31 +13,14 @@ from agent_reminiscence.config.constants import (
     WORKER_MAX_RESTART_SECONDS,
     WORKER_RESTART_SECONDS,
 )
-from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.exceptions import ReminiscenceError
-from agent_reminiscence.services.work.stream_work import WorkService, describe_error
-from agent_reminiscence.telemetry import Telemetry, detached
+from agent_reminiscence.services.work.stream_work import WorkerSetup, describe_error
+from agent_reminiscence.telemetry import detached
 
 if TYPE_CHECKING:
     from agent_reminiscence.services.work.jobs import JobQueue
 
 _logger = logging.getLogger("agent_reminiscence.jobs")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerSetup:
-    """What a worker needs.
-
-    Attributes:
-        concurrency: How many streams it works on at a time.
-        heartbeat_seconds: How often it reports that it is alive.
-    """
-
-    store: PostgresManager
-    work: WorkService
-    telemetry: Telemetry
-    concurrency: int
-    heartbeat_seconds: float
 
 
 class Worker:

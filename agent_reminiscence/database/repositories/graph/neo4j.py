@@ -7,57 +7,42 @@ and a test runs each of them beside another tenant.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from fractions import Fraction
 from functools import cache
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel
-
 from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row
 from agent_reminiscence.database.queries import NamedQuery, load_queries, statement_folder
-from agent_reminiscence.database.repositories.graph.tables import (
+from agent_reminiscence.database.repositories.graph.neo4j_rows import (
+    ENTITY_FIELDS,
+    RELATIONSHIP_FIELDS,
+    Stored,
+    batches,
+    entity_row,
+    facts,
+    filter_params,
+    listed,
+    outlines,
+    read_row,
+    readable,
+    relationship_row,
+    texts,
+)
+from agent_reminiscence.database.repositories.graph.store import (
     ANYTHING,
-    EntityOutline,
     GraphDelta,
     GraphFilter,
     GraphOutline,
-    RelationshipOutline,
-    rank_alike,
 )
-from agent_reminiscence.domain.graph import (
-    Entity,
-    GraphPath,
-    GraphPattern,
-    GraphTriple,
-    Relationship,
-    Subgraph,
-    name_key,
-)
-from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
+from agent_reminiscence.text.folding import name_key
+from agent_reminiscence.text.likeness import rank_alike
 
-_FOREIGN = "Neo4j holds an altered or foreign {}; `agent-reminiscence verify --repair` mends it"
-_LATEST = datetime.max.replace(tzinfo=UTC)
-# Rows per statement.
-_BATCH_ROWS = 1_000
 # Deletions per transaction of an erasure.
 _ERASED_ROWS = 5_000
-
-# In the order of the lists that `read_entities` and `read_relationships` return.
-_ENTITY_FIELDS = (
-    "id", "external_id", "tier", "name", "type", "description", "confidence", "importance", "first_seen", "last_seen",
-    "aliases", "merged_ids", "metadata", "shortterm_memory_id", "mentions", "chunk_ids", "positions",
-)  # fmt: skip
-_RELATIONSHIP_FIELDS = (
-    "id", "external_id", "tier", "from_id", "to_id", "type", "description", "confidence", "strength", "importance",
-    "observations", "first_observed", "last_observed", "start_date", "end_date", "last_updated", "metadata",
-    "chunk_ids", "positions",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,29 +77,6 @@ class Turn:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Stored[T: BaseModel]:
-    """What Neo4j holds under one id.
-
-    Attributes:
-        id: As stored.
-        state: None if it cannot be parsed because something other than this package wrote it.
-        keys: The names by which an entity is found, as folded by `name_key`.
-        merged_ids: The ids of merged entities by which it is found.
-    """
-
-    id: str
-    state: T | None
-    keys: frozenset[str] = frozenset()
-    merged_ids: frozenset[str] = frozenset()
-
-
-def found_by(entity: Entity) -> tuple[frozenset[str], frozenset[str]]:
-    """The name keys and merged ids by which Neo4j must find an entity."""
-    keys = frozenset(key for key in map(name_key, (entity.name, *entity.aliases)) if key)
-    return keys, frozenset(map(str, entity.merged_ids))
-
-
 class Neo4jGraph:
     """`GraphStore` on Neo4j, and what the follower needs to keep it up to date.
 
@@ -144,7 +106,7 @@ class Neo4jGraph:
                 chosen.append(await _ids(db, "find_ids_by_key", external_id, keys=keys))
             if not chosen:
                 name = "find_all_ids" if types is None else "find_ids_by_type"
-                chosen.append(await _ids(db, name, external_id, types=_listed(types), limit=limit))
+                chosen.append(await _ids(db, name, external_id, types=listed(types), limit=limit))
             wanted = set(chosen[0]).intersection(*chosen)
             return await _read_entities(db, external_id, wanted, types=types, limit=limit)
 
@@ -156,7 +118,7 @@ class Neo4jGraph:
         """Like `GraphStore`."""
 
         async def find_names(db: CypherExecutor) -> list[tuple[UUID, str, int]]:
-            params = {"types": _listed(types), "limit": ALIKE_COMPARED_NAMES}
+            params = {"types": listed(types), "limit": ALIKE_COMPARED_NAMES}
             rows = await _one(db, "find_names", external_id, params)
             return [(UUID(entity_id), key, mentions) for entity_id, key, mentions in rows["names"]]
 
@@ -174,8 +136,8 @@ class Neo4jGraph:
 
         async def work(db: CypherExecutor) -> list[Relationship]:
             if entity_ids is None:
-                return await _read_relationships(db, external_id, _texts(ids or ()), limit=MAX_GRAPH_RELATIONSHIPS)
-            among = await _ids_among(db, external_id, _texts(entity_ids), ids=ids, limit=MAX_GRAPH_RELATIONSHIPS)
+                return await _read_relationships(db, external_id, texts(ids or ()), limit=MAX_GRAPH_RELATIONSHIPS)
+            among = await _ids_among(db, external_id, texts(entity_ids), ids=ids, limit=MAX_GRAPH_RELATIONSHIPS)
             return await _read_relationships(db, external_id, among, limit=MAX_GRAPH_RELATIONSHIPS)
 
         return await self._manager.read(work)
@@ -213,7 +175,7 @@ class Neo4jGraph:
             distances, is_cut = await _reach(db, external_id, entity_ids, hops=hops, where=where)
             params = _among_params(list(distances), where=where, limit=where.max_relationships + 1)
             row = await _one(db, "outline", external_id, params)
-            entities, relationships = _outlines(row["entities"], row["relationships"][: where.max_relationships])
+            entities, relationships = outlines(row["entities"], row["relationships"][: where.max_relationships])
             there = {entity.id for entity in entities}
             return GraphOutline(
                 # A stable sort, as in `neighbourhood`.
@@ -239,12 +201,12 @@ class Neo4jGraph:
             if first != last:
                 # The length of a path cannot be a parameter.
                 query = graph_queries()["find_shortest_path"].replace("{{max_hops}}", str(int(max_hops)))
-                params = _filter_params(where) | {"external_id": external_id, "from_id": first, "to_id": last}
+                params = filter_params(where) | {"external_id": external_id, "from_id": first, "to_id": last}
                 found = await db.fetch_one(query, params)
                 if found is None:
                     return None
                 path = found["ids"]
-            strongest = await _ids(db, "find_strongest", external_id, **_filter_params(where), ids=path)
+            strongest = await _ids(db, "find_strongest", external_id, **filter_params(where), ids=path)
             entities = await _read_entities(db, external_id, path, limit=len(path))
             relationships = await _read_relationships(db, external_id, strongest, limit=len(path))
             return GraphPath(
@@ -262,13 +224,13 @@ class Neo4jGraph:
         """Like `GraphStore`."""
 
         async def work(db: CypherExecutor) -> list[GraphTriple]:
-            params = _filter_params(where) | {
+            params = filter_params(where) | {
                 "from_type": pattern.from_type,
                 "relationship_type": pattern.relationship_type,
                 "to_type": pattern.to_type,
-                "from_facts": _facts(pattern.from_properties),
-                "relationship_facts": _facts(pattern.relationship_properties),
-                "to_facts": _facts(pattern.to_properties),
+                "from_facts": facts(pattern.from_properties),
+                "relationship_facts": facts(pattern.relationship_properties),
+                "to_facts": facts(pattern.to_properties),
                 "limit": limit,
             }
             name = "match_any" if pattern.relationship_type is None else "match_of_type"
@@ -349,14 +311,14 @@ class Neo4jGraph:
             False, without any change, if the position or turn has changed, or if a relationship has an end that is
             neither here nor among the changes: then this store is not in the state the caller expects.
         """
-        entities = [_entity_row(external_id, entity) for entity in delta.entities]
-        relationships = [_relationship_row(external_id, relationship) for relationship in delta.relationships]
+        entities = [entity_row(external_id, entity) for entity in delta.entities]
+        relationships = [relationship_row(external_id, relationship) for relationship in delta.relationships]
 
         async def work(db: CypherExecutor) -> None:
             await _check_turn(db, external_id, turn, expected=expected)
             await _apply_entities(db, external_id, entities)
-            await _apply_relationships(db, external_id, relationships, removed=_texts(delta.removed_relationships))
-            for ids in _batches(_texts(delta.removed_entities)):
+            await _apply_relationships(db, external_id, relationships, removed=texts(delta.removed_relationships))
+            for ids in batches(texts(delta.removed_entities)):
                 for query in ("delete_names_of", "delete_merges_of", "delete_entities"):
                     await _run(db, query, external_id, ids=ids)
             if position is not None:
@@ -372,7 +334,7 @@ class Neo4jGraph:
         async def work(db: CypherExecutor) -> list[Stored[Entity]]:
             ids = await _ids(db, "page_entity_ids", external_id, after=after or "", limit=limit)
             row = await _one(db, "read_entities", external_id, {"ids": ids, "types": None, "limit": limit})
-            states = {values[0]: _readable(Entity, _ENTITY_FIELDS, values) for values in row["states"]}
+            states = {values[0]: readable(Entity, ENTITY_FIELDS, values) for values in row["states"]}
             row = await _one(db, "read_names_of", external_id, {"ids": ids})
             held = {each: (frozenset(keys), frozenset(merged_ids)) for each, keys, merged_ids in row["held"]}
             nothing = frozenset[str](), frozenset[str]()
@@ -388,7 +350,7 @@ class Neo4jGraph:
         async def work(db: CypherExecutor) -> list[Stored[Relationship]]:
             ids = await _ids(db, "page_relationship_ids", external_id, after=after or "", limit=limit)
             row = await _one(db, "read_relationships", external_id, {"ids": ids, "limit": limit})
-            states = {values[0]: _readable(Relationship, _RELATIONSHIP_FIELDS, values) for values in row["states"]}
+            states = {values[0]: readable(Relationship, RELATIONSHIP_FIELDS, values) for values in row["states"]}
             return [Stored(each, states.get(each)) for each in ids]
 
         return sorted(await self._manager.read(work, latest=True), key=lambda stored: stored.id)
@@ -506,7 +468,7 @@ async def _check_turn(
 
 
 async def _canonical_ids(db: CypherExecutor, external_id: str, ids: Sequence[UUID]) -> list[str]:
-    return await _ids(db, "find_canonical_ids", external_id, ids=_texts(ids))
+    return await _ids(db, "find_canonical_ids", external_id, ids=texts(ids))
 
 
 async def _reach(
@@ -525,7 +487,7 @@ async def _reach(
             db,
             "hop",
             external_id,
-            _filter_params(where)
+            filter_params(where)
             # One more than allowed, to see whether there are more.
             | {"ids": frontier, "seen": list(distances), "fan_out": where.fan_out, "limit": room + 1},
         )
@@ -552,9 +514,9 @@ async def _ids_among(
 def _among_params(
     entity_ids: Sequence[str], *, ids: Sequence[UUID] | None = None, where: GraphFilter | None, limit: int
 ) -> Row:
-    return _filter_params(where or ANYTHING) | {
+    return filter_params(where or ANYTHING) | {
         "entity_ids": list(entity_ids),
-        "ids": None if ids is None else _texts(ids),
+        "ids": None if ids is None else texts(ids),
         "with_any": where is None,
         "limit": limit,
     }
@@ -568,20 +530,20 @@ async def _read_entities(
     types: Sequence[str] | None = None,
     limit: int,
 ) -> list[Entity]:
-    params = {"ids": list(ids), "types": _listed(types), "limit": limit}
+    params = {"ids": list(ids), "types": listed(types), "limit": limit}
     row = await _one(db, "read_entities", external_id, params)
-    return [_read(Entity, _ENTITY_FIELDS, values) for values in row["states"]]
+    return [read_row(Entity, ENTITY_FIELDS, values) for values in row["states"]]
 
 
 async def _read_relationships(
     db: CypherExecutor, external_id: str, ids: Iterable[str], *, limit: int
 ) -> list[Relationship]:
     row = await _one(db, "read_relationships", external_id, {"ids": list(ids), "limit": limit})
-    return [_read(Relationship, _RELATIONSHIP_FIELDS, values) for values in row["states"]]
+    return [read_row(Relationship, RELATIONSHIP_FIELDS, values) for values in row["states"]]
 
 
 async def _apply_entities(db: CypherExecutor, external_id: str, rows: Sequence[Row]) -> None:
-    for batch in _batches(rows):
+    for batch in batches(rows):
         names = [{"id": row["properties"]["id"], "keys": row["keys"]} for row in batch]
         merges = [{"id": row["properties"]["id"], "merged_ids": row["properties"]["merged_ids"]} for row in batch]
         await _run(db, "delete_stale_names", external_id, rows=names)
@@ -594,151 +556,11 @@ async def _apply_entities(db: CypherExecutor, external_id: str, rows: Sequence[R
 async def _apply_relationships(
     db: CypherExecutor, external_id: str, rows: Sequence[Row], *, removed: Sequence[str]
 ) -> None:
-    for ids in _batches(removed):
+    for ids in batches(removed):
         await _run(db, "delete_relationships", external_id, ids=ids)
-    for batch in _batches(rows):
+    for batch in batches(rows):
         ends = [{"id": row["properties"]["id"], "from_id": row["from_id"], "to_id": row["to_id"]} for row in batch]
         await _run(db, "delete_moved_relationships", external_id, rows=ends)
         merged = await _one(db, "merge_relationships", external_id, {"rows": batch})
         if merged["merged"] != len(batch):
             raise _OtherwiseError
-
-
-def _entity_row(external_id: str, entity: Entity) -> Row:
-    """An entity in the form of `merge_entities`; times are outside its properties because they are sent as text."""
-    return {
-        "tier": entity.tier,
-        "keys": sorted(found_by(entity)[0]),
-        "first_seen": _text_of_time(entity.first_seen),
-        "last_seen": _text_of_time(entity.last_seen),
-        "properties": {
-            "external_id": external_id,
-            "id": str(entity.id),
-            "name": entity.name,
-            "type": entity.type,
-            "description": entity.description,
-            "confidence": entity.confidence,
-            "importance": entity.importance,
-            "aliases": list(entity.aliases),
-            "merged_ids": _texts(entity.merged_ids),
-            "metadata": _text_of_metadata(entity.metadata),
-            "metadata_facts": _facts(entity.metadata),
-            "shortterm_memory_id": str(entity.shortterm_memory_id),
-            "mentions": entity.mentions,
-            "chunk_ids": _texts(entity.chunk_ids),
-            "positions": list(entity.positions),
-        },
-    }
-
-
-def _relationship_row(external_id: str, relationship: Relationship) -> Row:
-    """A relationship in the form of `merge_relationships`."""
-    times = ("first_observed", "last_observed", "start_date", "end_date", "last_updated")
-    return {
-        "from_id": str(relationship.from_id),
-        "to_id": str(relationship.to_id),
-        **{name: _text_of_time(getattr(relationship, name)) for name in times},
-        "properties": {
-            "external_id": external_id,
-            "id": str(relationship.id),
-            "tier": relationship.tier,
-            "type": relationship.type,
-            "description": relationship.description,
-            "confidence": relationship.confidence,
-            "strength": relationship.strength,
-            "importance": relationship.importance,
-            "observations": relationship.observations,
-            "metadata": _text_of_metadata(relationship.metadata),
-            "metadata_facts": _facts(relationship.metadata),
-            "chunk_ids": _texts(relationship.chunk_ids),
-            "positions": list(relationship.positions),
-        },
-    }
-
-
-def _read[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequence[Any]) -> T:
-    """Parse a state as `model`.
-
-    Raises:
-        StoreError: Something other than this package has written it.
-    """
-    found = _readable(model, fields, values)
-    if found is None:
-        raise StoreError(_FOREIGN.format(model.__name__))
-    return found
-
-
-def _readable[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequence[Any]) -> T | None:
-    """Parse a state as `model`; None if that fails. The validation error may quote a text."""
-    try:
-        state = dict(zip(fields, values, strict=True))
-        state["metadata"] = json.loads(state["metadata"])
-        return model.model_validate(state)
-    except (TypeError, ValueError, KeyError):
-        return None
-
-
-def _outlines(
-    entities: Sequence[Sequence[Any]], relationships: Sequence[Sequence[Any]]
-) -> tuple[list[EntityOutline], list[RelationshipOutline]]:
-    """Parse the result of `outline`.
-
-    Raises:
-        StoreError: Something other than this package has written it.
-    """
-    try:
-        return (
-            [EntityOutline(UUID(entity_id), int(mentions)) for entity_id, mentions in entities],
-            [
-                RelationshipOutline(UUID(relationship_id), UUID(from_id), UUID(to_id), float(strength))
-                for relationship_id, from_id, to_id, strength in relationships
-            ],
-        )
-    except (TypeError, ValueError, AttributeError):
-        # The validation error may quote a text.
-        raise StoreError(_FOREIGN.format("graph")) from None
-
-
-def _filter_params(where: GraphFilter) -> Row:
-    return {
-        "relationship_types": _listed(where.relationship_types),
-        "min_confidence": where.min_confidence,
-        # Always a time: for another type Neo4j makes a new plan, which takes longer than recall waits.
-        "starts_by": _LATEST if where.at is None else where.at.astimezone(UTC),
-        "ends_after": (where.at or where.now or datetime.now(UTC)).astimezone(UTC),
-    }
-
-
-def _facts(metadata: Mapping[str, Any]) -> list[str]:
-    """Metadata as `GraphPattern` compares it: one text per name with a plain value, equal if the values are equal.
-
-    As in PostgreSQL's jsonb, 1 and 1.0 are the same number, and true is not a number.
-    """
-    return sorted(_fact(name, value) for name, value in metadata.items() if isinstance(value, str | int | float))
-
-
-def _fact(name: str, value: str | float) -> str:
-    if isinstance(value, str | bool):
-        return json.dumps([name, value], ensure_ascii=False)
-    return json.dumps([name, "number", str(Fraction(str(value)))], ensure_ascii=False)
-
-
-def _text_of_metadata(metadata: Mapping[str, Any]) -> str:
-    return json.dumps(metadata, ensure_ascii=False, allow_nan=False, sort_keys=True)
-
-
-def _text_of_time(time: datetime | None) -> str | None:
-    return None if time is None else time.astimezone(UTC).isoformat()
-
-
-def _texts(ids: Iterable[UUID | str]) -> list[str]:
-    return [str(each) for each in ids]
-
-
-def _listed(values: Sequence[str] | None) -> list[str] | None:
-    return None if values is None else list(values)
-
-
-def _batches[T](rows: Sequence[T]) -> Iterator[list[T]]:
-    for start in range(0, len(rows), _BATCH_ROWS):
-        yield list(rows[start : start + _BATCH_ROWS])

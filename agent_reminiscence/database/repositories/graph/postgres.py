@@ -9,16 +9,13 @@ from itertools import pairwise
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_PATH_NEIGHBOURS
-from agent_reminiscence.database.postgres_manager import PostgresManager, SqlExecutor
-from agent_reminiscence.database.repositories.graph.tables import (
-    ANYTHING,
-    EntityGraphRepository,
-    GraphFilter,
-    GraphOutline,
-    rank_alike,
-)
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.graph.store import ANYTHING, GraphFilter, GraphOutline
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.likeness import rank_alike
 
 # A generic plan uses no index if a filter may be absent. JIT compilation takes longer than one of these statements
 # runs.

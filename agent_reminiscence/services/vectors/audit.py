@@ -8,8 +8,8 @@ from uuid import UUID
 
 import numpy as np
 
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import NORMS_TABLE_PREFIX, VECTOR_TABLE_PREFIX, list_generations
-from agent_reminiscence.database.postgres_manager import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
 from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
 from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository

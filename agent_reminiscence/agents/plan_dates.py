@@ -1,0 +1,90 @@
+"""Dates in a plan: days, months and years as a model writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from agent_reminiscence.agents.plans import ConsolidationMaterial, NewPassage
+from agent_reminiscence.domain.trust import SOURCE_TRUST
+
+MAX_DATE_CHARACTERS = 40
+
+
+MAX_YEARS_AHEAD = 100
+
+
+def iso_day(moment: datetime) -> str:
+    """The day of a moment, in UTC: `2026-05-08`."""
+    return moment.astimezone(UTC).date().isoformat()
+
+
+# Not strftime: its names follow the machine's locale.
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+_DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2})([T ]\S+)?)?)?", re.ASCII)
+
+
+def read_date(text: str, *, is_end: bool = False) -> datetime:
+    """The moment that a date in a plan means, in UTC.
+
+    `2024`, `2024-05` and `2024-05-31` are periods in UTC: a start is their beginning; an end, which is exclusive, is
+    the beginning of the next period. A date with a time is a moment, in UTC if it has no zone.
+
+    Raises:
+        ValueError: It is not such a date, or not within the years 1 to 9999.
+
+    Source: ISO 8601-1:2019, calendar dates in the extended format, also with reduced precision.
+    """
+    try:
+        return _read_date(text, is_end=is_end)
+    except (ValueError, OverflowError):
+        raise ValueError("not a date within the years 1 to 9999") from None
+
+
+def _read_date(text: str, *, is_end: bool) -> datetime:
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise ValueError
+    year, month, day, time = match.groups()
+    if time is not None:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    start = datetime(int(year), int(month or 1), int(day or 1), tzinfo=UTC)
+    return _next_period(start, has_month=month is not None, has_day=day is not None) if is_end else start
+
+
+def _next_period(start: datetime, *, has_month: bool, has_day: bool) -> datetime:
+    if has_day:
+        return start + timedelta(days=1)
+    if has_month and start.month < 12:
+        return start.replace(month=start.month + 1)
+    return start.replace(year=start.year + 1, month=1)
+
+
+def bound(confidence: float, refs: Sequence[int], material: ConsolidationMaterial) -> float:
+    """A model's confidence, at most what the least trusted of the passages named is worth."""
+    return min(confidence, *(SOURCE_TRUST[material.passages[ref - 1].source] for ref in refs))
+
+
+def start_date(text: str | None) -> datetime | None:
+    """The beginning of what a date names; None for none."""
+    return None if text is None else read_date(text)
+
+
+def end_date(text: str | None) -> datetime | None:
+    """The end of what a date names; None for none."""
+    return None if text is None else read_date(text, is_end=True)
+
+
+def ending_date(on: str | None, by: NewPassage) -> datetime:
+    """When a relationship that `by` says is over ended: when `by` was said, if that lies within the period `on`.
+
+    "It ended this year", said in May, does not mean that it lasts until December.
+    """
+    said_at = by.said_at.astimezone(UTC)
+    if on is None or read_date(on) <= said_at < read_date(on, is_end=True):
+        return said_at
+    return read_date(on, is_end=True)

@@ -1,0 +1,60 @@
+"""What an error of the driver says about the server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+
+def reason_of(error: BaseException) -> str:
+    """The server's message on one line, without DETAIL or CONTEXT, which may quote a row."""
+    text = str(error) or type(error).__name__
+    text = re.split(r"\n(?:DETAIL|CONTEXT|HINT|QUERY|WHERE):", text, maxsplit=1)[0]
+    for prefix in ("Cannot execute query, error - ", "Database engine pool exception: ", "db error: "):
+        text = text.replace(prefix, "")
+    return " ".join(text.split())
+
+
+# The driver has one error class and passes on no SQLSTATE, so the words tell what happened. The server's are only
+# recognised in English (`lc_messages`); in other languages they become a plain StoreError.
+_LOST = (
+    "connection closed",
+    "error communicating with the server",
+    "terminating connection",
+    "broken pipe",
+    "reset by peer",
+)
+
+
+_NOT_NOW = (
+    "error connecting to server",
+    "timed out",
+    "the database system is ",
+    "too many clients",
+    "too many connections",
+    "remaining connection slots",
+)
+
+
+_FULL = ("could not extend file", "no space left on device", "disk quota exceeded", "disk full")
+
+
+def is_disconnect(reason: str) -> bool:
+    """Whether the connection is gone."""
+    return _has_sign(reason, _LOST)
+
+
+def is_unavailable(reason: str) -> bool:
+    """Whether the server cannot be reached, or does not answer now."""
+    return _has_sign(reason, _LOST + _NOT_NOW)
+
+
+def is_full(reason: str) -> bool:
+    """Whether the server's disk is full."""
+    # Shared memory has its own size and is not a disk.
+    return _has_sign(reason, _FULL) and "shared memory" not in reason
+
+
+def _has_sign(reason: str, signs: Sequence[str]) -> bool:
+    lowered = reason.lower()
+    return any(sign in lowered for sign in signs)

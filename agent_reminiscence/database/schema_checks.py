@@ -1,0 +1,309 @@
+"""What is checked of a server and a login before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import APP_ROLE, EXPORT_FIRST, OWNER_ROLE, SCHEMA_NAME
+from agent_reminiscence.database import jobs_schema
+from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor, open_connection
+from agent_reminiscence.database.literals import identifier, literal, optional_literal
+from agent_reminiscence.database.migrations import Migration, SchemaParameters, migrations
+from agent_reminiscence.database.versions import version_numbers
+from agent_reminiscence.exceptions import ConfigurationError
+from agent_reminiscence.text.words import ANALYSER_VERSION
+
+# Migrations of releases before this one, by number and checksum. Their schema needs the extension pg_textsearch, and
+# this release's migrations start again at 1: only an export leads from there to here. These checksums identify such a
+# database; otherwise its rows in `schema_migration` would look like those of a newer release.
+_EARLIER_MIGRATIONS: Final = frozenset(
+    {
+        (1, "559b947c7866e06aacfc5d3092da701a5f53b29a518da4091da868646f221416"),
+        (2, "1ff98609c36697cf2e41002bf528fedce4e74ee8590a3a5a6fe5d0f6f54ae4a4"),
+        (3, "95238f30cdf339180c3ef08aa78841a15c8d255edc2401c4660357b6d49e29b2"),
+        (4, "be564bc41e558c194b3259dbd893b97e08599832fcc80b71e6ccda6a6f8666fb"),
+        (5, "373735a34c56978309dee7fa56bccdecbbe780a1e677e1ce961e08aeda3d375c"),
+        (6, "a9adf11573fc4410592ecaf59a31850d7bda5f7c5323652fe4835ac96dddbf78"),
+        (7, "728852ddeb8bde5ba2473f1180fc1d23679402ccdee461ab1aa1b122cf1f0490"),
+    }
+)
+
+
+class AnalyserOutdatedError(ConfigurationError):
+    """The words of the database were indexed by another version of the analyser."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    """What a database's schema was created with, and the embedder of the current vectors."""
+
+    chunk_partitions: int
+    generation: int
+    model_name: str
+    dimension: int
+
+
+async def read_jobs_version(db: SqlExecutor) -> str:
+    """Which version of the job queue's schema is installed; empty for none."""
+    row = await db.fetch_one("SELECT value FROM schema_parameter WHERE name = 'procrastinate_schema'")
+    return "" if row is None else str(row["value"])
+
+
+async def check_login(settings: ConnectionSettings) -> None:
+    """Check that server, schema and login are safe to use.
+
+    Raises:
+        ConfigurationError: Something is missing or has too many rights; the message says what to run.
+        StoreError: The server is unavailable.
+    """
+    db = await open_connection(settings)
+    try:
+        await check_server(db)
+        row = await db.fetch_one(_LOGIN_FACTS, {"role": APP_ROLE, "schema": SCHEMA_NAME})
+        assert row is not None
+        if not row["has_schema"] or row["may_set"] is None:
+            raise ConfigurationError(
+                f"database {settings.database!r} has no schema {SCHEMA_NAME!r}; have an administrator run"
+                f" `agent-reminiscence migrate --admin-dsn … --login {settings.user}`"
+            )
+        if row["bypasses"]:
+            raise ConfigurationError(
+                f"login {settings.user!r} is a superuser or has BYPASSRLS, which switches off the isolation of tenants;"
+                " connect as a plain login"
+            )
+        if not row["may_set"]:
+            raise ConfigurationError(
+                f"login {settings.user!r} may not take the role {APP_ROLE}; have an administrator run"
+                f" `agent-reminiscence migrate --admin-dsn … --login {settings.user}`"
+            )
+        if row["inherits"]:
+            raise ConfigurationError(
+                f"login {settings.user!r} inherits the rights of {', '.join(row['inherits'])} outside a transaction;"
+                f" grant them WITH INHERIT FALSE, SET TRUE (`agent-reminiscence migrate` does)"
+            )
+    finally:
+        db.close()
+
+
+_LOGIN_FACTS = """
+SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $(schema)p) AS has_schema,
+    (SELECT pg_has_role(oid, 'SET') FROM pg_roles WHERE rolname = $(role)p) AS may_set,
+    (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) AS bypasses,
+    (SELECT array_agg(rolname::text ORDER BY rolname) FROM pg_roles
+     WHERE starts_with(rolname, $(schema)p || '_') AND rolname <> current_user
+        AND pg_has_role(oid, 'USAGE')) AS inherits
+"""
+
+
+_STATE = """
+SELECT p.value::int AS chunk_partitions, g.generation, g.model_name, g.dimension
+FROM embedding_generation AS g
+CROSS JOIN schema_parameter AS p
+WHERE g.state = 'current' AND p.name = 'chunk_partitions'
+"""
+
+
+# For a schema of any release: the first generation is the one the schema was created with.
+MADE_WITH = """
+SELECT p.value::int AS chunk_partitions, g.model_name, g.dimension
+FROM embedding_generation AS g
+CROSS JOIN schema_parameter AS p
+WHERE g.generation = 1 AND p.name = 'chunk_partitions'
+"""
+
+
+async def check_version(db: SqlExecutor) -> SchemaState:
+    """Check, as the application role, that the schema is this release's; return what it was created with.
+
+    Raises:
+        ConfigurationError: The schema is older or newer than this release, or an applied migration was changed.
+    """
+    applied = await read_applied(db)
+    known = migrations()
+    if len(applied) < len(known):
+        raise ConfigurationError(
+            f"the schema is at migration {len(applied)}, this release needs {len(known)}; have an administrator run"
+            " `agent-reminiscence migrate --admin-dsn …`"
+        )
+    jobs_version = await read_jobs_version(db)
+    if jobs_version > jobs_schema.current_version():
+        raise ConfigurationError(
+            "the tables of Procrastinate are newer than the installed package; update the package procrastinate"
+        )
+    if jobs_version < jobs_schema.current_version():
+        raise ConfigurationError(
+            "the tables of Procrastinate are older than the installed package; have an administrator run"
+            " `agent-reminiscence migrate --admin-dsn …`"
+        )
+    analyser = await read_analyser_version(db)
+    if analyser != ANALYSER_VERSION:
+        raise AnalyserOutdatedError(
+            f"the words of this database were indexed by version {analyser} of the analyser, this release has"
+            f" {ANALYSER_VERSION}; have an administrator run `agent-reminiscence migrate --admin-dsn …` to index them"
+            " again"
+        )
+    row = await db.fetch_one(_STATE)
+    if row is None:
+        raise ConfigurationError("the schema does not record its parameters; it was not created by `migrate`")
+    return SchemaState(**row)
+
+
+async def read_analyser_version(db: SqlExecutor) -> int:
+    """The version of the analyser that indexed the words."""
+    row = await db.fetch_one("SELECT value::int AS version FROM schema_parameter WHERE name = 'analyser_version'")
+    return 0 if row is None else int(row["version"])
+
+
+async def check_server(db: SqlExecutor) -> None:
+    """Refuse a PostgreSQL or pgvector that is too old, or a server without pgvector."""
+    row = await db.fetch_one(
+        "SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS name,"
+        " (SELECT coalesce(installed_version, default_version) FROM pg_available_extensions WHERE name = 'vector')"
+        " AS vector"
+    )
+    assert row is not None
+    needed = ".".join(map(str, constants.PGVECTOR_MIN_VERSION))
+    if row["version"] < constants.POSTGRES_MIN_VERSION:
+        raise ConfigurationError(
+            f"the server is PostgreSQL {row['name']}; {constants.POSTGRES_MIN_VERSION // 10_000} or later is needed"
+        )
+    if row["vector"] is None:
+        raise ConfigurationError(
+            f"the server has no extension vector; install pgvector {needed} or later on the server"
+            " (the image pgvector/pgvector:pg18 has it)"
+        )
+    if version_numbers(row["vector"]) < constants.PGVECTOR_MIN_VERSION:
+        raise ConfigurationError(
+            f"the database has pgvector {row['vector']}; {needed} or later is needed: update pgvector on the server and"
+            " run ALTER EXTENSION vector UPDATE"
+        )
+
+
+async def check_administrator(db: SqlExecutor, login: str) -> None:
+    """Refuse a login that may not install the schema."""
+    row = await db.fetch_one(
+        "SELECT r.rolsuper, r.rolcreaterole, current_user::text AS name,"
+        " EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS has_vector,"
+        " (SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()) AS owns_database,"
+        " EXISTS (SELECT FROM pg_roles WHERE rolname = $(login)p) AS has_login"
+        " FROM pg_roles r WHERE r.rolname = current_user",
+        {"login": login},
+    )
+    assert row is not None
+    if not row["has_login"]:
+        raise ConfigurationError(
+            f"there is no role {login!r}; run CREATE ROLE {identifier(login)} LOGIN PASSWORD '…' first"
+        )
+    if login == row["name"]:
+        raise ConfigurationError(f"{login!r} is the administrator itself; the application needs a separate login")
+    if row["rolsuper"] or (row["rolcreaterole"] and row["owns_database"] and row["has_vector"]):
+        return
+    raise ConfigurationError(
+        f"{row['name']!r} may not do this here. It needs {_missing(row)}; or give the output of"
+        f" `agent-reminiscence migrate --print-sql --login {login}` to an administrator of the database"
+    )
+
+
+def _missing(row: Row) -> str:
+    """In words, what an administrator who is not a superuser lacks."""
+    wanted = [
+        (row["rolcreaterole"], "the attribute CREATEROLE"),
+        (row["owns_database"], "to own the database"),
+        (row["has_vector"], "the extension vector in this database, created beforehand (CREATE EXTENSION vector)"),
+    ]
+    return " and ".join(words for has, words in wanted if not has)
+
+
+async def is_current(settings: ConnectionSettings) -> bool:
+    """Whether the schema of the database is that of this release."""
+    db = await open_connection(settings)
+    try:
+        row = await db.fetch_one(
+            "SELECT to_regclass($(name)p)::text AS name", {"name": f"{SCHEMA_NAME}.schema_migration"}
+        )
+        if row is None or row["name"] is None:
+            return False
+        await db.execute_script(f"SET search_path = {SCHEMA_NAME}")
+        return (
+            len(await read_applied(db)) == len(migrations())
+            and await read_jobs_version(db) >= jobs_schema.current_version()
+        )
+    finally:
+        db.close()
+
+
+async def refuse_earlier_release(db: SqlExecutor) -> None:
+    """Look for the schema of an earlier release with the rights this administrator already has.
+
+    Raises:
+        ConfigurationError: It exists.
+    """
+    row = await db.fetch_one(_MAY_LOOK, {"owner": OWNER_ROLE, "schema": SCHEMA_NAME})
+    if row is None or not row["may_look"]:
+        # There is no schema, or this role may not act as its owner yet: the check is repeated as its owner later.
+        return
+    await db.execute_script("BEGIN READ ONLY")
+    await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
+    await read_applied(db)
+    await db.execute_script("ROLLBACK")
+
+
+_MAY_LOOK = """
+SELECT EXISTS (
+    SELECT FROM pg_class AS c
+    JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    JOIN pg_roles AS r ON r.rolname = $(owner)p
+    WHERE n.nspname = $(schema)p AND c.relname = 'schema_migration' AND pg_has_role(r.oid, 'SET')
+) AS may_look
+"""
+
+
+async def read_applied(db: SqlExecutor) -> list[int]:
+    """Return the applied versions, checked against the files of this release.
+
+    Raises:
+        ConfigurationError: The schema was created by an earlier release, which this one cannot upgrade, or by a newer
+            one, or an applied migration was changed.
+    """
+    exists = await db.fetch_one(f"SELECT to_regclass('{SCHEMA_NAME}.schema_migration')::text AS name")
+    if exists is None or exists["name"] is None:
+        return []
+    rows = await db.fetch_all(f"SELECT version, name, checksum FROM {SCHEMA_NAME}.schema_migration ORDER BY version")
+    known = migrations()
+    own = {(migration.version, migration.checksum.hex()) for migration in known}
+    if ({(row["version"], row["checksum"].hex()) for row in rows} - own) & _EARLIER_MIGRATIONS:
+        raise ConfigurationError(
+            "the schema of this database was created by an earlier release, and this one cannot bring it up to date;"
+            f" nothing was changed. {EXPORT_FIRST} a new database, for which an administrator has run"
+            " `agent-reminiscence migrate`"
+        )
+    if len(rows) > len(known):
+        raise ConfigurationError(
+            f"the schema is at migration {len(rows)}, newer than this release, which knows {len(known)};"
+            " update agent-reminiscence"
+        )
+    for row, migration in zip(rows, known, strict=False):
+        if row["checksum"] != migration.checksum:
+            raise ConfigurationError(
+                f"migration {row['version']:04d}_{row['name']} was applied with other contents than this release has;"
+                " install the release that created the schema"
+            )
+    return [row["version"] for row in rows]
+
+
+def records_script(applied: list[Migration], parameters: SchemaParameters) -> str:
+    """The script that records a fresh schema: its migrations, parameters and first vector generation."""
+    return f"""{migration_records(applied)}
+INSERT INTO schema_parameter (name, value) VALUES
+    ('chunk_partitions', '{parameters.chunk_partitions}'), ('analyser_version', '{ANALYSER_VERSION}');
+INSERT INTO embedding_generation (generation, model_name, dimension, state, provider, model)
+VALUES (1, {literal(parameters.model_name)}, {parameters.embedding_dimension}, 'current',
+    {optional_literal(parameters.provider)}, {optional_literal(parameters.model)});"""
+
+
+def migration_records(applied: list[Migration]) -> str:
+    """The statement that records migrations as applied."""
+    values = ", ".join(rf"({m.version}, {literal(m.name)}, '\x{m.checksum.hex()}')" for m in applied)
+    return f"INSERT INTO schema_migration (version, name, checksum) VALUES {values};"

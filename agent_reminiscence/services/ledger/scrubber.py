@@ -1,0 +1,327 @@
+"""Has every text of a request redacted before it can become an event."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Final
+
+from agent_reminiscence.domain.canonical import is_large
+from agent_reminiscence.domain.event import USER_REDACTIONS_KEY
+from agent_reminiscence.exceptions import InvalidInputError, RedactionError
+from agent_reminiscence.redaction.redactor import DefaultRedactor, Redaction, Redactor
+from agent_reminiscence.services.ledger.requests import AppendRequest, CreateRequest, UpdateRequest, WriteRequest
+
+# Longer requests are scanned in a thread, so that other tasks can run.
+_THREAD_FROM_CHARACTERS: Final = 20_000
+
+
+# A redacted text may be at most this much longer than twice the original.
+_MAX_GROWTH_CHARACTERS: Final = 10_000
+
+
+_RULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+_NUMBER = re.compile(r"[\d\s.-]+")
+
+
+class Scrubber:
+    """Redacts everything a request carries, once, before it is hashed, chunked or written."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._name = type(redactor).__name__
+        # Not for a user's subclass: that one decides for each text.
+        self._joined = redactor if type(redactor) is DefaultRedactor else None
+
+    async def scrub[R: WriteRequest](self, request: R) -> R:
+        """Return `request` without secrets, with how often each rule matched; a scrubbed one is returned unchanged.
+
+        Raises:
+            InvalidInputError: An identifier looks like a secret, which cannot be replaced.
+            RedactionError: The redactor failed.
+        """
+        if request.redactions is not None:
+            return request
+        return await self._called(request, self._scrubbed)
+
+    async def scrub_texts(self, texts: Sequence[str]) -> list[str]:
+        """Redact texts that are not stored but go to someone else: a model or its provider.
+
+        Raises:
+            RedactionError: The redactor failed.
+        """
+
+        def work() -> list[str]:
+            redact = self._prepared(texts)
+            return [redact(text).text for text in texts]
+
+        is_long = is_large(list(texts), characters=_THREAD_FROM_CHARACTERS)
+        return await asyncio.to_thread(work) if is_long else work()
+
+    def quotable(self, text: str) -> str | None:
+        """A text that is not stored, as a span may carry it; None if the redactor fails on it."""
+        try:
+            return self._redact(text).text
+        except RedactionError:
+            return None
+
+    def quotable_identifier(self, identifier: str) -> str | None:
+        """An identifier as a span may carry it; None if it is refused."""
+        try:
+            self.check_identifiers(identifier=identifier)
+        except (InvalidInputError, RedactionError):
+            return None
+        return identifier
+
+    def check_identifiers(self, **identifiers: str | None) -> None:
+        """Refuse identifiers that must not be stored, even if their request is made later or never.
+
+        Raises:
+            InvalidInputError: One looks like a secret.
+            RedactionError: The redactor failed.
+        """
+        self._check_identifiers(self._redact, identifiers)
+
+    def _check_identifiers(self, redact: Callable[[str], Redaction], identifiers: Mapping[str, str | None]) -> None:
+        # Identifiers are looked up verbatim, so a placeholder would merge several into one.
+        for name, value in identifiers.items():
+            # One in ten all-digit ids that look like a card number passes its checksum.
+            if value is None or _NUMBER.fullmatch(value):
+                continue
+            redaction = redact(value)
+            if redaction.text != value:
+                raise InvalidInputError(
+                    f"{name} looks like a secret ({', '.join(redaction.rules)}), and identifiers are stored as they"
+                    " are; pass one that is not secret, such as a hash of it"
+                )
+
+    async def _called[R: WriteRequest](self, request: R, work: Callable[[R], R]) -> R:
+        if is_large(_scanned(request), characters=_THREAD_FROM_CHARACTERS):
+            return await asyncio.to_thread(work, request)
+        return work(request)
+
+    def _scrubbed[R: WriteRequest](self, request: R) -> R:
+        identifiers = {
+            "external_id": request.external_id,
+            "actor": request.actor,
+            "conversation_id": request.conversation_id,
+            "idempotency_key": request.idempotency_key,
+        }
+        if isinstance(request, AppendRequest):
+            identifiers["kind"] = request.kind
+        redact = self._prepared([*filter(None, identifiers.values()), *_strings(request)])
+        self._check_identifiers(redact, identifiers)
+        texts = _Texts(redact)
+        changed: dict[str, Any] = {}
+        match request:
+            case CreateRequest():
+                changed = texts.memory(
+                    {
+                        "title": request.title,
+                        "content": request.content,
+                        "description": request.description,
+                        "metadata": request.metadata,
+                    }
+                )
+            case UpdateRequest():
+                changed = {"changes": texts.memory(request.changes)}
+            case AppendRequest():
+                if USER_REDACTIONS_KEY in request.payload:
+                    raise InvalidInputError(
+                        f"payload has the key {USER_REDACTIONS_KEY!r}, which the ledger reserves for counting"
+                        " redactions; leave it out or rename it"
+                    )
+                payload = texts.value(request.payload)
+                changed = {"payload": payload | ({USER_REDACTIONS_KEY: texts.counts} if texts.counts else {})}
+        return replace(request, **changed, redactions=texts.counts)
+
+    def _prepared(self, texts: Sequence[str]) -> Callable[[str], Redaction]:
+        """Return a function that redacts each of `texts`: all at once if the redactor can, otherwise on demand."""
+        if self._joined is None:
+            return self._redact
+        distinct = list(dict.fromkeys(texts))
+        redactions = self._joined.redact_each(distinct)
+        return {text: self._checked(text, one) for text, one in zip(distinct, redactions, strict=True)}.__getitem__
+
+    def _redact(self, text: str) -> Redaction:
+        """The redactor's result for `text`, checked; no message quotes it."""
+        try:
+            redaction = self._redactor.redact(text)
+        except Exception as error:  # noqa: BLE001 - a user's redactor may raise anything
+            # From None: the messages of the error and its causes may quote the text.
+            raise RedactionError(
+                f"the redactor {self._name} failed with {type(error).__name__} at {_place(error)}; nothing was written"
+            ) from None
+        return self._checked(text, redaction)
+
+    def _checked(self, text: str, redaction: Redaction) -> Redaction:
+        problem = _problem(text, redaction)
+        if problem is not None:
+            raise RedactionError(f"the redactor {self._name} {problem}; nothing was written")
+        return redaction
+
+
+def _place(error: Exception) -> str:
+    """Where an error was raised, without the text of the line."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+
+
+def _problem(text: str, redaction: object) -> str | None:
+    """What is wrong with a redactor's result; None if nothing is."""
+    if not isinstance(redaction, Redaction):
+        return f"returned a {type(redaction).__name__} instead of a Redaction"
+    # A user's redactor may ignore the annotations.
+    stored: object = redaction.text
+    rules: object = redaction.rules
+    if not isinstance(stored, str):
+        return f"returned a {type(stored).__name__} as text"
+    if not isinstance(rules, Mapping) or not all(map(_is_count, rules.items())):
+        return "returned rules that do not map short names (letters, digits, - _ .) to how often they matched"
+    if stored == text:
+        return None
+    if not rules:
+        return "changed a text without naming a rule"
+    if text.strip() and not stored.strip():
+        return "left nothing of a text; it must put a placeholder"
+    if len(stored) > 2 * len(text) + _MAX_GROWTH_CHARACTERS:
+        return "made a text more than twice as long"
+    if "\0" in stored:
+        return "put a NUL character into a text, which PostgreSQL cannot store"
+    try:
+        stored.encode()
+    except UnicodeEncodeError:
+        return "put a lone surrogate into a text, which is not Unicode"
+    return None
+
+
+def _is_count(item: tuple[object, object]) -> bool:
+    name, count = item
+    return (
+        isinstance(name, str)
+        and _RULE_NAME.fullmatch(name) is not None
+        and isinstance(count, int)
+        and not isinstance(count, bool)
+        and count > 0
+    )
+
+
+class _Texts:
+    """Redacts the strings of one request and counts."""
+
+    def __init__(self, redact: Callable[[str], Redaction]) -> None:
+        self._redact = redact
+        self._counts: Counter[str] = Counter()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each rule has matched so far, by name."""
+        return dict(sorted(self._counts.items()))
+
+    def text(self, text: str) -> str:
+        """Redact one string."""
+        if not text:
+            return text
+        redaction = self._redact(text)
+        if redaction.text == text:
+            return text
+        self._counts.update(redaction.rules)
+        return redaction.text
+
+    def value(self, value: Any) -> Any:
+        """Redact a JSON value: its strings and keys, at any depth. Two keys that become equal stay two keys."""
+        match value:
+            case str():
+                return self.text(value)
+            case list():
+                return [self.value(item) for item in value]
+            case dict():
+                names = _Names(value)
+                return {
+                    key if (text := self.text(key)) == key else names.free(text): self.value(item)
+                    for key, item in value.items()
+                }
+        return value
+
+    def memory(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Redact the given title, content, description and metadata; positions in the content are adjusted."""
+        redacted = {name: self.value(value) for name, value in fields.items() if name != "content"}
+        if "content" not in fields:
+            return redacted
+        texts = [self.text(piece) for piece in _content_pieces(fields)]
+        place = len(texts[0])
+        for turn, text in zip((redacted.get("metadata") or {}).get("turns") or [], texts[1:], strict=True):
+            turn["start"] = place
+            place += len(text)
+        return {name: "".join(texts) if name == "content" else redacted[name] for name in fields}
+
+
+def _content_pieces(fields: Mapping[str, Any]) -> list[str]:
+    """Split the content by turn, so that every turn keeps its start, whatever the redactor inserts."""
+    content = fields["content"]
+    starts = [turn["start"] for turn in (fields.get("metadata") or {}).get("turns") or []]
+    return [content[start:end] for start, end in pairwise([0, *starts, len(content)])]
+
+
+def _strings(request: WriteRequest) -> Iterator[str]:
+    """Every non-empty string of the request that is redacted, without identifiers."""
+    match request:
+        case CreateRequest():
+            yield from _content_pieces({"content": request.content, "metadata": request.metadata})
+            yield from _strings_of([request.title, request.description, request.metadata])
+        case UpdateRequest():
+            if "content" in request.changes:
+                yield from _content_pieces(request.changes)
+            yield from _strings_of({name: value for name, value in request.changes.items() if name != "content"})
+        case AppendRequest():
+            yield from _strings_of(request.payload)
+
+
+def _strings_of(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _strings_of(item)
+        case dict():
+            for key, item in value.items():
+                yield key
+                yield from _strings_of(item)
+
+
+class _Names:
+    """Numbers redacted keys that would collide with another key of their object."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._numbers: Counter[str] = Counter()
+
+    def free(self, key: str) -> str:
+        """Return `key`, with a number appended if it is taken, and mark it as taken."""
+        name = key
+        # Numbers are not reused: a thousand keys that become equal are not counted from the start each time.
+        while name in self._taken:
+            self._numbers[key] += 1
+            name = f"{key} ({self._numbers[key] + 1})"
+        self._taken.add(name)
+        return name
+
+
+def _scanned(request: WriteRequest) -> object:
+    """The parts of the request that may be long."""
+    match request:
+        case CreateRequest():
+            return [request.content, request.metadata]
+        case UpdateRequest():
+            return request.changes
+        case AppendRequest():
+            return request.payload
+    return None

@@ -1,0 +1,84 @@
+"""A memory as its events leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agent_reminiscence.domain.event import (
+    ChunkEntry,
+    Event,
+    EventKind,
+    MemoryConsolidated,
+    MemoryCreated,
+    MemoryUpdated,
+)
+from agent_reminiscence.domain.memory import ActiveMemory, WriteOutcome
+
+
+def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> ActiveMemory:
+    """Fold `events`, all of one memory and in order, into that memory; `write` is the outcome of the last one.
+
+    Raises:
+        ValueError: The first event does not create a memory.
+    """
+    first, *later = events
+    if first.kind != EventKind.CREATED:
+        raise ValueError(f"the first event of a memory must be {EventKind.CREATED}, not {first.kind}")
+    created = MemoryCreated.model_validate(first.payload)
+    state: dict[str, Any] = {
+        "id": created.memory_id,
+        "external_id": first.external_id,
+        "version": 1,
+        "title": created.title,
+        "content": created.content,
+        "description": created.description,
+        "metadata": created.metadata,
+        "language": created.language,
+        "created_at": first.recorded_at,
+        "archived_at": None,
+        "consolidated_version": 0,
+    }
+    state |= _provenance(first)
+    write = outcome_of(first, created.chunks, 0, due=created.consolidation_due)
+    live = len(created.chunks)
+    for event in later:
+        match event.kind:
+            case EventKind.UPDATED:
+                updated = MemoryUpdated.model_validate(event.payload)
+                state |= {**updated.changes, "version": updated.version, **_provenance(event)}
+                state["language"] = updated.language or state["language"]
+                write = outcome_of(event, updated.chunks, live, due=updated.consolidation_due)
+                live = len(updated.chunks)
+            case EventKind.ARCHIVED:
+                state["archived_at"] = state["archived_at"] or event.recorded_at
+            case EventKind.CONSOLIDATED:
+                state["consolidated_version"] = MemoryConsolidated.model_validate(event.payload).version
+    left = updates_left(state["version"], state["consolidated_version"])
+    return ActiveMemory(**state, updates_until_consolidation=left, write=write)
+
+
+def _provenance(event: Event) -> dict[str, Any]:
+    return {
+        "source": event.source,
+        "actor": event.actor,
+        "conversation_id": event.conversation_id,
+        "occurred_at": event.occurred_at,
+        "updated_at": event.recorded_at,
+    }
+
+
+def outcome_of(event: Event, chunks: Sequence[ChunkEntry], before: int, *, due: bool) -> WriteOutcome:
+    """What a write did, as its caller is told."""
+    added = sum(chunk.new for chunk in chunks)
+    kept = len(chunks) - added
+    return WriteOutcome(
+        event_id=event.event_id,
+        position=event.position,
+        chunks_added=added,
+        chunks_kept=kept,
+        chunks_ended=before - kept,
+        vectors_missing=0,
+        consolidation_queued=due,
+        redactions=event.redactions,
+    )

@@ -1,0 +1,44 @@
+"""A summary of hits without a model: their best sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.domain.retrieval import Citation, SearchHit
+from agent_reminiscence.text.folding import WORD
+from agent_reminiscence.text.sentences import first_sentence
+
+
+def summarise(query: str, hits: Sequence[SearchHit]) -> tuple[str, tuple[Citation, ...]]:
+    """Return, for each of the best hits, the sentence sharing most words with the query, with its citation."""
+    asked = {word.casefold() for word in WORD.findall(query)}
+    sentences: list[str] = []
+    citations: list[Citation] = []
+    for number, hit in enumerate(hits[: constants.SUMMARY_HITS], start=1):
+        sentences.append(f"{_best_sentence(hit.content, asked)} [{number}]")
+        citations.append(Citation(number=number, chunk_id=hit.chunk_id, memory_id=hit.memory_id))
+    return " ".join(sentences), tuple(citations)
+
+
+def _best_sentence(text: str, asked: set[str]) -> str:
+    rest, best, most = text.strip(), "", -1
+    while rest:
+        sentence = first_sentence(rest)
+        shared = len(asked & {word.casefold() for word in WORD.findall(sentence)})
+        if shared > most:
+            best, most = sentence, shared
+        rest = rest[len(sentence) :].strip()
+    return best
+
+
+def within(hits: Sequence[SearchHit], token_budget: int | None) -> tuple[list[SearchHit], int]:
+    """Return the hits that fit the budget, best first, and how many did not; shorter hits may follow one too long."""
+    if token_budget is None:
+        return list(hits), 0
+    kept, left = [], token_budget
+    for hit in hits:
+        if hit.tokens <= left:
+            kept.append(hit)
+            left -= hit.tokens
+    return kept, len(hits) - len(kept)

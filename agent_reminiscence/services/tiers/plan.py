@@ -1,0 +1,204 @@
+"""The plan of a consolidation: the events that it records, from what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.database.repositories.graph.tables import KnownPeriod
+from agent_reminiscence.database.repositories.memory_chunk import Twin
+from agent_reminiscence.domain.event import (
+    ChunkRating,
+    Duplicate,
+    EntitiesMerged,
+    FactEntry,
+    MemoryConsolidated,
+    MemoryEnded,
+    RelationshipEnded,
+)
+from agent_reminiscence.domain.graph import Relationship
+from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.trust import Source, is_trusted_less, may_end
+from agent_reminiscence.services.tiers.entities import DraftedEntity
+from agent_reminiscence.services.tiers.importance import count_details, estimated, importance
+from agent_reminiscence.services.tiers.proposal import ReadFact, Reading, ReadRelationshipEnding, may_restate
+from agent_reminiscence.services.tiers.relationships import PlannedRelationship
+from agent_reminiscence.text.folding import WORD, without_speaker
+from agent_reminiscence.text.sentences import first_sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The slow part of planning a memory's consolidation, for one version."""
+
+    memory: StoredMemory
+    chunks: Sequence[StoredChunk]
+    recurrences: Mapping[UUID, int]
+    # The vector generation they were found with.
+    generation: int
+    entities: list[DraftedEntity]
+    # The last event that had changed an entity when names were compared.
+    compared_at: int
+    reading: Reading
+    # Which combined entity each entity drafted by the model became part of.
+    became: Mapping[UUID, UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Everything that one consolidation records, in this order."""
+
+    moment: datetime
+    plan: MemoryConsolidated
+    merges: Sequence[EntitiesMerged]
+    # Each with the moment from which the ending holds.
+    ended: Sequence[tuple[MemoryEnded, datetime]]
+    relationships_ended: Sequence[RelationshipEnded]
+    # Memories with chunks that became more important.
+    raised: frozenset[UUID]
+
+
+def find_restated(
+    draft: Draft, stated: Sequence[PlannedRelationship], known: Sequence[KnownPeriod]
+) -> dict[tuple[UUID, UUID, str], UUID]:
+    """The first known relationship that each newly stated one restates, by both ends and type."""
+    last = {(*one.ends, one.type): one for one in stated}
+    restated: dict[tuple[UUID, UUID, str], UUID] = {}
+    for period in known:
+        key = (period.from_id, period.to_id, period.type)
+        said = [draft.chunks[passage] for passage in last[key].passages]
+        if may_restate(said, last[key], period):
+            restated.setdefault(key, period.relationship_id)
+    return restated
+
+
+def make_facts(
+    memory: StoredMemory, chunks: Sequence[StoredChunk], facts: Sequence[ReadFact], ratings: Sequence[ChunkRating]
+) -> list[FactEntry]:
+    """Facts as recorded: with the span of the chunks they rest on, and no more important than these allow.
+
+    Args:
+        chunks: The memory's chunks in text order, without those that have ended for good.
+        ratings: The new ratings of the same chunks.
+    """
+    starts = dict(zip(memory.chunk_ids, memory.chunk_starts, strict=True))
+    entries = []
+    for fact in facts:
+        own = [chunks[place] for place in fact.places]
+        seen = max(ratings[place].importance for place in fact.places)
+        entries.append(
+            FactEntry(
+                id=uuid7(),
+                content=fact.text,
+                chunks=fact.places,
+                start=min(starts[chunk.chunk_id] for chunk in own),
+                end=max(starts[chunk.chunk_id] + len(chunk.content) for chunk in own),
+                # Little trust caps the estimate.
+                importance=round(estimated(seen, min(fact.importance, fact.confidence)), 6),
+                confidence=fact.confidence,
+                start_date=fact.start_date,
+                end_date=fact.end_date,
+            )
+        )
+    return entries
+
+
+def may_end_relationship(
+    by: StoredChunk, ending: ReadRelationshipEnding, known: Relationship, said_by: Collection[Source], last: datetime
+) -> bool:
+    """Whether a relationship that still holds, stated by `said_by` and last at `last`, may be ended by a chunk."""
+    holds = known.end_date is None or known.end_date > ending.end_date
+    if ending.is_compared:
+        may = all(is_trusted_less(source, by.source) for source in said_by)
+    else:
+        may = may_end(by.source, said_by)
+    return may and holds and last <= by.start_date
+
+
+def plan_consolidation(
+    memory: StoredMemory,
+    chunks: Sequence[StoredChunk],
+    recurrences: Mapping[UUID, int],
+    twins: Sequence[Twin],
+    *,
+    generation: int,
+    estimates: Mapping[int, float] | None = None,
+) -> MemoryConsolidated:
+    """What to do with a memory's chunks.
+
+    A chunk that repeats a consolidated one of the same speaker word for word ends as its duplicate, and the older one
+    gains importance. All others move to shortterm with their own importance. Only identical words end a chunk: two
+    sentences that differ in one number are close as vectors but mean different things.
+
+    Args:
+        chunks: The memory's chunks in text order, without those that have ended for good.
+        recurrences: How often a chunk recurs elsewhere, by chunk id.
+        twins: Older chunks with the same words.
+        estimates: A model's estimates of importance for some chunks, by index.
+    """
+    estimates = estimates or {}
+    contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
+    repeated = [twin for twin in twins if len(WORD.findall(contents[twin.chunk_id])) >= constants.DUPLICATE_MIN_WORDS]
+    ratings = [
+        ChunkRating(
+            id=chunk.chunk_id,
+            importance=_rated(
+                chunk,
+                importance(
+                    source=chunk.source,
+                    recurrences=recurrences.get(chunk.chunk_id, 0),
+                    details=count_details(contents[chunk.chunk_id]),
+                    updates_survived=memory.version - chunk.memory_version,
+                    estimate=estimates.get(place, chunk.estimate),
+                ),
+            ),
+            confidence=chunk.confidence,
+            estimate=estimates.get(place),
+        )
+        for place, chunk in enumerate(chunks)
+    ]
+    return MemoryConsolidated(
+        memory_id=memory.memory_id,
+        version=memory.version,
+        title=memory.title,
+        summary=_summary(chunks, {rating.id: rating.importance for rating in ratings}),
+        chunks=tuple(ratings),
+        duplicates=tuple(Duplicate(id=twin.chunk_id, duplicate_of=twin.twin_id) for twin in repeated),
+        reinforced=tuple({twin.twin_id: _reinforced(twin) for twin in repeated}.values()),
+        embedding_generation=generation,
+    )
+
+
+def _rated(chunk: StoredChunk, importance: float) -> float:
+    """A promoted chunk never falls below the importance it was promoted with, which its use may have earned."""
+    return max(importance, chunk.importance) if chunk.tier == "longterm" else importance
+
+
+def _reinforced(twin: Twin) -> ChunkRating:
+    """The older chunk with one more recurrence, which adds half the weight of recurrence to its importance."""
+    raised = round(min(1.0, twin.importance + constants.IMPORTANCE_RECURRENCE / 2), 6)
+    return ChunkRating(id=twin.twin_id, importance=raised, confidence=twin.confidence)
+
+
+def summarize(draft: Draft, plan: MemoryConsolidated) -> str:
+    """The model's summary of what it read, after the memory's own sentences for the rest."""
+    reading = draft.reading
+    if reading.summary is None:
+        return plan.summary
+    unread = [chunk for place, chunk in enumerate(draft.chunks) if place not in reading.importances]
+    rest = _summary(unread, {rating.id: rating.importance for rating in plan.chunks})
+    return f"{rest} {reading.summary}".strip()
+
+
+def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:
+    """The first sentences of the most important chunks, in text order."""
+    best = sorted(chunks, key=lambda chunk: (-importances[chunk.chunk_id], chunk.chunk_id))[
+        : constants.SUMMARY_SENTENCES
+    ]
+    chosen = {chunk.chunk_id for chunk in best}
+    return " ".join(first_sentence(chunk.content) for chunk in chunks if chunk.chunk_id in chosen)

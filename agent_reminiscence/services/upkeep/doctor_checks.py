@@ -1,0 +1,455 @@
+"""The single checks of the doctor: packages, embedder, servers, schema, vectors, work."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from agent_reminiscence.config import constants
+from agent_reminiscence.config.constants import APP_ROLE, OWNER_ROLE
+from agent_reminiscence.config.settings import Config
+from agent_reminiscence.database import inspection as facts
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.inspection import StreamFacts
+from agent_reminiscence.database.neo4j_manager import create_neo4j
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
+from agent_reminiscence.database.versions import version_numbers
+from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.embedders.create import create_embedder
+from agent_reminiscence.embedders.protocol import Embedder, adopt_dimension, close_embedder
+from agent_reminiscence.exceptions import (
+    ConfigurationError,
+    EmbedderAwayError,
+    EmbeddingError,
+    ReminiscenceError,
+    StoreError,
+    StoreTimeoutError,
+    StoreUnavailableError,
+)
+from agent_reminiscence.services.vectors.generations import prepared
+
+Status = Literal["ok", "warning", "problem", "skipped"]
+
+
+# Missing vectors are counted stream by stream, each in its own transaction; more streams would take minutes.
+MAX_COUNTED_STREAMS: Final = 1_000
+
+
+# A consolidation that has waited this long is late.
+_LATE_AFTER: Final = timedelta(hours=1)
+
+
+# Longer than any worker stays silent with default settings.
+_WORKER_SILENCE_SECONDS: Final = 60.0
+
+
+# The first with unique constraints on relationships and all the syntax our queries use.
+_NEO4J_MIN_VERSION: Final = (5, 26)
+
+
+MIGRATE = "have an administrator run `agent-reminiscence migrate --login {login}` with an administrator's DSN"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check.
+
+    Attributes:
+        status: `ok`; `warning`: works, but should be improved; `problem`: a promise is broken or nothing works;
+            `skipped`: could not be checked.
+        remedy: What to do about it; None if nothing.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str | None = None
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """All checks, each after those it builds on."""
+
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether there is no problem; warnings and skipped checks do not count."""
+        return all(check.status != "problem" for check in self.checks)
+
+    def add(self, name: str, status: Status, detail: str, remedy: str | None = None) -> None:
+        """Record the result of a check."""
+        self.checks.append(Check(name, status, detail, remedy))
+
+    async def run(self, name: str, look: Callable[[], Awaitable[None]]) -> None:
+        """Run a check; if something prevents it, record what."""
+        try:
+            await look()
+        except StoreError as error:
+            self.add(name, "skipped", f"could not be checked: {error}")
+        except ReminiscenceError as error:
+            self.add(name, "problem", str(error))
+
+
+def check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
+    """The versions of Python, of the package and of its driver."""
+    diagnosis.add("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    for name in ("agent-reminiscence", "psqlpy"):
+        version = _installed(name)
+        if version is None and name == "agent-reminiscence":
+            diagnosis.add(name, "ok", "not installed; running from its source folder")
+        elif version is None:
+            diagnosis.add(name, "problem", "not installed", f"pip install {name}")
+        else:
+            diagnosis.add(name, "ok", version)
+    _check_optional(
+        diagnosis,
+        "wordllama",
+        needed=config is not None and config.embedding_provider == "wordllama",
+        purpose="the bundled embedder",
+        instead="pass your own embedder to AgentMem(embedder=…)",
+    )
+
+
+def _check_optional(diagnosis: Diagnosis, name: str, *, needed: bool, purpose: str, instead: str) -> None:
+    version = _installed(name)
+    if version is not None:
+        diagnosis.add(name, "ok", version)
+    elif needed:
+        diagnosis.add(name, "problem", f"not installed, but {purpose} needs it", f"pip install {name}, or {instead}")
+    else:
+        diagnosis.add(name, "ok", f"not installed, and not needed without {purpose}")
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+async def check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | None:
+    """The configured embedder, tested on one word."""
+    embedder: Embedder | None = None
+    try:
+        embedder = create_embedder(
+            config.embedding_provider, config.embedding_model, config.embedding_dimension, config=config
+        )
+        await prepared(embedder)
+        await embedder.embed(["memory"])
+    except EmbedderAwayError as error:
+        diagnosis.add(
+            "embedder",
+            "warning",
+            f"{error}; until it is back, memories are found by their words only; vectors are backfilled afterwards",
+            "check that it is running and that the address is right",
+        )
+        return embedder
+    except (ConfigurationError, EmbeddingError) as error:
+        diagnosis.add("embedder", "problem", str(error))
+        return None
+    except Exception as error:  # noqa: BLE001 - a damaged model file may raise anything
+        diagnosis.add(
+            "embedder", "problem", f"does not work: {error}", f"reinstall the {config.embedding_provider} package"
+        )
+        return None
+    finally:
+        if embedder is not None:
+            await close_embedder(embedder)
+    diagnosis.add("embedder", "ok", f"{embedder.model_name}, {embedder.dimension} dimensions")
+    return embedder
+
+
+async def check_neo4j(diagnosis: Diagnosis, config: Config) -> str | None:
+    """The id of the graph store that follows; None if none is configured or it cannot be reached."""
+    if config.neo4j_uri is None:
+        return None
+    neo4j = create_neo4j(config)
+    try:
+        await neo4j.initialize()
+        found = await facts.read_neo4j(neo4j)
+        # An unused store has no id and has followed nothing.
+        store_id = await Neo4jGraph(neo4j).find_store_id() or ""
+    except (StoreUnavailableError, StoreTimeoutError) as error:
+        diagnosis.add(
+            "neo4j",
+            "warning",
+            f"{error}; until it is back, recall leaves the graph out and its graph falls behind",
+            "check that it is running and that neo4j_uri is right",
+        )
+        return None
+    except ReminiscenceError as error:
+        diagnosis.add("neo4j", "problem", str(error), "check neo4j_uri, neo4j_user, neo4j_password and neo4j_database")
+        return None
+    finally:
+        await neo4j.close()
+    if version_numbers(found.version) < _NEO4J_MIN_VERSION:
+        needed = ".".join(map(str, _NEO4J_MIN_VERSION))
+        diagnosis.add("neo4j", "problem", f"Neo4j {found.version}", f"Neo4j {needed} or later is needed")
+    else:
+        diagnosis.add("neo4j", "ok", f"Neo4j {found.version} {found.edition}")
+    if found.missing:
+        diagnosis.add(
+            "neo4j schema",
+            "warning",
+            f"lacks {', '.join(found.missing)}; queries are slow without them",
+            "`agent-reminiscence migrate` creates them, and so does a worker before it first follows",
+        )
+    else:
+        diagnosis.add("neo4j schema", "ok", "all constraints and indexes exist")
+    return store_id
+
+
+def _check_graph(diagnosis: Diagnosis, streams: Sequence[StreamFacts], graph_store: str) -> None:
+    """How far Neo4j has followed."""
+    behind = [stream for stream in streams if stream.graph_lag(graph_store)]
+    if not behind:
+        diagnosis.add("graph", "ok", "Neo4j is up to date for every external_id")
+        return
+    events = max(stream.graph_lag(graph_store) for stream in behind)
+    oldest = min(stream.last_recorded_at for stream in behind)
+    late = oldest < datetime.now(UTC) - _LATE_AFTER
+    diagnosis.add(
+        "graph",
+        "warning" if late else "ok",
+        f"Neo4j is behind for {len(behind):,} external_ids, by at most {events:,} events; the oldest has waited since"
+        f" {oldest:%Y-%m-%d %H:%M:%S} UTC or longer",
+        "`agent-reminiscence worker` brings it up to date, and so does every AgentMem unless made with worker=False"
+        if late
+        else None,
+    )
+
+
+async def check_server_version(diagnosis: Diagnosis, db: SqlExecutor) -> None:
+    """Whether PostgreSQL is new enough."""
+    server = await facts.read_server(db)
+    needed = constants.POSTGRES_MIN_VERSION
+    if server.version < needed:
+        diagnosis.add(
+            "server",
+            "problem",
+            f"PostgreSQL {server.version_name}",
+            f"upgrade to PostgreSQL {needed // 10_000} or later; pg_upgrade keeps the data",
+        )
+    else:
+        diagnosis.add("server", "ok", f"PostgreSQL {server.version_name}")
+
+
+async def check_extensions(diagnosis: Diagnosis, db: SqlExecutor) -> None:
+    """Whether pgvector is there and new enough."""
+    minimum = {"vector": constants.PGVECTOR_MIN_VERSION}
+    for extension in await facts.read_extensions(db):
+        needed = ".".join(map(str, minimum[extension.name]))
+        name = f"extension {extension.name}"
+        if extension.available is None:
+            diagnosis.add(
+                name,
+                "problem",
+                "the server does not have it",
+                f"install pgvector {needed} or later on the server (the image pgvector/pgvector:pg18 has it)",
+            )
+        elif extension.installed is None:
+            diagnosis.add(
+                name,
+                "problem",
+                f"{extension.available} is available, but not installed in this database",
+                f"have an administrator run CREATE EXTENSION {extension.name} (`agent-reminiscence migrate` does it)",
+            )
+        elif version_numbers(extension.installed) < minimum[extension.name]:
+            diagnosis.add(
+                name,
+                "problem",
+                f"{extension.installed}, but {needed} or later is needed",
+                f"update pgvector on the server and run ALTER EXTENSION {extension.name} UPDATE",
+            )
+        else:
+            diagnosis.add(name, "ok", extension.installed)
+
+
+async def check_login(diagnosis: Diagnosis, db: SqlExecutor) -> None:
+    """Whether the login could read past row security."""
+    login = await facts.read_login(db)
+    powers = [
+        name for name, has in (("SUPERUSER", login.is_superuser), ("BYPASSRLS", login.bypasses_row_security)) if has
+    ]
+    if powers:
+        diagnosis.add(
+            "login",
+            "problem",
+            f"{login.name} has {' and '.join(powers)}, which disables tenant isolation",
+            "connect as a plain login (CREATE ROLE name LOGIN NOSUPERUSER NOBYPASSRLS) set up with"
+            " `agent-reminiscence migrate --login name`",
+        )
+    elif login.creates_roles:
+        diagnosis.add(
+            "login",
+            "warning",
+            f"{login.name} may create roles, which the library never does",
+            f'have an administrator run ALTER ROLE "{login.name}" NOCREATEROLE',
+        )
+    else:
+        diagnosis.add("login", "ok", f"{login.name}, neither superuser nor BYPASSRLS")
+
+
+async def check_memberships(diagnosis: Diagnosis, db: SqlExecutor, login: str) -> None:
+    """Whether the login has the roles it needs, and inherits none."""
+    memberships = await facts.read_memberships(db)
+    complaints = [complaint for membership in memberships if (complaint := _complaint(membership))]
+    if not complaints:
+        diagnosis.add("roles", "ok", "the login takes each for one transaction and inherits none")
+        return
+    remedy = MIGRATE.format(login=login)
+    if any(membership.role == OWNER_ROLE and _complaint(membership) for membership in memberships):
+        remedy += f'; and REVOKE {OWNER_ROLE} FROM "{login}": only an administrator may take the owner role'
+    diagnosis.add("roles", "problem", "; ".join(complaints), remedy)
+
+
+def _complaint(membership: facts.MembershipFacts) -> str | None:
+    if not membership.exists:
+        return f"the role {membership.role} does not exist"
+    if membership.role == OWNER_ROLE:
+        return f"the login is a member of {OWNER_ROLE}" if membership.has_usage or membership.may_set else None
+    if membership.has_usage:
+        return f"the login inherits the rights of {membership.role} outside a transaction"
+    if not membership.may_set:
+        return f"the login may not take the role {membership.role}"
+    return None
+
+
+async def check_isolation(diagnosis: Diagnosis, db: SqlExecutor) -> None:
+    """Whether row security protects every table of memories."""
+    if not await facts.has_schema(db):
+        return
+    unprotected = await facts.read_unprotected_tables(db)
+    if unprotected:
+        diagnosis.add(
+            "isolation",
+            "problem",
+            f"row level security is not enforced on {', '.join(unprotected)}",
+            "as their owner, run ALTER TABLE … ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY on each",
+        )
+    else:
+        diagnosis.add("isolation", "ok", "row level security is enforced on every table that holds memory")
+
+
+def check_generation(
+    diagnosis: Diagnosis, current: Generation, embedder: Embedder | None, *, known: Collection[str]
+) -> None:
+    """Whether the configured embedder makes the vectors that are searched."""
+    made_by = f"{current.model_name} with {current.dimension} dimensions"
+    if embedder is not None:
+        adopt_dimension(embedder, current.model_name, current.dimension)
+    if embedder is None:
+        diagnosis.add("embeddings", "skipped", f"made by {made_by}; there is no embedder to compare")
+    # The name first: an unrecorded dimension is unknown while the embedder's server is away.
+    elif embedder.model_name == current.model_name and embedder.dimension == current.dimension:
+        diagnosis.add("embeddings", "ok", f"made by {made_by}, as configured")
+    elif embedder.model_name in known and current.provider is not None:
+        diagnosis.add(
+            "embeddings",
+            "warning",
+            f"made by {made_by} and still in use, though {embedder.model_name} is configured",
+            "set embedding_provider, embedding_model and embedding_dimension to the values that made them",
+        )
+    else:
+        diagnosis.add(
+            "embeddings",
+            "problem",
+            f"made by {made_by}, but {embedder.model_name} is configured",
+            "set embedding_provider, embedding_model and embedding_dimension to the values that made them, pass that"
+            " embedder to AgentMem(embedder=…), switch with `agent-reminiscence reembed --provider …`, or use another"
+            " database",
+        )
+
+
+def check_other_generations(diagnosis: Diagnosis, generations: Sequence[Generation], sizes: Mapping[int, int]) -> None:
+    """Vector generations that are not searched: those being built and those that were replaced."""
+    for generation in generations:
+        name = f"generation {generation.number}"
+        of = f"{generation.model_name} with {generation.dimension} dimensions"
+        since = f"since {generation.state_since:%Y-%m-%d %H:%M:%S} UTC"
+        size = f"{sizes.get(generation.number, 0):,} bytes"
+        if generation.state == "building":
+            diagnosis.add(
+                name,
+                "warning",
+                f"vectors of {of}, being built {since}, {size} so far",
+                "`agent-reminiscence reembed` continues the build if nothing else does; with --cancel it drops them",
+            )
+        elif generation.state == "retired":
+            diagnosis.add(
+                name,
+                "warning",
+                f"vectors of {of}, replaced {since}, take up {size} and slow down every write",
+                "`agent-reminiscence reembed --drop-old` drops them",
+            )
+
+
+async def _check_work(diagnosis: Diagnosis, store: PostgresManager, streams: Sequence[StreamFacts]) -> None:
+    """Whether the work that follows writes gets done."""
+    given_up = sum(stream.failed_at is not None for stream in streams)
+    if given_up:
+        diagnosis.add(
+            "work",
+            "warning",
+            f"given up after too many failures in {given_up:,} external_ids",
+            "`agent-reminiscence jobs` shows why; `agent-reminiscence jobs retry` tries again",
+        )
+    workers = await facts.count_workers(store, silence_seconds=_WORKER_SILENCE_SECONDS)
+    late_before = datetime.now(UTC) - _LATE_AFTER
+    late = sum(
+        stream.work_at is not None and stream.work_at < late_before and stream.failed_at is None for stream in streams
+    )
+    if late:
+        diagnosis.add(
+            "work",
+            "warning",
+            f"overdue by more than an hour in {late:,} external_ids; {workers:,} workers are running",
+            "`agent-reminiscence worker` does it, and so does every AgentMem unless made with worker=False",
+        )
+    elif not given_up:
+        diagnosis.add("work", "ok", f"nothing is late or given up; {workers:,} workers are running")
+
+
+async def check_streams(
+    diagnosis: Diagnosis, store: PostgresManager, generations: Sequence[Generation], graph_store: str | None
+) -> None:
+    """How many memories there are, and whether vectors or graph lag behind."""
+    streams = await facts.read_streams(store)
+    chunks = sum(stream.live_chunks for stream in streams)
+    diagnosis.add("memories", "ok", f"{len(streams):,} external_ids with {chunks:,} live chunks")
+    await _check_work(diagnosis, store, streams)
+    if graph_store is not None:
+        _check_graph(diagnosis, streams, graph_store)
+    current = next(generation for generation in generations if generation.state == "current")
+    missing = await _count_missing(store, streams, current)
+    scope = "" if len(streams) <= MAX_COUNTED_STREAMS else f", counted in the largest {MAX_COUNTED_STREAMS:,}"
+    if missing:
+        diagnosis.add(
+            "vectors",
+            "warning",
+            f"{sum(missing.values()):,} chunks of {len(missing):,} external_ids have none{scope}; they are found by"
+            " words only",
+            "await memory.admin.consolidate(external_id) fills them in",
+        )
+    else:
+        diagnosis.add("vectors", "ok", f"none missing{scope}")
+
+
+async def _count_missing(
+    store: PostgresManager, streams: Sequence[StreamFacts], generation: Generation
+) -> dict[str, int]:
+    """How many chunks lack vectors in `generation`, by stream; streams that lack none are left out."""
+    vectors = ChunkVectorRepository()
+    missing: dict[str, int] = {}
+    for stream in streams[:MAX_COUNTED_STREAMS]:
+        async with store.transaction(stream.external_id, role=APP_ROLE, read_only=True) as db:
+            if count := await vectors.count_missing(db, stream.external_id, generation):
+                missing[stream.external_id] = count
+    return missing

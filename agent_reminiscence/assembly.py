@@ -12,32 +12,12 @@ from typing import TYPE_CHECKING
 from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.agents.models import AgentLimits, AgentModels, find_model
 from agent_reminiscence.config.settings import Config
-from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
-from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
-from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
-from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
-from agent_reminiscence.database.repositories.erasure import ErasureRepository
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
+from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
-from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.graph.store import GraphStore
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
-from agent_reminiscence.database.repositories.history import HistoryRepository
-from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository
-from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
-from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
-from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
-from agent_reminiscence.database.repositories.search import SearchRepository
-from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
-from agent_reminiscence.database.repositories.text_index import TextIndexRepository
-from agent_reminiscence.database.repositories.totals import UsageRepository
-from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.opening import Stores, open_stores
-from agent_reminiscence.projections import Tables
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.audit.erasure import ErasureService
 from agent_reminiscence.services.audit.verification import VerificationService
@@ -48,7 +28,7 @@ from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.replay import Replayer
 from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.history import HistoryService
-from agent_reminiscence.services.memories.manager import MemoryManager
+from agent_reminiscence.services.memories.manager import MemoryManager, MemoryRules
 from agent_reminiscence.services.memories.remembering import RememberingService
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.recall.finding import Finder
@@ -56,8 +36,9 @@ from agent_reminiscence.services.recall.graph_list import GraphRecall
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.recall.synthesis import SynthesisService
-from agent_reminiscence.services.recall.texts import TextReader
 from agent_reminiscence.services.recall.uses import UseRecorder
+from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.services.services import Services
 from agent_reminiscence.services.tiers.consolidation import ConsolidationService
 from agent_reminiscence.services.tiers.promotion import PromotionService
 from agent_reminiscence.services.tiers.reading import MemorizingService
@@ -130,24 +111,20 @@ class Parts:
 
     stores: Stores
     models: _Models
-    manager: MemoryManager
-    retrieval: RetrievalService
-    synthesis: SynthesisService
-    ledger: MemoryLedger
+    services: Services
     admin: MemoryAdmin
-    worker: Worker
     uses: UseRecorder
 
     async def close(self) -> None:
-        """Stop the worker, write pending use counts, and close everything.
+        """End the worker, write what is still to be noted, and close everything.
 
-        If one close fails, the others still run.
+        An error from one of them keeps none of the others open.
         """
         async with AsyncExitStack() as closing:
             closing.push_async_callback(self.stores.close)
             closing.push_async_callback(self.models.close)
             closing.push_async_callback(self.uses.close)
-            closing.push_async_callback(self.worker.stop)
+            closing.push_async_callback(self.services.worker.stop)
 
 
 async def build(config: Config, given: Given) -> Parts:
@@ -176,120 +153,50 @@ async def _find_models(config: Config, given: AgentModels) -> _Models:
 
 
 def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> Parts:
-    store, neo4j, clock, scrubber = stores.postgres, stores.neo4j, given.clock, given.scrubber
-    event_ledger = EventLedger()
-    tables = Tables(
-        active=ActiveMemoryRepository(),
-        shortterm=ShorttermMemoryRepository(),
-        longterm=LongtermMemoryRepository(),
-        chunks=MemoryChunkRepository(),
-        index=TextIndexRepository(),
-        graph=GraphChangesRepository(),
-    )
-    queue = WorkQueue()
-    graph_follows = neo4j is not None
-    vectors, norms = ChunkVectorRepository(), ChunkNormsRepository()
-    cell_rows, renewal = VectorCellRepository(), NormRenewal(norms)
-    cells = CellService(store, event_ledger, vectors, cell_rows)
-    projector = Projector(event_ledger, tables, queue, renewal.renew, graph_follows=graph_follows)
+    repositories = Repositories()
+    runtime = Runtime(stores.postgres, repositories, given.clock, given.scrubber, given.telemetry)
+    renewal = NormRenewal(repositories.norms)
+    cells = CellService(runtime.store, repositories.events, repositories.vectors, repositories.cells)
+    projector = Projector(repositories, renewal.renew, graph_follows=stores.neo4j is not None)
+    replayer = Replayer(repositories, graph_follows=stores.neo4j is not None)
     embedding = EmbeddingService(
-        store,
-        event_ledger,
-        queue,
-        vectors,
+        runtime.store,
+        repositories,
         stores.generations,
         renewal,
         review_within_seconds=min((days * 86_400 for days in config.ttl_days.values()), default=None),
     )
-    uses = ChunkUseRepository()
-    recorder = UseRecorder(store, uses, clock=clock)
-    promotion = PromotionService(projector, tables, uses, clock=clock, threshold=config.shortterm_promotion_threshold)
-    graph = EntityGraphRepository()
-    progress = GraphProgressRepository()
-    graph_store: GraphStore = PostgresGraph(store, graph)
-    follower: GraphFollower | None = None
-    # Recall has far less time than the follower; its timeouts do not mean that Neo4j is unavailable.
-    recall_breaker = (
-        None
-        if neo4j is None
-        else Breaker("Neo4j, for recall,", timeouts=2, patience_seconds=config.graph_deadline_seconds)
-    )
-    if neo4j is not None:
-        neo4j_graph = Neo4jGraph(neo4j)
-        graph_store = neo4j_graph
-        follower = GraphFollower(
-            store,
-            event_ledger,
-            neo4j_graph,
-            graph,
-            progress,
-            Breaker("Neo4j", patience_seconds=config.neo4j_timeout_seconds),
-            clock=clock,
-            turn_seconds=max(15.0, 3 * config.neo4j_timeout_seconds),
-        )
-    lifecycle_rows = LifecycleRepository()
+    graph, recall, follower = _graph_services(config, runtime, projector, stores.neo4j)
     limits = AgentLimits(
         timeout_seconds=config.agent_timeout_seconds,
         max_requests=config.agent_max_requests,
         max_tokens=config.agent_max_tokens,
     )
-    budget = ModelBudget(
-        store, projector, UsageRepository(), limits, clock=clock, daily_tokens=config.agent_daily_tokens
-    )
-    consolidation = ConsolidationService(
-        store,
-        event_ledger,
-        projector,
-        tables,
-        graph,
-        lifecycle_rows,
-        uses,
-        embedding,
-        MemorizingService(
-            store, event_ledger, tables.active, tables.chunks, graph, scrubber, budget, models.memorizer, clock=clock
-        ),
-        promotion,
-        clock=clock,
-    )
+    budget = ModelBudget(runtime, projector, limits, daily_tokens=config.agent_daily_tokens)
     manager = MemoryManager(
-        store,
-        event_ledger,
+        runtime,
         projector,
-        tables,
         embedding,
-        WriteVectors(store, embedding, vectors, norms, queue),
-        queue,
-        uses,
-        scrubber,
-        clock=clock,
-        update_threshold=config.active_memory_update_threshold,
-        language=config.language,
-        chunks_expire=bool(config.ttl_days),
-        max_chunks=config.max_chunks,
-        max_active_memories=config.max_active_memories,
+        WriteVectors(runtime.store, repositories, embedding),
+        MemoryRules(
+            update_threshold=config.active_memory_update_threshold,
+            language=config.language,
+            chunks_expire=bool(config.ttl_days),
+            max_chunks=config.max_chunks,
+            max_active_memories=config.max_active_memories,
+        ),
     )
-    lifecycle = LifecycleService(
-        store,
-        event_ledger,
-        projector,
-        promotion,
-        uses,
-        lifecycle_rows,
-        clock=clock,
-        max_chunks=config.max_chunks,
-        ttl_days=config.ttl_days,
-    )
-    history = HistoryRepository()
-    scratch = ScratchRepository()
-    upkeep = VectorUpkeep(scratch, norms, cell_rows, renewal)
-    replayer = Replayer(event_ledger, tables, queue, graph_follows=graph_follows)
+    uses = UseRecorder(runtime)
+    retrieval = RetrievalService(runtime, Finder(repositories, embedding, given.weights), recall, embedding, uses)
+    promotion = PromotionService(runtime, projector, threshold=config.shortterm_promotion_threshold)
+    memorizing = MemorizingService(runtime, budget, models.memorizer)
+    consolidation = ConsolidationService(runtime, projector, embedding, memorizing, promotion)
+    review = LifecycleService(runtime, projector, promotion, max_chunks=config.max_chunks, ttl_days=config.ttl_days)
     work = WorkService(
-        store,
-        event_ledger,
-        queue,
+        runtime,
         embedding,
         consolidation,
-        lifecycle,
+        review,
         cells,
         follower,
         max_attempts=config.job_max_attempts,
@@ -297,72 +204,67 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     )
     worker = Worker(
         WorkerSetup(
-            store=store,
+            store=runtime.store,
             work=work,
-            telemetry=given.telemetry,
+            telemetry=runtime.telemetry,
             concurrency=config.worker_concurrency,
             heartbeat_seconds=config.job_heartbeat_seconds,
         )
     )
-    search = SearchRepository()
-    recall = GraphRecall(
-        graph,
-        search,
-        # Recall enforces its own deadline on Neo4j; Postgres ends its statements itself.
-        PostgresGraph(store, graph, deadline_seconds=config.graph_deadline_seconds) if neo4j is None else graph_store,
-        deadline_seconds=config.graph_deadline_seconds,
-        breaker=recall_breaker,
-    )
-    finder = Finder(search, TextReader(search, history, vectors), history, embedding, given.weights)
-    retrieval = RetrievalService(store, finder, recall, embedding, recorder, scrubber, clock=clock)
-    synthesis = SynthesisService(retrieval, manager, scrubber, budget, models.retriever, given.telemetry)
-    admin = MemoryAdmin(
-        store,
-        tables,
-        manager,
-        consolidation,
-        HistoryService(store, event_ledger, history, updates_left=manager.updates_left),
-        VerificationService(store, event_ledger, scratch, replayer, embedding, upkeep, follower, clock=clock),
-        ErasureService(
-            store,
-            event_ledger,
-            scratch,
-            ErasureRepository(),
-            replayer,
-            upkeep,
-            uses,
-            progress,
-            follower,
-            scrubber,
-            clock=clock,
-        ),
-        TransferService(store, event_ledger, replayer, embedding, renewal, clock=clock),
-        BulkService(manager, scrubber),
-        work,
-        worker,
-        lifecycle,
-        UsageService(store, event_ledger, embedding, queue, UsageRepository(), progress, follower),
-        MemoryGraph(store, projector, tables.active, graph, graph_store, scrubber, clock=clock),
-        ReembeddingService(
-            store,
-            event_ledger,
+    upkeep = VectorUpkeep(repositories, renewal)
+    services = Services(
+        runtime=runtime,
+        manager=manager,
+        retrieval=retrieval,
+        synthesis=SynthesisService(runtime, retrieval, manager, budget, models.retriever),
+        remembering=RememberingService(runtime, manager, budget, models.updater),
+        consolidation=consolidation,
+        review=review,
+        history=HistoryService(runtime, updates_left=manager.updates_left),
+        verification=VerificationService(runtime, replayer, embedding, upkeep, follower),
+        erasure=ErasureService(runtime, replayer, upkeep, follower),
+        transfer=TransferService(runtime, replayer, embedding, renewal),
+        bulk=BulkService(manager, runtime.scrubber),
+        work=work,
+        worker=worker,
+        usage=UsageService(runtime, embedding, follower),
+        graph=graph,
+        ledger=MemoryLedger(runtime.store, repositories.events, projector, runtime.scrubber, clock=runtime.clock),
+        reembedding=ReembeddingService(
+            runtime.store,
+            repositories.events,
             embedding,
             cells,
             configured=stores.configured,
             find_administrator=stores.find_administrator,
         ),
-        RememberingService(store, manager, tables.chunks, scrubber, budget, models.updater, given.telemetry),
-        synthesis,
-        config,
     )
-    return Parts(
-        stores=stores,
-        models=models,
-        manager=manager,
-        retrieval=retrieval,
-        synthesis=synthesis,
-        ledger=MemoryLedger(store, event_ledger, projector, scrubber, clock=clock),
-        admin=admin,
-        worker=worker,
-        uses=recorder,
+    return Parts(stores=stores, models=models, services=services, admin=MemoryAdmin(services, config), uses=uses)
+
+
+def _graph_services(
+    config: Config, runtime: Runtime, projector: Projector, neo4j: Neo4jManager | None
+) -> tuple[MemoryGraph, GraphRecall, GraphFollower | None]:
+    """The graph, what recall asks of it, and what brings Neo4j up to it; the last is None without a Neo4j."""
+    store, repositories, deadline = runtime.store, runtime.repositories, config.graph_deadline_seconds
+    if neo4j is None:
+        # PostgreSQL ends recall's statements itself; what users read of the graph has no such deadline.
+        recalled = PostgresGraph(store, repositories.graph, deadline_seconds=deadline)
+        recall = GraphRecall(repositories, recalled, deadline_seconds=deadline)
+        return MemoryGraph(runtime, projector, PostgresGraph(store, repositories.graph)), recall, None
+    graph = Neo4jGraph(neo4j)
+    follower = GraphFollower(
+        runtime,
+        graph,
+        Breaker("Neo4j", patience_seconds=config.neo4j_timeout_seconds),
+        turn_seconds=max(15.0, 3 * config.neo4j_timeout_seconds),
     )
+    recall = GraphRecall(
+        repositories,
+        graph,
+        deadline_seconds=deadline,
+        # A breaker of its own: recall waits far less long than the follower, and running out of that time does not
+        # mean that Neo4j is down.
+        breaker=Breaker("Neo4j, for recall,", timeouts=2, patience_seconds=deadline),
+    )
+    return MemoryGraph(runtime, projector, graph), recall, follower

@@ -104,7 +104,7 @@ class AgentMem:
             if self._parts is None:
                 self._parts = await build(self._config, self._given)
                 if self._config.worker:
-                    self._parts.worker.start()
+                    self._parts.services.worker.start()
                 self._was_closed = False
 
     async def close(self) -> None:
@@ -140,7 +140,7 @@ class AgentMem:
     @property
     def ledger(self) -> MemoryLedger:
         """The ledger: append and read events."""
-        return self._ready().ledger
+        return self._ready().services.ledger
 
     @property
     def admin(self) -> MemoryAdmin:
@@ -207,7 +207,7 @@ class AgentMem:
                 language=None if language is None else check_language(language),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
-            memory = await parts.manager.create(request)
+            memory = await parts.services.manager.create(request)
             # As stored, so that redacted text is not in the span either.
             operation.quote(title=memory.title, content=memory.content, description=memory.description)
             operation.note(**_written(memory))
@@ -224,7 +224,7 @@ class AgentMem:
             parts = self._ready()
             tenant = validation.external_id(external_id)
             self._note_tenant(operation, tenant)
-            memories = await parts.manager.get_all(tenant)
+            memories = await parts.services.manager.get_all(tenant)
             operation.note(memories=len(memories))
             return memories
 
@@ -298,7 +298,7 @@ class AgentMem:
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
             operation.note(memory_id=str(request.memory_id))
-            memory = await parts.manager.update(request)
+            memory = await parts.services.manager.update(request)
             quoted = changes.keys() - {"metadata"}
             operation.quote(**{name: getattr(memory, name) for name in quoted})
             operation.note(**_written(memory))
@@ -367,9 +367,9 @@ class AgentMem:
             operation.note(limit=request.limit, tiers=tuple(request.tiers))
             operation.quote(query=self._quotable(request.query))
             if validation.flag("synthesis", synthesis):
-                result = await parts.synthesis.retrieve(request, strict=is_strict)
+                result = await parts.services.synthesis.retrieve(request, strict=is_strict)
             else:
-                result = await parts.retrieval.retrieve(request)
+                result = await parts.services.retrieval.retrieve(request)
             operation.note(hits=len(result.hits), entities=len(result.entities))
             operation.quote(
                 hit_titles=[hit.title for hit in result.hits], hit_contents=[hit.content for hit in result.hits]

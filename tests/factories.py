@@ -306,7 +306,7 @@ async def record_event(
 ) -> Event:
     """Record an event of one of our kinds as a service does, with a payload of a test's own."""
     parts = memory._ready()
-    projector = projector or parts.manager._projector
+    projector = projector or parts.services.manager._projector
     request = WriteRequest(
         external_id=external_id, occurred_at=occurred_at, conversation_id=conversation_id, redactions={}
     )

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.projections.archived import apply_archived
+from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.consolidated import apply_consolidated
 from agent_reminiscence.projections.created import apply_created
 from agent_reminiscence.projections.ended import apply_ended
@@ -18,7 +20,6 @@ from agent_reminiscence.projections.entities_merged import apply_entities_merged
 from agent_reminiscence.projections.entities_unmerged import apply_entities_unmerged
 from agent_reminiscence.projections.promoted import apply_promoted
 from agent_reminiscence.projections.relationship_ended import apply_relationship_ended
-from agent_reminiscence.projections.tables import Change, Tables
 from agent_reminiscence.projections.updated import apply_updated
 
 Handler = Callable[[SqlExecutor, Tables, Event], Awaitable[Change]]
@@ -38,4 +39,4 @@ HANDLERS: Mapping[str, Handler] = {
 # Our kinds that change nothing here: they record what happened to the ledger itself, or elsewhere.
 KINDS_WITHOUT_EFFECT = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED, EventKind.MODEL_ASKED})
 
-__all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Change", "Handler", "Tables"]
+__all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Change", "Handler"]

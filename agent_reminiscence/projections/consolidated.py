@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewFact
+from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkRating, Event, FactEntry, MemoryConsolidated, read_payload
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.memory import ShorttermMemory
 from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_fact
-from agent_reminiscence.projections.tables import Change, Tables
 from agent_reminiscence.projections.texts import lay_out
 from agent_reminiscence.text.folding import fold_text
 

@@ -9,14 +9,15 @@ import numpy as np
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import NewChunk
+from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.database.repositories.text_index import NewHeading, PostedText, TextTotals
 from agent_reminiscence.domain.canonical import beside, beside_many, sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryCreated, read_payload
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, MAX_HEADING_LENGTH, chunk_number, speaker_hash
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.domain.trust import SOURCE_TRUST
+from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk
-from agent_reminiscence.projections.tables import Change, Tables
 from agent_reminiscence.projections.texts import add_texts, day_of
 from agent_reminiscence.text.folding import fold_name, fold_text, without_speaker
 

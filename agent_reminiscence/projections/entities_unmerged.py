@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.event import EntitiesUnmerged, Event
-from agent_reminiscence.projections.tables import Change, Tables
+from agent_reminiscence.projections.change import Change
 
 
 async def apply_entities_unmerged(db: SqlExecutor, tables: Tables, event: Event) -> Change:

@@ -8,12 +8,13 @@ from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.memory_chunk import StoredText
+from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.database.repositories.text_index import NewHeading, PostedText
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.index import chunk_number
+from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk, index_fact, index_heading
-from agent_reminiscence.projections.tables import Change, Tables
 
 # How many texts are reindexed in another language at a time.
 _TEXTS_PER_STEP = 1_000

@@ -12,11 +12,12 @@ from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.canonical import beside, beside_many
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryUpdated, read_payload
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.created import index_entries
-from agent_reminiscence.projections.tables import Change, Tables
 from agent_reminiscence.projections.texts import add_texts, day_of, lay_out, reread
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
 
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.totals import UsageRepository
 from agent_reminiscence.domain.event import AskOutcome, EventKind, ModelAsked, ModelUsage
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.runtime import Runtime
 
 _logger = logging.getLogger("agent_reminiscence.models")
 
@@ -34,19 +32,17 @@ class ModelBudget:
 
     def __init__(
         self,
-        store: PostgresManager,
+        runtime: Runtime,
         projector: Projector,
-        usage: UsageRepository,
         limits: AgentLimits,
         *,
-        clock: Callable[[], datetime],
         daily_tokens: int | None,
     ) -> None:
-        self._store = store
+        self._store = runtime.store
         self._projector = projector
-        self._usage = usage
+        self._usage = runtime.repositories.totals
         self._limits = limits
-        self._clock = clock
+        self._clock = runtime.clock
         self._daily_tokens = daily_tokens
 
     async def limits(self, external_id: str, *, spent: int = 0) -> AgentLimits | None:

@@ -14,13 +14,15 @@ from typing import Any
 from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
-from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.redaction.redactor import DefaultRedactor
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.graph.follower import GraphFollower
+from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.telemetry import Telemetry
 from benchmarks.common import Timing
 from benchmarks.graph.world import World
 from benchmarks.graph.writing import GraphWriter, Pace
@@ -63,13 +65,9 @@ async def connected(address: Neo4jAddress, manager: type[Neo4jManager] = Neo4jMa
 def follower_of(store: PostgresManager, neo4j: Neo4jManager) -> GraphFollower:
     """Brings this Neo4j up to PostgreSQL, when it is told to."""
     return GraphFollower(
-        store,
-        EventLedger(),
+        Runtime(store, Repositories(), lambda: datetime.now(UTC), Scrubber(DefaultRedactor()), Telemetry()),
         Neo4jGraph(neo4j),
-        EntityGraphRepository(),
-        GraphProgressRepository(),
         Breaker("Neo4j"),
-        clock=lambda: datetime.now(UTC),
     )
 
 

@@ -15,16 +15,8 @@ from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
-from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
-from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
-from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
-from agent_reminiscence.database.repositories.text_index import TextIndexRepository
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.event import ChunkRating, Event, EventKind, GraphChanges, MemoryConsolidated
-from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from benchmarks.graph.world import World
@@ -63,15 +55,7 @@ class GraphWriter:
         self._memory = memory
         self._store = store
         self._texts = texts
-        tables = Tables(
-            active=ActiveMemoryRepository(),
-            shortterm=ShorttermMemoryRepository(),
-            longterm=LongtermMemoryRepository(),
-            chunks=MemoryChunkRepository(),
-            graph=GraphChangesRepository(),
-            index=TextIndexRepository(),
-        )
-        self._projector = Projector(EventLedger(), tables, WorkQueue(), _keep_norms, graph_follows=graph_follows)
+        self._projector = Projector(Repositories(), _keep_norms, graph_follows=graph_follows)
 
     async def write(
         self, tenant: str, world: World, *, entities: int, relationships: int, is_long: bool = True

@@ -29,6 +29,7 @@ from agent_reminiscence.database.repositories.event_ledger import event_digest, 
 from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository, NewChunk
+from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
 from agent_reminiscence.database.repositories.text_index import (
     NewHeading,
@@ -42,7 +43,7 @@ from agent_reminiscence.domain.index import LAYOUT_DTYPE, block_of, offset_of
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
-from agent_reminiscence.projections import HANDLERS, Tables
+from agent_reminiscence.projections import HANDLERS
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
 from agent_reminiscence.services.vectors.norms import window_norms
 from agent_reminiscence.text.tokens import count_tokens_batch

@@ -286,7 +286,7 @@ async def test_other_tiers_have_no_time_to_live(config: Callable[..., Config], c
         clock.advance(10_000 * DAY)
 
         assert await memory.admin.review("agent-1") == _nothing()
-        assert await memory._ready().admin._lifecycle.next_review_at("agent-1") is None
+        assert await memory._ready().admin._services.review.next_review_at("agent-1") is None
 
 
 async def test_a_touch_prolongs_a_life(config: Callable[..., Config], clock: SetClock, superuser: SqlExecutor) -> None:
@@ -336,7 +336,7 @@ async def test_an_update_touches_the_whole_memory_while_it_is_active(
 async def test_the_next_review_is_when_the_next_chunk_expires(config: Callable[..., Config], clock: SetClock) -> None:
     """Not earlier, and never in the past once a review was made."""
     async with AgentMem(config(active_ttl_days=10.0, shortterm_ttl_days=30.0), clock=clock) as memory:
-        lifecycle = memory._ready().admin._lifecycle
+        lifecycle = memory._ready().admin._services.review
         assert await lifecycle.next_review_at("agent-1") is None
         first = await memory.create_active_memory("agent-1", "Accounts", FACT)
         await memory.admin.consolidate("agent-1")

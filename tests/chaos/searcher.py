@@ -41,7 +41,7 @@ async def _search(memory: AgentMem, tenants: int, result: dict[str, Any], dice: 
         result["failed"][type(error).__name__] += 1
         return
     result["searches"] += 1
-    result["models"][memory._ready().retrieval._embedding.generations.current.model_name] += 1
+    result["models"][memory._ready().services.retrieval._embedding.generations.current.model_name] += 1
     # Its neighbours are indexed with what it says, and may come before it.
     answer = next((hit for hit in found.hits if hit.content.strip() == said), None)
     if answer is None:

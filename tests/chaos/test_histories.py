@@ -252,11 +252,11 @@ class Name:
         parts = memory._ready()
         request = WriteRequest(external_id=tenant)
         async with parts.stores.postgres.transaction(tenant) as db:
-            await parts.manager._projector.begin(db, request)
-            stored = await parts.manager._tables.active.get_by_id(db, tenant, memory_id)
+            await parts.services.manager._projector.begin(db, request)
+            stored = await parts.services.manager._tables.active.get_by_id(db, tenant, memory_id)
             plan = self.plan(stored)
             event = request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), stories.START)
-            await parts.manager._projector.record(db, event)
+            await parts.services.manager._projector.record(db, event)
 
     def plan(self, stored: StoredMemory) -> MemoryConsolidated:
         """Entities that stand together in chunks, each with a relationship to the next one."""

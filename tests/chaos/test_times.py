@@ -284,7 +284,7 @@ async def _open(server: TestServer, clock: SetClock) -> AsyncIterator[Paths]:
         whole = await stack.enter_async_context(AgentMem(config, clock=clock))
         many = await stack.enter_async_context(AgentMem(config, clock=clock))
         # No tenant of a test is as large as those of which only some chunks are ranked.
-        many._ready().retrieval._finder._whole_max_chunks = 0
+        many._ready().services.retrieval._finder._whole_max_chunks = 0
         none = await stack.enter_async_context(
             AgentMem(config, clock=clock, embedder=FaultyEmbedder(away, TEST_DIMENSION))
         )

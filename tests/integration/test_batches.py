@@ -28,7 +28,7 @@ def _creation(content: str, external_id: str = "agent-1") -> CreateRequest:
 
 async def test_no_creations_write_nothing(memory: AgentMem) -> None:
     """An empty batch needs no stream."""
-    assert await memory._ready().manager.add_new([]) == ([], 0)
+    assert await memory._ready().services.manager.add_new([]) == ([], 0)
     assert await memory.ledger.head("agent-1") == 0
 
 
@@ -36,7 +36,7 @@ async def test_equal_keys_of_a_batch_are_written_once(memory: AgentMem) -> None:
     """As one call after the other would: the second is known by then."""
     first, second = _creation("A gate is green."), _creation("A door is red.")
 
-    added, missing = await memory._ready().manager.add_new([first, second, first])
+    added, missing = await memory._ready().services.manager.add_new([first, second, first])
 
     assert [one.added for one in added] == [True, True, False]
     assert added[0].memory_id == added[2].memory_id
@@ -65,7 +65,7 @@ async def test_a_batch_is_written_once_wherever_the_connection_breaks(
             requests = [_creation(f"Lamp {number}.", tenant) for number in range(3)]
             await memory.create_active_memory(tenant, "Note", "The first lamp.")
             proxy.cut_at(message, loss)
-            added, _ = await memory._ready().manager.add_new(requests)
+            added, _ = await memory._ready().services.manager.add_new(requests)
             was_cut = proxy.cuts == 1
             proxy.cut_at(0, loss)
             assert [one.added for one in added] == [True] * 3

@@ -16,6 +16,7 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import NAME_KEY_CHARACTERS
 from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.repositories.replay_tables import GRAPH_TABLES
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.event import (
     ChunkRating,
     Duplicate,
@@ -886,8 +887,8 @@ async def test_a_report_names_rows_of_the_graph_by_ids_alone(graph: _Graph) -> N
 async def test_where_a_store_follows_each_change_of_the_graph_is_work(graph: _Graph) -> None:
     """The call that wrote the event does not take it for its own work, which it has done; other events make none."""
     pair, parts = await _pair(graph, 0), graph.memory._ready()
-    given = parts.manager._projector
-    projector = Projector(given._ledger, given._tables, given._queue, given._renew_norms, graph_follows=True)
+    given = parts.services.manager._projector
+    projector = Projector(Repositories(), given._renew_norms, graph_follows=True)
     merged = EntitiesMerged(survivor_id=pair.ana, merged_id=pair.piet, reason="asked")
     again = EntitiesMerged(survivor_id=pair.ana, merged_id=pair.piet, reason="asked")
 

@@ -15,17 +15,20 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, Turn
-from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.exceptions import StoreError, StoreUnavailableError
+from agent_reminiscence.redaction.redactor import DefaultRedactor
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.graph import comparison, turns
 from agent_reminiscence.services.graph import follower as following
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
+from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.telemetry import Telemetry
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import superuser
 from tests.neo4j_server import Neo4jAddress
@@ -94,13 +97,9 @@ def _follower(
     store: PostgresManager, graph: Neo4jGraph, *, turn_seconds: float = 15.0, of: type[GraphFollower] = GraphFollower
 ) -> GraphFollower:
     return of(
-        store,
-        EventLedger(),
+        Runtime(store, Repositories(), lambda: datetime.now(UTC), Scrubber(DefaultRedactor()), Telemetry()),
         graph,
-        EntityGraphRepository(),
-        GraphProgressRepository(),
         Breaker("Neo4j"),
-        clock=lambda: datetime.now(UTC),
         turn_seconds=turn_seconds,
     )
 

@@ -22,20 +22,15 @@ from agent_reminiscence.database.connection import Params, Row, SqlExecutor, ope
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories import chunk_vector, memory_chunk, search, text_index
-from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, halfvec
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
-from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository
-from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
-from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
-from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ScratchRepository
-from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
-from agent_reminiscence.database.repositories.text_index import TextIndexRepository
+from agent_reminiscence.database.repositories.live_chunks import LiveChunksRepository
+from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ReplayTablesRepository
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.database.text_columns import scanned_places
 from agent_reminiscence.domain.canonical import sha256
@@ -43,7 +38,6 @@ from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
-from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.ledger.replay import Replay, Replayer
 from agent_reminiscence.text.folding import fold_text
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
@@ -53,18 +47,7 @@ _GENERATION = 1
 _MODEL = f"hash-{TEST_DIMENSION}"
 _LATER = LONG_AGO + timedelta(days=10_000)
 _REFUSED = "violates row-level security policy"
-_REPLAYER = Replayer(
-    EventLedger(),
-    Tables(
-        active=ActiveMemoryRepository(),
-        shortterm=ShorttermMemoryRepository(),
-        longterm=LongtermMemoryRepository(),
-        chunks=MemoryChunkRepository(),
-        index=TextIndexRepository(),
-        graph=GraphChangesRepository(),
-    ),
-    WorkQueue(),
-)
+_REPLAYER = Replayer(Repositories())
 
 
 @dataclass(frozen=True, slots=True)
@@ -896,7 +879,7 @@ def _statement(file: str, name: str) -> str:
         condition = memory_chunk._OTHER_MEMORIES if name == "count_similar" else memory_chunk._OF_SOURCES
         return memory_chunk._of_others(name, _GENERATION, condition)
     if file == "lifecycle":
-        return LifecycleRepository()._sql[name]
+        return LiveChunksRepository()._sql[name]
     if file == "entity_graph":
         graph = EntityGraphRepository()._sql
         candidates = (graph[f"candidates_by_{criterion}"] for criterion in ("id", "key"))
@@ -915,7 +898,7 @@ async def _transaction(store: PostgresManager, external_id: str, file: str, abou
     """
     if file == "scratch":
         async with store.scratch_transaction(external_id) as db:
-            await ScratchRepository().create(db)
+            await ReplayTablesRepository().create(db)
             await _REPLAYER.run(db, Replay(about))
             await db.execute_script(_CHANGED_SCRATCH)
             yield db
@@ -1026,7 +1009,7 @@ def _says_something(rows: list[Row]) -> bool:
 async def test_statements_about_scratch_tables_alone_reach_no_stored_row(store: PostgresManager, world: _World) -> None:
     """They name no tenant, because the temporary tables of a transaction hold one tenant's rows only."""
     external_id = world.intruder.external_id
-    scratch = ScratchRepository()
+    scratch = ReplayTablesRepository()
 
     async with store.scratch_transaction(external_id) as db:
         before = await stored_rows(db)
@@ -1047,7 +1030,7 @@ async def test_rows_of_another_tenant_cannot_be_put_in_place_from_a_scratch_tabl
     async with superuser(test_server, world.database) as db:
         before = await stored_rows(db)
 
-    scratch = ScratchRepository()
+    scratch = ReplayTablesRepository()
     try:
         async with store.scratch_transaction(world.intruder.external_id) as db:
             await scratch.create(db)

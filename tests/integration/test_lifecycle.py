@@ -8,7 +8,7 @@ from uuid import UUID
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository
+from agent_reminiscence.database.repositories.live_chunks import LiveChunksRepository
 from agent_reminiscence.services.tiers.importance import effective_importance
 from tests.conftest import TestServer
 from tests.factories import superuser
@@ -45,7 +45,7 @@ async def test_the_least_important_are_those_of_the_formula(
                 "used": [_NOW - timedelta(days=dice.choice([-1, 0, 5, 400])) for _ in chunk_ids[::2]],
             },
         )
-    repository = LifecycleRepository()
+    repository = LiveChunksRepository()
 
     async with store.transaction("agent-1", read_only=True) as db:
         found = await repository.find_least_important(db, "agent-1", now=_NOW, limit=100)

@@ -505,8 +505,8 @@ async def test_a_plan_that_was_overtaken_ends_no_chunk_for_one_that_has_ended(
     parts = memory._ready()
     request = WriteRequest(external_id=external_id)
     async with parts.stores.postgres.transaction(external_id) as db:
-        await parts.manager._projector.begin(db, request)
-        await parts.manager._projector.record(
+        await parts.services.manager._projector.begin(db, request)
+        await parts.services.manager._projector.record(
             db, request.event(EventKind.CONSOLIDATED, plan.model_dump(mode="json"), LONG_AGO)
         )
 

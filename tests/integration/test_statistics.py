@@ -6,7 +6,7 @@ import re
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.queries import load_queries
-from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ScratchRepository
+from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ReplayTablesRepository
 from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
 from agent_reminiscence.services.ledger.replay import Replay
 from tests.conftest import TestServer, dsn
@@ -57,8 +57,8 @@ async def test_a_replay_leaves_no_sample_of_what_memories_say(memory: AgentMem) 
     parts = memory._ready()
 
     async with parts.stores.postgres.scratch_transaction("agent-1") as db:
-        await ScratchRepository().create(db)
-        await memory.admin._verification._replayer.run(db, Replay("agent-1"))
+        await ReplayTablesRepository().create(db)
+        await memory.admin._services.verification._replayer.run(db, Replay("agent-1"))
         await db.execute_script(load_queries("sql", "replay_tables")["analyze_tables"])
         sampled = await db.fetch_all(
             "SELECT c.relname::text AS table, a.attname::text AS column FROM pg_attribute AS a"

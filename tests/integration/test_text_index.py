@@ -21,7 +21,7 @@ from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.embedded import EmbeddedPostgres
 from agent_reminiscence.database.migrations import SchemaParameters
-from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
+from agent_reminiscence.database.repositories.replay_tables import ReplayTablesRepository
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated
 from agent_reminiscence.domain.index import DUPLICATE, FACT, FIRST, POSTING_DTYPE, position_of, posting_numbers
@@ -180,8 +180,8 @@ async def _replayed(
 ) -> tuple[dict[str, list[str]], dict[tuple[str, int], bytes]]:
     """The rows that a replay without some events gives, and its postings."""
     async with memory._ready().stores.postgres.scratch_transaction(external_id) as db:
-        await ScratchRepository().create(db)
-        await memory.admin._verification._replayer.run(db, Replay(external_id), skip=skip)
+        await ReplayTablesRepository().create(db)
+        await memory.admin._services.verification._replayer.run(db, Replay(external_id), skip=skip)
         return await index_rows(db, external_id), await _entries(db, external_id)
 
 

@@ -186,7 +186,7 @@ async def test_progress_is_told_for_every_stream(memory: AgentMem, tenant: Tenan
 async def test_a_long_stream_is_replayed_in_pages(memory: AgentMem) -> None:
     """More events than a page holds: each of them is counted once, and the chain goes on across the border."""
     external_id = f"agent-{uuid4()}"
-    store, projector = memory._ready().stores.postgres, memory._ready().manager._projector
+    store, projector = memory._ready().stores.postgres, memory._ready().services.manager._projector
     async with store.transaction(external_id) as db:
         await projector._ledger.lock(db, external_id)
         for _ in range(1_000):

@@ -35,7 +35,7 @@ class LiveChunk:
     touched_at: datetime
 
 
-class LifecycleRepository:
+class LiveChunksRepository:
     """Reads over all live chunks of a stream."""
 
     def __init__(self) -> None:

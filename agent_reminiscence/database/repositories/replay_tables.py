@@ -84,7 +84,7 @@ _WHOLE_TABLE_PLANS = ("enable_seqscan", "enable_hashjoin", "enable_mergejoin")
 _SQL = load_queries("sql", "replay_tables")
 
 
-class ScratchRepository:
+class ReplayTablesRepository:
     """The scratch tables of one transaction, beside the stored rows and the vectors of every generation."""
 
     async def create(self, db: SqlExecutor) -> None:

@@ -40,7 +40,7 @@ class LiveText:
     content: str
 
 
-class UsageRepository:
+class TotalsRepository:
     """Counts over all tables of one tenant."""
 
     async def count_chunks(self, db: SqlExecutor, external_id: str) -> dict[Tier, TierUsage]:

@@ -7,7 +7,7 @@ replay without them gives. It is all one transaction, which ends with a scan for
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -16,12 +16,7 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config.constants import ERASER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
-from agent_reminiscence.database.repositories.erasure import ErasureRepository, Selection
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
+from agent_reminiscence.database.repositories.erasure import Selection
 from agent_reminiscence.database.text_columns import scanned_places
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import (
@@ -40,7 +35,7 @@ from agent_reminiscence.services.graph.comparison import ENTITY_TABLE, RELATIONS
 from agent_reminiscence.services.graph.follower import GraphFollower
 from agent_reminiscence.services.ledger.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.ledger.requests import WriteRequest
-from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.audit import VectorUpkeep
 
 _logger = logging.getLogger("agent_reminiscence.erasure")
@@ -76,30 +71,22 @@ class ErasureService:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
-        scratch: ScratchRepository,
-        erasure: ErasureRepository,
+        runtime: Runtime,
         replayer: Replayer,
         vectors: VectorUpkeep,
-        uses: ChunkUseRepository,
-        progress: GraphProgressRepository,
         follower: GraphFollower | None,
-        scrubber: Scrubber,
-        *,
-        clock: Callable[[], datetime],
     ) -> None:
-        self._store = store
-        self._ledger = ledger
-        self._scratch = scratch
-        self._erasure = erasure
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
+        self._scratch = runtime.repositories.replay_tables
+        self._erasure = runtime.repositories.erasure
         self._replayer = replayer
         self._vectors = vectors
-        self._uses = uses
-        self._progress = progress
+        self._uses = runtime.repositories.uses
+        self._progress = runtime.repositories.graph_progress
         self._follower = follower
-        self._scrubber = scrubber
-        self._clock = clock
+        self._scrubber = runtime.scrubber
+        self._clock = runtime.clock
 
     async def preview(self, request: EraseRequest) -> ErasurePreview:
         """What `erase` would reach.

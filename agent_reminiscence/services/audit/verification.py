@@ -5,19 +5,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from functools import partial
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
 from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.ledger.replay import Replay, Replayer, check_end
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.audit import VectorUpkeep
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 
@@ -47,24 +44,20 @@ class VerificationService:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
-        scratch: ScratchRepository,
+        runtime: Runtime,
         replayer: Replayer,
         embedding: EmbeddingService,
         vectors: VectorUpkeep,
         follower: GraphFollower | None,
-        *,
-        clock: Callable[[], datetime],
     ) -> None:
-        self._store = store
-        self._ledger = ledger
-        self._scratch = scratch
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
+        self._scratch = runtime.repositories.replay_tables
         self._replayer = replayer
         self._embedding = embedding
         self._vectors = vectors
         self._follower = follower
-        self._clock = clock
+        self._clock = runtime.clock
 
     async def verify(self, external_id: str | None, *, repair: bool, progress: ProgressCallback | None) -> AuditReport:
         """Look for differences; with `repair`, rebuild the streams that have any."""

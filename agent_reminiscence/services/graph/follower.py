@@ -18,7 +18,6 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -26,13 +25,10 @@ from weakref import WeakValueDictionary
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, StreamMark, Turn
 from agent_reminiscence.database.repositories.graph.neo4j_rows import Stored
-from agent_reminiscence.database.repositories.graph.progress import GraphProgress, GraphProgressRepository
+from agent_reminiscence.database.repositories.graph.progress import GraphProgress
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.domain.erasure import ErasureFinding, ErasureReceipt
 from agent_reminiscence.domain.event import EventKind, GraphErased
@@ -67,6 +63,7 @@ from agent_reminiscence.services.graph.turns import (
     sort_in,
 )
 from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.runtime import Runtime
 
 _logger = logging.getLogger("agent_reminiscence.graph")
 
@@ -125,23 +122,19 @@ class GraphFollower:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
+        runtime: Runtime,
         graph: Neo4jGraph,
-        repository: EntityGraphRepository,
-        progress: GraphProgressRepository,
         breaker: Breaker,
         *,
-        clock: Callable[[], datetime],
         turn_seconds: float = 15.0,
     ) -> None:
-        self._store = store
-        self._ledger = ledger
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
         self._graph = graph
-        self._repository = repository
-        self._progress = progress
+        self._repository = runtime.repositories.graph
+        self._progress = runtime.repositories.graph_progress
         self._breaker = breaker
-        self._clock = clock
+        self._clock = runtime.clock
         # In this process, one task at a time follows a stream.
         self._streams: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # Streams that fail although Neo4j is available, each with its own growing pause.

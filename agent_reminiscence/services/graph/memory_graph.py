@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_HOPS, MAX_GRAPH_RELATIONSHIPS, MAX_RESULTS
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.graph.store import GraphFilter, GraphStore
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.event import EntitiesMerged, EntitiesUnmerged, EventKind, RelationshipEnded
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.domain.trust import Source
@@ -21,7 +18,7 @@ from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
-from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.folding import name_key
 
 # How many entities with one name a message lists.
@@ -63,22 +60,17 @@ class MemoryGraph:
 
     def __init__(
         self,
-        store: PostgresManager,
+        runtime: Runtime,
         projector: Projector,
-        memories: ActiveMemoryRepository,
-        repository: EntityGraphRepository,
         graph: GraphStore,
-        scrubber: Scrubber,
-        *,
-        clock: Callable[[], datetime],
     ) -> None:
-        self._store = store
+        self._store = runtime.store
         self._projector = projector
-        self._scrubber = scrubber
-        self._memories = memories
-        self._repository = repository
+        self._scrubber = runtime.scrubber
+        self._memories = runtime.repositories.tables.active
+        self._repository = runtime.repositories.graph
         self._graph = graph
-        self._clock = clock
+        self._clock = runtime.clock
 
     async def entities(
         self,

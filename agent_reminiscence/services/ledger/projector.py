@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.repositories.event_ledger import EventLedger, TextTotals
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.database.repositories.event_ledger import TextTotals
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event, EventKind, NewEvent
 from agent_reminiscence.exceptions import IdempotencyConflictError
-from agent_reminiscence.projections import HANDLERS, Tables
+from agent_reminiscence.projections import HANDLERS
 from agent_reminiscence.services.ledger.requests import WriteRequest
 
 RenewNorms = Callable[[SqlExecutor, str, Collection[UUID]], Awaitable[None]]
@@ -28,16 +28,14 @@ class Projector:
 
     def __init__(
         self,
-        ledger: EventLedger,
-        tables: Tables,
-        queue: WorkQueue,
+        repositories: Repositories,
         renew_norms: RenewNorms,
         *,
         graph_follows: bool = False,
     ) -> None:
-        self._ledger = ledger
-        self._tables = tables
-        self._queue = queue
+        self._ledger = repositories.events
+        self._tables = repositories.tables
+        self._queue = repositories.queue
         self._renew_norms = renew_norms
         # Then every change to the graph makes work.
         self._graph_follows = graph_follows

@@ -13,17 +13,16 @@ from agent_reminiscence.config.constants import FORM_VERSION
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import (
     PAGE_EVENTS,
-    EventLedger,
     StreamState,
     event_digest,
     next_chain,
 )
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import ErasureReceipt, remains
 from agent_reminiscence.domain.event import PAYLOADS, RESERVED_PREFIX, Event, EventKind
 from agent_reminiscence.exceptions import ReminiscenceError, StoreError
-from agent_reminiscence.projections import HANDLERS, KINDS_WITHOUT_EFFECT, Tables
+from agent_reminiscence.projections import HANDLERS, KINDS_WITHOUT_EFFECT
 
 
 @dataclass(slots=True)
@@ -59,10 +58,15 @@ class Replay:
 class Replayer:
     """Runs the handlers over a stream's events, in the tables that the transaction's names refer to."""
 
-    def __init__(self, ledger: EventLedger, tables: Tables, queue: WorkQueue, *, graph_follows: bool = False) -> None:
-        self._ledger = ledger
-        self._tables = tables
-        self._queue = queue
+    def __init__(
+        self,
+        repositories: Repositories,
+        *,
+        graph_follows: bool = False,
+    ) -> None:
+        self._ledger = repositories.events
+        self._tables = repositories.tables
+        self._queue = repositories.queue
         # Whether a graph store follows the ledger: a rebuilt stream must be compared with it.
         self._graph_follows = graph_follows
 

@@ -8,9 +8,6 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.domain.event import (
     ChunkEntry,
     Event,
@@ -26,6 +23,7 @@ from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.exceptions import MemoryNotFoundError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.memories.fold import fold
+from agent_reminiscence.services.runtime import Runtime
 
 # Payloads may be of several MB.
 _PAGE_EVENTS = 50
@@ -37,15 +35,13 @@ class HistoryService:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
-        repository: HistoryRepository,
+        runtime: Runtime,
         *,
         updates_left: Callable[[int, int], int],
     ) -> None:
-        self._store = store
-        self._ledger = ledger
-        self._repository = repository
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
+        self._repository = runtime.repositories.history
         self._updates_left = updates_left
 
     async def history(self, external_id: str, memory_id: UUID) -> MemoryHistory:

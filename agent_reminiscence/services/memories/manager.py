@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.canonical import beside, beside_many
 from agent_reminiscence.domain.event import (
     ChunkEntry,
@@ -34,7 +31,6 @@ from agent_reminiscence.exceptions import (
     StoreError,
     VersionConflictError,
 )
-from agent_reminiscence.projections import Tables
 from agent_reminiscence.projections.created import created_memory
 from agent_reminiscence.projections.indexed_text import heading_text
 from agent_reminiscence.projections.texts import day_of
@@ -42,16 +38,33 @@ from agent_reminiscence.projections.updated import dropped_chunks
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import ArchiveRequest, CreateRequest, UpdateRequest
-from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.fold import fold, outcome_of
 from agent_reminiscence.services.memories.languages import TenantLanguage
 from agent_reminiscence.services.memories.layout import chunked, match, new_texts, plan_creations, same_entries
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
 
 _logger = logging.getLogger("agent_reminiscence.memory")
 
-Clock = Callable[[], datetime]
+
+@dataclass(frozen=True, slots=True)
+class MemoryRules:
+    """What the settings say of active memories.
+
+    Attributes:
+        update_threshold: From how many updates on a memory is due for consolidation.
+        language: Of texts that name none; None leaves it to each text.
+        chunks_expire: Whether a chunk of any tier has a limited life.
+        max_chunks: How many live chunks a stream may have; None is any number.
+        max_active_memories: How many active memories a stream may have; None is any number.
+    """
+
+    update_threshold: int
+    language: str | None = None
+    chunks_expire: bool = False
+    max_chunks: int | None = None
+    max_active_memories: int | None = None
 
 
 class MemoryManager:
@@ -59,38 +72,27 @@ class MemoryManager:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
+        runtime: Runtime,
         projector: Projector,
-        tables: Tables,
         embedding: EmbeddingService,
         vectors: WriteVectors,
-        queue: WorkQueue,
-        uses: ChunkUseRepository,
-        scrubber: Scrubber,
-        *,
-        clock: Clock,
-        update_threshold: int,
-        language: str | None = None,
-        chunks_expire: bool = False,
-        max_chunks: int | None = None,
-        max_active_memories: int | None = None,
+        rules: MemoryRules,
     ) -> None:
-        self._store = store
-        self._ledger = ledger
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
         self._projector = projector
-        self._tables = tables
+        self._tables = runtime.repositories.tables
         self._embedding = embedding
         self._vectors = vectors
-        self._queue = queue
-        self._uses = uses
-        self._scrubber = scrubber
-        self._clock = clock
-        self._update_threshold = update_threshold
-        self._language = language
-        self._chunks_expire = chunks_expire
-        self._max_chunks = max_chunks
-        self._max_active_memories = max_active_memories
+        self._queue = runtime.repositories.queue
+        self._uses = runtime.repositories.uses
+        self._scrubber = runtime.scrubber
+        self._clock = runtime.clock
+        self._update_threshold = rules.update_threshold
+        self._language = rules.language
+        self._chunks_expire = rules.chunks_expire
+        self._max_chunks = rules.max_chunks
+        self._max_active_memories = rules.max_active_memories
 
     async def create(self, asked: CreateRequest) -> ActiveMemory:
         """Append `memory.created` and store the memory with its chunks."""

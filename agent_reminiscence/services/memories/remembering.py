@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from agent_reminiscence.agents.plans import CreateIntent, Said, UpdateIntent
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
 from agent_reminiscence.domain.trust import Source
@@ -26,11 +24,10 @@ from agent_reminiscence.exceptions import (
 )
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import CreateRequest, UpdateRequest
-from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.conversations import is_acknowledgement
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.model_budget import ModelBudget
-from agent_reminiscence.telemetry import Telemetry
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.folding import fold_text
 
 if TYPE_CHECKING:
@@ -74,21 +71,18 @@ class RememberingService:
 
     def __init__(
         self,
-        store: PostgresManager,
+        runtime: Runtime,
         manager: MemoryManager,
-        chunks: MemoryChunkRepository,
-        scrubber: Scrubber,
         budget: ModelBudget,
         model: Model | None,
-        telemetry: Telemetry,
     ) -> None:
-        self._store = store
+        self._store = runtime.store
         self._manager = manager
-        self._chunks = chunks
-        self._scrubber = scrubber
+        self._chunks = runtime.repositories.tables.chunks
+        self._scrubber = runtime.scrubber
         self._budget = budget
         self._model = model
-        self._telemetry = telemetry
+        self._telemetry = runtime.telemetry
 
     async def remember(self, request: RememberRequest) -> RememberReport:
         """Remember the conversation and return a report; nothing is written unless the model's whole plan is valid.

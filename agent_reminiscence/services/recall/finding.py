@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import Row, SqlExecutor
-from agent_reminiscence.database.repositories.history import HistoryRepository
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.search import (
     FoundTerm,
     GraphWeights,
     OpenedStream,
     SearchedStream,
-    SearchRepository,
     SearchRequest,
 )
 from agent_reminiscence.domain.generation import Generation
@@ -81,17 +80,15 @@ class Finder:
 
     def __init__(
         self,
-        search: SearchRepository,
-        texts: TextReader,
-        history: HistoryRepository,
+        repositories: Repositories,
         embedding: EmbeddingService,
         weights: Weights | None = None,
         *,
         whole_max_chunks: int = narrowing.WHOLE_MAX_CHUNKS,
     ) -> None:
-        self._search = search
-        self._texts = texts
-        self._history = history
+        self._search = repositories.search
+        self._texts = TextReader(repositories)
+        self._history = repositories.history
         self._embedding = embedding
         self._weights = weights or Weights()
         self._whole_max_chunks = whole_max_chunks

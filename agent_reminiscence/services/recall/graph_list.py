@@ -19,12 +19,11 @@ from agent_reminiscence.database.repositories.graph.store import (
     GraphStore,
     RelationshipOutline,
 )
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.search import (
     Evidence,
     GraphWeights,
     SearchedStream,
-    SearchRepository,
     SearchRequest,
 )
 from agent_reminiscence.domain.graph import TOGETHER, Entity, Relationship, strength, together_confidence
@@ -65,15 +64,14 @@ class GraphRecall:
 
     def __init__(
         self,
-        repository: EntityGraphRepository,
-        search: SearchRepository,
+        repositories: Repositories,
         graph: GraphStore,
         *,
         deadline_seconds: float,
         breaker: Breaker | None = None,
     ) -> None:
-        self._repository = repository
-        self._search = search
+        self._repository = repositories.graph
+        self._search = repositories.search
         self._graph = graph
         self._deadline_seconds = deadline_seconds
         self._breaker = breaker

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.connection import Row
-from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.search import OpenedStream, SearchRequest
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.retrieval import (
@@ -23,11 +22,11 @@ from agent_reminiscence.domain.retrieval import (
 )
 from agent_reminiscence.exceptions import EmbeddingError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
-from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opening, QuestionVector
 from agent_reminiscence.services.recall.graph_list import GraphRecall
 from agent_reminiscence.services.recall.summary import summarise, within
 from agent_reminiscence.services.recall.uses import UseRecorder
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
 from agent_reminiscence.text.tokens import TokenCounts
@@ -82,22 +81,19 @@ class RetrievalService:
 
     def __init__(
         self,
-        store: PostgresManager,
+        runtime: Runtime,
         finder: Finder,
         graph: GraphRecall,
         embedding: EmbeddingService,
         uses: UseRecorder,
-        scrubber: Scrubber,
-        *,
-        clock: Callable[[], datetime],
     ) -> None:
-        self._store = store
+        self._store = runtime.store
         self._finder = finder
         self._graph = graph
         self._embedding = embedding
         self._uses = uses
-        self._scrubber = scrubber
-        self._clock = clock
+        self._scrubber = runtime.scrubber
+        self._clock = runtime.clock
         self._tokens = TokenCounts()
 
     async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:

@@ -14,11 +14,10 @@ from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, RedactionError, StoreError
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.recall.retrieval import RetrievalService, RetrieveRequest
-from agent_reminiscence.telemetry import Telemetry
+from agent_reminiscence.services.runtime import Runtime
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -44,19 +43,18 @@ class SynthesisService:
 
     def __init__(
         self,
+        runtime: Runtime,
         retrieval: RetrievalService,
         manager: MemoryManager,
-        scrubber: Scrubber,
         budget: ModelBudget,
         model: Model | None,
-        telemetry: Telemetry,
     ) -> None:
         self._retrieval = retrieval
         self._manager = manager
-        self._scrubber = scrubber
+        self._scrubber = runtime.scrubber
         self._budget = budget
         self._model = model
-        self._telemetry = telemetry
+        self._telemetry = runtime.telemetry
 
     async def stream(self, request: RetrieveRequest, *, strict: bool) -> AsyncGenerator[RetrievalResult]:
         """Yield the answer as it is written, then the result of `retrieve`; raises like `retrieve`."""

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository, Dots
-from agent_reminiscence.database.repositories.history import HistoryRepository
-from agent_reminiscence.database.repositories.search import Layouts, SearchRepository, SearchRequest
+from agent_reminiscence.database.repositories.chunk_vector import Dots
+from agent_reminiscence.database.repositories.repositories import Repositories
+from agent_reminiscence.database.repositories.search import Layouts, SearchRequest
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import are_among
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
@@ -55,10 +55,13 @@ class Texts:
 class TextReader:
     """Reads current texts from their stored layouts, and those of another moment from the ledger."""
 
-    def __init__(self, search: SearchRepository, history: HistoryRepository, vectors: ChunkVectorRepository) -> None:
-        self._search = search
-        self._history = history
-        self._vectors = vectors
+    def __init__(
+        self,
+        repositories: Repositories,
+    ) -> None:
+        self._search = repositories.search
+        self._history = repositories.history
+        self._vectors = repositories.vectors
 
     async def read_around(
         self,

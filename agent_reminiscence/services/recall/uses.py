@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.telemetry import detached
 
 _logger = logging.getLogger("agent_reminiscence.use")
@@ -34,16 +33,14 @@ class UseRecorder:
 
     def __init__(
         self,
-        store: PostgresManager,
-        uses: ChunkUseRepository,
+        runtime: Runtime,
         *,
-        clock: Callable[[], datetime],
         write_seconds: float = constants.USE_WRITE_SECONDS,
         max_pending_chunks: int = constants.USE_MAX_PENDING_CHUNKS,
     ) -> None:
-        self._store = store
-        self._uses = uses
-        self._clock = clock
+        self._store = runtime.store
+        self._uses = runtime.repositories.uses
+        self._clock = runtime.clock
         self._write_seconds = write_seconds
         self._max_pending_chunks = max_pending_chunks
         # By external_id and chunk: the number of uses and the time of the last.

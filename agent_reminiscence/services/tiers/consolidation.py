@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
 from itertools import batched
@@ -15,11 +15,7 @@ from pydantic import BaseModel
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import PLANNED_ONCE, Deferred, SqlExecutor
 from agent_reminiscence.database.generations import ask_for_current, current_generation
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, KnownEntityName, KnownPeriod
-from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownPeriod
 from agent_reminiscence.domain.canonical import beside, sha256
 from agent_reminiscence.domain.event import (
     ChunkRating,
@@ -36,9 +32,9 @@ from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.memory import ConsolidationReport, StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import SOURCES, Source, least_trusted, may_end
 from agent_reminiscence.exceptions import CommitUnknownError, MemoryNotFoundError, StoreError
-from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.entities import (
     DraftedEntity,
     beginnings_of,
@@ -88,30 +84,23 @@ class ConsolidationService:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
+        runtime: Runtime,
         projector: Projector,
-        tables: Tables,
-        graph: EntityGraphRepository,
-        lifecycle: LifecycleRepository,
-        uses: ChunkUseRepository,
         embedding: EmbeddingService,
         memorizing: MemorizingService,
         promotion: PromotionService,
-        *,
-        clock: Callable[[], datetime],
     ) -> None:
-        self._store = store
-        self._ledger = ledger
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
         self._projector = projector
-        self._tables = tables
-        self._graph = graph
-        self._lifecycle = lifecycle
-        self._uses = uses
+        self._tables = runtime.repositories.tables
+        self._graph = runtime.repositories.graph
+        self._lifecycle = runtime.repositories.live_chunks
+        self._uses = runtime.repositories.uses
         self._embedding = embedding
         self._memorizing = memorizing
         self._promotion = promotion
-        self._clock = clock
+        self._clock = runtime.clock
 
     async def consolidate(
         self, external_id: str, memory_id: UUID, *, locked: bool = False, is_dry_run: bool = False

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.shortterm_memory import Candidate
 from agent_reminiscence.domain.event import EventKind, MemoryPromoted, Promotion, write_payload
 from agent_reminiscence.domain.trust import least_trusted
-from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.importance import effective_importance
 
 
@@ -22,17 +20,15 @@ class PromotionService:
 
     def __init__(
         self,
+        runtime: Runtime,
         projector: Projector,
-        tables: Tables,
-        uses: ChunkUseRepository,
         *,
-        clock: Callable[[], datetime],
         threshold: float,
     ) -> None:
         self._projector = projector
-        self._tables = tables
-        self._uses = uses
-        self._clock = clock
+        self._tables = runtime.repositories.tables
+        self._uses = runtime.repositories.uses
+        self._clock = runtime.clock
         self._threshold = threshold
 
     async def promote(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> int:

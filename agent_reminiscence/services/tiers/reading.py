@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.agents.plans import ConsolidationMaterial
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.generations import current_generation
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.tables import (
-    EntityGraphRepository,
     KnownEntityName,
     StatedRelationship,
 )
-from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository, NearChunk
+from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.event import AskOutcome, Fallback, ModelUsage
 from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
 from agent_reminiscence.exceptions import RedactionError, StoreError
-from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.model_budget import ModelBudget
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.entities import DraftedEntity
 from agent_reminiscence.services.tiers.proposal import Reading, take_over, take_over_endings
 from agent_reminiscence.services.tiers.windows import Window, make_windows, set_apart
@@ -55,26 +50,19 @@ class MemorizingService:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
-        memories: ActiveMemoryRepository,
-        chunks: MemoryChunkRepository,
-        graph: EntityGraphRepository,
-        scrubber: Scrubber,
+        runtime: Runtime,
         budget: ModelBudget,
         model: Model | None,
-        *,
-        clock: Callable[[], datetime],
     ) -> None:
-        self._store = store
-        self._ledger = ledger
-        self._memories = memories
-        self._chunks = chunks
-        self._graph = graph
-        self._scrubber = scrubber
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
+        self._memories = runtime.repositories.tables.active
+        self._chunks = runtime.repositories.tables.chunks
+        self._graph = runtime.repositories.graph
+        self._scrubber = runtime.scrubber
         self._budget = budget
         self._model = model
-        self._clock = clock
+        self._clock = runtime.clock
 
     @property
     def has_model(self) -> bool:

@@ -15,16 +15,14 @@ from uuid import UUID
 
 from agent_reminiscence.config.constants import REVIEW_BATCH_CHUNKS, REVIEW_PASS_CHUNKS, Tier
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.live_chunks import LifecycleRepository, LiveChunk
+from agent_reminiscence.database.repositories.live_chunks import LiveChunk
 from agent_reminiscence.domain.event import EventKind, MemoryEnded
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.importance import effective_importance
 from agent_reminiscence.services.tiers.promotion import PromotionService
 
@@ -46,24 +44,20 @@ class LifecycleService:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
+        runtime: Runtime,
         projector: Projector,
         promotion: PromotionService,
-        uses: ChunkUseRepository,
-        lifecycle: LifecycleRepository,
         *,
-        clock: Callable[[], datetime],
         max_chunks: int | None,
         ttl_days: Mapping[Tier, float],
     ) -> None:
-        self._store = store
-        self._ledger = ledger
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
         self._projector = projector
         self._promotion = promotion
-        self._uses = uses
-        self._lifecycle = lifecycle
-        self._clock = clock
+        self._uses = runtime.repositories.uses
+        self._lifecycle = runtime.repositories.live_chunks
+        self._clock = runtime.clock
         self._max_chunks = max_chunks
         self._ttl_days = dict(ttl_days)
 

@@ -10,9 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import (
-    EventLedger,
     StreamState,
     event_digest,
     next_chain,
@@ -30,6 +28,7 @@ from agent_reminiscence.services.ledger.replay import (
     check_page,
     check_receipts,
 )
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.transfer.event_reader import EventFileReader
 from agent_reminiscence.services.transfer.event_writer import EventFileWriter
 from agent_reminiscence.services.vectors.filling import EmbeddingService
@@ -90,20 +89,17 @@ class TransferService:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
+        runtime: Runtime,
         replayer: Replayer,
         embedding: EmbeddingService,
         norms: NormRenewal,
-        *,
-        clock: Callable[[], datetime],
     ) -> None:
-        self._store = store
-        self._ledger = ledger
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
         self._replayer = replayer
         self._embedding = embedding
         self._norms = norms
-        self._clock = clock
+        self._clock = runtime.clock
 
     async def export(
         self, external_id: str, path: Path, *, overwrite: bool, note: Callable[[int, int], None]

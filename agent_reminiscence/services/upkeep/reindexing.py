@@ -11,18 +11,9 @@ from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database import schema
 from agent_reminiscence.database.connection import ConnectionSettings
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
-from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
-from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
-from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
-from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
-from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
-from agent_reminiscence.database.repositories.text_index import TextIndexRepository
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.exceptions import StoreError
-from agent_reminiscence.projections import Tables
 from agent_reminiscence.services.ledger.replay import Replay, Replayer
 from agent_reminiscence.services.vectors.renewal import NormRenewal
 
@@ -100,16 +91,8 @@ class _FaultyStreamError(StoreError):
 
 
 async def _reindex_stream(store: PostgresManager, ledger: EventLedger, external_id: str) -> None:
-    scratch, queue = ScratchRepository(), WorkQueue()
-    tables = Tables(
-        active=ActiveMemoryRepository(),
-        shortterm=ShorttermMemoryRepository(),
-        longterm=LongtermMemoryRepository(),
-        chunks=MemoryChunkRepository(),
-        index=TextIndexRepository(),
-        graph=GraphChangesRepository(),
-    )
-    replayer = Replayer(ledger, tables, queue)
+    repositories = Repositories()
+    scratch, replayer = repositories.replay_tables, Replayer(repositories)
     async with store.scratch_transaction(external_id) as db:
         await scratch.create(db)
         await ledger.lock(db, external_id)
@@ -123,5 +106,5 @@ async def _reindex_stream(store: PostgresManager, ledger: EventLedger, external_
             )
         await scratch.swap(db, external_id)
         # Texts now have different lengths in terms, so their layouts differ, too.
-        await NormRenewal(ChunkNormsRepository()).renew(db, external_id, None)
+        await NormRenewal(repositories.norms).renew(db, external_id, None)
         await replayer.settle(db, replay)

@@ -8,14 +8,11 @@ from functools import partial
 from uuid import UUID
 
 from agent_reminiscence.config.constants import TIERS, Tier
-from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.totals import LiveText, UsageRepository
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.database.repositories.totals import LiveText
 from agent_reminiscence.domain.usage import MemoryUsage, TierUsage
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.graph.follower import GraphFollower
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.tokens import count_tokens_batch
 
@@ -32,20 +29,16 @@ class UsageService:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
+        runtime: Runtime,
         embedding: EmbeddingService,
-        queue: WorkQueue,
-        usage: UsageRepository,
-        progress: GraphProgressRepository,
         follower: GraphFollower | None,
     ) -> None:
-        self._store = store
-        self._ledger = ledger
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
         self._embedding = embedding
-        self._queue = queue
-        self._usage = usage
-        self._progress = progress
+        self._queue = runtime.repositories.queue
+        self._usage = runtime.repositories.totals
+        self._progress = runtime.repositories.graph_progress
         self._follower = follower
 
     async def usage(self, external_id: str) -> MemoryUsage:

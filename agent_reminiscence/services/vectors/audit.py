@@ -10,9 +10,7 @@ import numpy as np
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import NORMS_TABLE_PREFIX, VECTOR_TABLE_PREFIX, list_generations
-from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
-from agent_reminiscence.database.repositories.replay_tables import ScratchRepository
-from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import NORMS_DTYPE
@@ -30,14 +28,12 @@ class VectorUpkeep:
 
     def __init__(
         self,
-        scratch: ScratchRepository,
-        norms: ChunkNormsRepository,
-        cells: VectorCellRepository,
+        repositories: Repositories,
         renewal: NormRenewal,
     ) -> None:
-        self._scratch = scratch
-        self._cells = cells
-        self._norms = norms
+        self._scratch = repositories.replay_tables
+        self._cells = repositories.cells
+        self._norms = repositories.norms
         self._renewal = renewal
 
     async def compare(self, db: SqlExecutor, external_id: str) -> list[Drift]:

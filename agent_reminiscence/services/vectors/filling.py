@@ -19,14 +19,12 @@ from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.chunk_vector import (
     BEFORE_ALL,
-    ChunkVectorRepository,
     EmbeddedText,
     Filled,
     MissingVector,
 )
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.replay_tables import StoredMass
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.embedders.protocol import (
@@ -116,18 +114,16 @@ class EmbeddingService:
     def __init__(
         self,
         store: PostgresManager,
-        ledger: EventLedger,
-        queue: WorkQueue,
-        vectors: ChunkVectorRepository,
+        repositories: Repositories,
         generations: Generations,
         norms: NormRenewal,
         *,
         review_within_seconds: float | None = None,
     ) -> None:
         self._store = store
-        self._ledger = ledger
-        self._queue = queue
-        self._vectors = vectors
+        self._ledger = repositories.events
+        self._queue = repositories.queue
+        self._vectors = repositories.vectors
         self._generations = generations
         self._norms = norms
         self._review_within_seconds = review_within_seconds

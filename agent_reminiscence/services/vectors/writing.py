@@ -20,9 +20,8 @@ from agent_reminiscence.config.constants import BACKFILL_CHUNKS
 from agent_reminiscence.database.connection import Deferred, SqlExecutor
 from agent_reminiscence.database.generations import ask_for_tables
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
-from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, ChunkVectorRepository, EmbeddedText
-from agent_reminiscence.database.repositories.work_queue import WorkQueue
+from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, EmbeddedText
+from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.canonical import beside_many, sha256
 from agent_reminiscence.domain.event import Event, MemoryCreated
 from agent_reminiscence.domain.generation import Generation
@@ -67,16 +66,14 @@ class WriteVectors:
     def __init__(
         self,
         store: PostgresManager,
+        repositories: Repositories,
         embedding: EmbeddingService,
-        vectors: ChunkVectorRepository,
-        norms: ChunkNormsRepository,
-        queue: WorkQueue,
     ) -> None:
         self._store = store
         self._embedding = embedding
-        self._vectors = vectors
-        self._norms = norms
-        self._queue = queue
+        self._vectors = repositories.vectors
+        self._norms = repositories.norms
+        self._queue = repositories.queue
 
     async def make_for(self, payloads: Sequence[MemoryCreated], moments: Sequence[datetime]) -> MadeVectors | None:
         """Make the vectors of new memories.

@@ -26,8 +26,7 @@ from agent_reminiscence.config.constants import (
     WORKER_ROLE,
 )
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.event_ledger import EventLedger
-from agent_reminiscence.database.repositories.work_queue import WorkQueue, WorkState
+from agent_reminiscence.database.repositories.work_queue import WorkState
 from agent_reminiscence.domain.work import Job, WorkReport
 from agent_reminiscence.exceptions import (
     AgentError,
@@ -40,6 +39,7 @@ from agent_reminiscence.exceptions import (
     WorkTimeoutError,
 )
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
+from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.consolidation import ConsolidationService
 from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.vectors.cells import CellService
@@ -68,9 +68,7 @@ class WorkService:
 
     def __init__(
         self,
-        store: PostgresManager,
-        ledger: EventLedger,
-        queue: WorkQueue,
+        runtime: Runtime,
         embedding: EmbeddingService,
         consolidation: ConsolidationService,
         lifecycle: LifecycleService,
@@ -80,9 +78,9 @@ class WorkService:
         max_attempts: int,
         retry_seconds: float,
     ) -> None:
-        self._store = store
-        self._ledger = ledger
-        self._queue = queue
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
+        self._queue = runtime.repositories.queue
         self._embedding = embedding
         self._consolidation = consolidation
         self._lifecycle = lifecycle

@@ -1,0 +1,56 @@
+"""The object behind `memory.admin`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from agent_reminiscence.admin.audit import AuditAdmin
+from agent_reminiscence.admin.models import ModelAdmin
+from agent_reminiscence.admin.transfer import TransferAdmin
+from agent_reminiscence.admin.vectors import VectorAdmin
+from agent_reminiscence.admin.work import WorkAdmin
+from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.graph.memory_graph import MemoryGraph
+from agent_reminiscence.services.ledger.requests import ArchiveRequest
+
+
+class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin):
+    """Maintenance of one database's memories."""
+
+    @property
+    def graph(self) -> MemoryGraph:
+        """The entities that memories name, and the relationships between them."""
+        return self._services.graph
+
+    async def archive(
+        self,
+        external_id: str | int | UUID,
+        memory_id: UUID | str,
+        *,
+        end_chunks: bool = False,
+        occurred_at: datetime | None = None,
+        actor: str | None = None,
+    ) -> ActiveMemory:
+        """Archive an active memory: it leaves the active list and takes no more updates.
+
+        Args:
+            end_chunks: Also end its chunks, so that only searches `as_of` an earlier time find them. Otherwise they
+                stay searchable.
+            occurred_at: When this happened in the world; None is now.
+            actor: Who archives it.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            MemoryNotFoundError: `external_id` has no such memory.
+            StoreError: The store is unavailable.
+        """
+        request = ArchiveRequest(
+            external_id=validation.external_id(external_id),
+            memory_id=validation.memory_id(memory_id),
+            end_chunks=validation.flag("end_chunks", end_chunks),
+            occurred_at=validation.optional_moment("occurred_at", occurred_at),
+            actor=validation.optional_identifier("actor", actor),
+        )
+        return await self._services.manager.archive(request)

@@ -1,0 +1,109 @@
+"""What asks a language model: remembering from a conversation, and an answer as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from agent_reminiscence.admin.topic import Topic
+from agent_reminiscence.config.constants import MAX_RESULTS, Tier
+from agent_reminiscence.domain.remembering import RememberReport
+from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.memories.conversations import read_conversation
+from agent_reminiscence.services.memories.remembering import RememberRequest
+from agent_reminiscence.services.recall.retrieval import RetrieveRequest
+
+
+class ModelAdmin(Topic):
+    """What asks a language model: remembering from a conversation, and an answer as a stream."""
+
+    async def remember(
+        self,
+        external_id: str | int | UUID,
+        messages: Iterable[Any],
+        *,
+        occurred_at: datetime | None = None,
+        actor: str | None = None,
+        conversation_id: str | None = None,
+        dry_run: bool = False,
+    ) -> RememberReport:
+        """Have a model decide what in a conversation is worth remembering, and remember it.
+
+        The model sees the conversation and the active memories, without secrets (`redaction`), and proposes memories to
+        create and update. They are written like any caller's, with the trust label `model`; the model can do nothing
+        else. Mere thanks and greetings call no model, and text recalled into the conversation is not remembered again.
+
+        Args:
+            messages: Pydantic AI messages, or mappings with `role` (user, assistant, tool, system) and `content`; at
+                most 1,000, with 100,000 characters in total. System prompts are ignored.
+            occurred_at: As in `create_active_memory`, like `actor` and `conversation_id`; applies to all writes.
+            dry_run: Only report what would be done.
+
+        Returns:
+            What was done, and why.
+
+        Raises:
+            InvalidInputError: An argument is invalid; nothing is written.
+            ConfigurationError: No model is configured (`memory_update_agent_model`).
+            AgentError: The model gave no usable answer; nothing is written.
+            RedactionError: Your redactor failed; nothing is written.
+            StoreError: The store is unavailable; completed writes are kept. A second call shows them to the model,
+                which then proposes what it sees is missing.
+        """
+        request = RememberRequest(
+            external_id=validation.external_id(external_id),
+            said=read_conversation(messages),
+            occurred_at=validation.optional_moment("occurred_at", occurred_at),
+            actor=validation.optional_identifier("actor", actor),
+            conversation_id=validation.optional_identifier("conversation_id", conversation_id),
+            is_dry_run=validation.flag("dry_run", dry_run),
+        )
+        return await self._services.remembering.remember(request)
+
+    def stream_answer(
+        self,
+        external_id: str | int | UUID,
+        query: str,
+        *,
+        limit: int | None = None,
+        tiers: Iterable[Tier] | None = None,
+        token_budget: int | None = None,
+        min_confidence: float | None = None,
+        min_match: float | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        strict: bool = False,
+    ) -> AsyncGenerator[RetrievalResult]:
+        """Stream the answer as it is written, then yield what `retrieve_memories` returns with `synthesis=True`.
+
+        Each result replaces the one before. In all but the last, `synthesis.is_checked` is false and nothing is cited
+        yet; if the model has to retry, its answer starts over. The last one is checked, or says in `omitted` why there
+        is no answer. If you stop early, close the iterator (`contextlib.aclosing`) to end the model's call.
+
+        Args:
+            query: As in `retrieve_memories`, like all other arguments.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            ConfigurationError: No model is configured (`memory_retrieve_agent_model`).
+            AgentError: With `strict`: the model gave no usable answer.
+            RedactionError: With `strict`: your redactor failed on the question.
+            StoreError: The store is unavailable; without `strict`, only if recall itself fails.
+        """
+        hits = validation.optional_number("limit", limit, maximum=MAX_RESULTS)
+        budget = validation.optional_number("token_budget", token_budget)
+        request = RetrieveRequest(
+            external_id=validation.external_id(external_id),
+            query=validation.query(query),
+            limit=hits if hits is not None else self._config.retrieval_limit,
+            tiers=validation.tiers(tiers),
+            token_budget=budget if budget is not None else self._config.token_budget,
+            min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
+            min_match=None if min_match is None else validation.share("min_match", min_match),
+            as_of=validation.optional_moment("as_of", as_of),
+            known_at=validation.optional_moment("known_at", known_at),
+        )
+        return self._services.synthesis.stream(request, strict=validation.flag("strict", strict))

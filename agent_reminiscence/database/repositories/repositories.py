@@ -1,0 +1,68 @@
+"""All repositories of a database. They hold no state: one of each serves every transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
+from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
+from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
+from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
+from agent_reminiscence.database.repositories.erasure import ErasureRepository
+from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
+from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
+from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
+from agent_reminiscence.database.repositories.history import HistoryRepository
+from agent_reminiscence.database.repositories.live_chunks import LiveChunksRepository
+from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
+from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
+from agent_reminiscence.database.repositories.replay_tables import ReplayTablesRepository
+from agent_reminiscence.database.repositories.search import SearchRepository
+from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
+from agent_reminiscence.database.repositories.text_index import TextIndexRepository
+from agent_reminiscence.database.repositories.totals import TotalsRepository
+from agent_reminiscence.database.repositories.vector_cell import VectorCellRepository
+from agent_reminiscence.database.repositories.work_queue import WorkQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Everything that the handler of an event may change."""
+
+    active: ActiveMemoryRepository = field(default_factory=ActiveMemoryRepository)
+    shortterm: ShorttermMemoryRepository = field(default_factory=ShorttermMemoryRepository)
+    longterm: LongtermMemoryRepository = field(default_factory=LongtermMemoryRepository)
+    chunks: MemoryChunkRepository = field(default_factory=MemoryChunkRepository)
+    index: TextIndexRepository = field(default_factory=TextIndexRepository)
+    graph: GraphChangesRepository = field(default_factory=GraphChangesRepository)
+
+
+@dataclass(frozen=True, slots=True)
+class Repositories:
+    """Every repository, by what it reads and writes.
+
+    Attributes:
+        tables: The projections, as handlers write them.
+        graph: Entities and relationships, as they are read.
+        graph_progress: How far Neo4j has followed.
+        live_chunks: Chunks that a search may find now, for review.
+        replay_tables: The tables that a replay fills, beside those in use.
+        totals: What is counted for `usage`.
+    """
+
+    tables: Tables = field(default_factory=Tables)
+    events: EventLedger = field(default_factory=EventLedger)
+    queue: WorkQueue = field(default_factory=WorkQueue)
+    search: SearchRepository = field(default_factory=SearchRepository)
+    history: HistoryRepository = field(default_factory=HistoryRepository)
+    uses: ChunkUseRepository = field(default_factory=ChunkUseRepository)
+    live_chunks: LiveChunksRepository = field(default_factory=LiveChunksRepository)
+    vectors: ChunkVectorRepository = field(default_factory=ChunkVectorRepository)
+    norms: ChunkNormsRepository = field(default_factory=ChunkNormsRepository)
+    cells: VectorCellRepository = field(default_factory=VectorCellRepository)
+    graph: EntityGraphRepository = field(default_factory=EntityGraphRepository)
+    graph_progress: GraphProgressRepository = field(default_factory=GraphProgressRepository)
+    replay_tables: ReplayTablesRepository = field(default_factory=ReplayTablesRepository)
+    erasure: ErasureRepository = field(default_factory=ErasureRepository)
+    totals: TotalsRepository = field(default_factory=TotalsRepository)

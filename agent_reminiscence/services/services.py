@@ -1,0 +1,55 @@
+"""Everything that a memory does, one service for each; the facade and `memory.admin` call them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_reminiscence.services.audit.erasure import ErasureService
+from agent_reminiscence.services.audit.verification import VerificationService
+from agent_reminiscence.services.graph.memory_graph import MemoryGraph
+from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
+from agent_reminiscence.services.memories.history import HistoryService
+from agent_reminiscence.services.memories.manager import MemoryManager
+from agent_reminiscence.services.memories.remembering import RememberingService
+from agent_reminiscence.services.recall.retrieval import RetrievalService
+from agent_reminiscence.services.recall.synthesis import SynthesisService
+from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.services.tiers.consolidation import ConsolidationService
+from agent_reminiscence.services.tiers.review import LifecycleService
+from agent_reminiscence.services.transfer.batches import BulkService
+from agent_reminiscence.services.transfer.export import TransferService
+from agent_reminiscence.services.upkeep.usage import UsageService
+from agent_reminiscence.services.vectors.reembedding import ReembeddingService
+from agent_reminiscence.services.work.stream_work import WorkService
+from agent_reminiscence.services.work.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The services of one open memory.
+
+    Attributes:
+        review: Expires and prunes chunks.
+        synthesis: Recall, with an answer by a model where one is asked for.
+        bulk: Batches of memories, such as imports write.
+        work: What is due for a stream, done at once; `worker` does it in the background.
+    """
+
+    runtime: Runtime
+    manager: MemoryManager
+    retrieval: RetrievalService
+    synthesis: SynthesisService
+    remembering: RememberingService
+    consolidation: ConsolidationService
+    review: LifecycleService
+    history: HistoryService
+    verification: VerificationService
+    erasure: ErasureService
+    transfer: TransferService
+    bulk: BulkService
+    work: WorkService
+    worker: Worker
+    usage: UsageService
+    graph: MemoryGraph
+    ledger: MemoryLedger
+    reembedding: ReembeddingService

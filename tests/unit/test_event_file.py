@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.transfer import event_reader
+from agent_reminiscence.services.transfer import event_file, event_reader
 from agent_reminiscence.services.transfer.event_file import EventFileHeader
 from agent_reminiscence.services.transfer.event_reader import EventFileReader
 from agent_reminiscence.services.transfer.event_writer import EventFileWriter

@@ -33,10 +33,10 @@ from agent_reminiscence.config.constants import (
     MAX_CONTENT_CHARACTERS,
     MAX_EVENT_PAYLOAD_BYTES,
     MAX_METADATA_BYTES,
-    MAX_QUERY_CHARACTERS,
     MAX_TEXT_CHUNKS,
 )
 from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.services.validation import MAX_QUERY_CHARACTERS
 from benchmarks.common import changed, print_table, scratch_folder
 
 _SEED = 11

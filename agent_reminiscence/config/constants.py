@@ -24,26 +24,19 @@ RELATIONSHIP_TYPES: Final = (
 
 # Names, entities and relationships ----------------------------------------------------------------
 
-# Maximum lengths of names and types. An index key is a folded name up to this length, plus a hash if it was cut:
-# folding can turn one character into 18, and a PostgreSQL btree refuses 2.7 kB, a Neo4j one about 8 kB.
+# Maximum lengths of names and types.
 MAX_ENTITY_NAME_CHARACTERS: Final = 500
 MAX_GRAPH_TYPE_CHARACTERS: Final = 100
-NAME_KEY_CHARACTERS: Final = 200
-# Observations at which a relationship reaches strength 0.5.
-STRENGTH_HALF: Final = 3.0
 # Source chunks returned with an entity or a relationship, newest first; the tables hold all.
 GRAPH_EVIDENCE_CHUNKS: Final = 20
-MAX_GRAPH_HOPS: Final = 6
 # Limits of one graph query, and how many of an entity's relationships it follows, strongest first.
 MAX_GRAPH_ENTITIES: Final = 500
 MAX_GRAPH_RELATIONSHIPS: Final = 2_000
 GRAPH_FAN_OUT: Final = 50
 # Steps a shortest-path search examines before it gives up.
 MAX_PATH_NEIGHBOURS: Final = 50_000
-# How many of a tenant's names a name is compared with, and the minimum Jaro-Winkler similarity to count as alike:
-# "Jon" and "John" have 0.93, "Tim" and "Tim Smith" 0.84, "Lisbon" and "London" 0.67.
+# How many of a tenant's names a name is compared with.
 ALIKE_COMPARED_NAMES: Final = 10_000
-ALIKE_MIN: Final = 0.8
 
 # Limits of one consolidation of a very long text: the names and pairs mentioned most often.
 MAX_PLAN_ENTITIES: Final = 2_000
@@ -52,9 +45,6 @@ MAX_PLAN_RELATIONSHIPS: Final = 5_000
 MAX_PLAN_FACTS: Final = 1_000
 # If a chunk names more, only the first ones are related to each other.
 MAX_PAIRED_ENTITIES: Final = 8
-# Confidence that two names mentioned together once are related, and the most that repetition adds.
-TOGETHER_CONFIDENCE: Final = 0.3
-TOGETHER_CONFIDENCE_GROWTH: Final = 0.3
 # How many of a tenant's names with the same beginning a new name's spelling is compared with, newest first.
 LIKENESS_COMPARED_NAMES: Final = 5_000
 # Keys looked up per statement.
@@ -67,25 +57,14 @@ NAME_LOOKUP_KEYS: Final = 1_000
 MAX_ID_CHARACTERS: Final = 256
 MAX_TITLE_CHARACTERS: Final = 500
 MAX_CONTENT_CHARACTERS: Final = 1_000_000
-MAX_DESCRIPTION_CHARACTERS: Final = 10_000
 # Enough for the positions and speakers of about 2,000 turns.
 MAX_METADATA_BYTES: Final = 262_144
-MAX_METADATA_DEPTH: Final = 16
 MAX_EVENT_PAYLOAD_BYTES: Final = 1_048_576
 # Maximum chunks per text. Each is a row in several tables, and all are written in one transaction; with more, other
 # tasks of the process would wait for more than 50 ms at a time (`make bench-loop`).
 MAX_TEXT_CHUNKS: Final = 20_000
-# Longer than any question; a whole document as a query costs seconds and ranks noise.
-MAX_QUERY_CHARACTERS: Final = 20_000
 MAX_RESULTS: Final = 200
-# A shorter text to erase would match nearly every memory.
-MIN_ERASED_TEXT_CHARACTERS: Final = 3
-MAX_LEDGER_PAGE: Final = 1_000
 
-# Maximum memories, and characters of text in total, per transaction, because other writers of the tenant wait for it.
-# A longer text is written alone.
-MAX_BATCH_MEMORIES: Final = 100
-MAX_BATCH_CHARACTERS: Final = 50_000
 
 # Chunks -------------------------------------------------------------------------------------------
 
@@ -108,10 +87,6 @@ RECALL_MAX_ENTITIES: Final = 40
 RECALL_MAX_RELATIONSHIPS: Final = 80
 # Maximum starting entities: several may share a name.
 RECALL_SEEDS: Final = 10
-# Share of an entity's weight that reaches related entities.
-GRAPH_DAMPING: Final = 0.5
-# With fewer chunks, even a name in all of them is informative.
-RARITY_MIN_CHUNKS: Final = 50
 # How many of the newest mentions of an entity or relationship are ranked; and how many are examined in a search of an
 # earlier time, when most may not have existed yet.
 RECALL_MENTIONS: Final = 50
@@ -143,8 +118,6 @@ SUMMARY_HITS: Final = 3
 
 # Consolidation and promotion ----------------------------------------------------------------------
 
-# A text longer than this, in characters, is consolidated when created.
-LONG_TEXT_CHARACTERS: Final = 2_000
 # Chunks with fewer words are never treated as duplicates: "Thanks!" means something each time.
 DUPLICATE_MIN_WORDS: Final = 6
 # Minimum cosine similarity for a recurrence, and the maximum number counted. One in 5,000 pairs of utterances from
@@ -200,13 +173,6 @@ USE_HALF: Final = 2.0
 # The share of importance an untouched chunk loses at most, and the days after which half of that is lost.
 IMPORTANCE_FADE: Final = 0.2
 IMPORTANCE_FADE_HALF_LIFE_DAYS: Final = 90.0
-# How long counted uses wait to be written together, and how many chunks are counted meanwhile at most.
-USE_WRITE_SECONDS: Final = 5.0
-USE_MAX_PENDING_CHUNKS: Final = 50_000
-# How long closing waits for the last of them.
-USE_CLOSE_SECONDS: Final = 2.0
-# How long after a use its stream is reviewed: the uses of an hour are judged together.
-USE_REVIEW_SECONDS: Final = 3_600.0
 # Maximum chunks one review transaction ends, because the tenant's writers wait for it; and maximum chunks chosen per
 # pass over all of them.
 REVIEW_BATCH_CHUNKS: Final = 50
@@ -256,38 +222,10 @@ ANSWER_GRACE_SECONDS: Final = 5.0
 # A TCP connection without an answer for this long is dropped: otherwise a peer that vanished silently is noticed only
 # after a quarter of an hour.
 TCP_SILENCE_SECONDS: Final = 30
-# Retries while the server is unavailable: at most four, after about 0.2, 0.4, 0.8 and 1.6 seconds (jittered, so that
-# many callers do not return at once). A restart takes one or two seconds; after that, callers should get an error.
-RETRY_ATTEMPTS: Final = 5
-RETRY_FIRST_WAIT_SECONDS: Final = 0.2
-# No attempt begins later than this after the first.
-RETRY_TOTAL_SECONDS: Final = 4.0
-# How long the breaker pauses calls to a store that does not answer; doubled each time, up to a limit.
-BREAKER_FIRST_PAUSE_SECONDS: Final = 1.0
+# The longest pause in calls to a store that does not answer, however often it has not.
 BREAKER_MAX_PAUSE_SECONDS: Final = 30.0
-# How often a run of a stream's work looks again for new writes before other streams have their turn.
-WORK_ROUNDS: Final = 5
-# Factor by which each pause before a retry grows, up to an hour.
-RETRY_PAUSE_FACTOR: Final = 4.0
-MAX_RETRY_PAUSE_SECONDS: Final = 3_600.0
-# Likewise while the embedder's server is unavailable: that work is never given up, and done soon after its return.
-MAX_OUTAGE_PAUSE_SECONDS: Final = 300.0
-JOB_QUEUE: Final = "reminiscence"
-# How often workers look for work without a job, which only a crash leaves behind, and its minimum age: younger work is
-# most likely still being done by the call that created it.
-SWEEP_SECONDS: Final = 30
-SWEEP_GRACE_SECONDS: Final = 60.0
-SWEEP_STREAMS: Final = 1_000
-# After missing this many heartbeats, a worker counts as dead, and others take over its work.
-MISSED_HEARTBEATS: Final = 3
 # How long work in progress may take to finish when a worker stops.
 WORKER_GRACE_SECONDS: Final = 10.0
-# And how long its sign-off from the server may take.
-WORKER_FAREWELL_SECONDS: Final = 5.0
-# How often a worker polls for work: notifications are lost while it is not yet listening.
-WORKER_POLL_SECONDS: Final = 1.0
-WORKER_RESTART_SECONDS: Final = 1.0
-WORKER_MAX_RESTART_SECONDS: Final = 30.0
 SCHEMA_NAME: Final = "reminiscence"
 # Procrastinate's tables, beside ours.
 JOBS_SCHEMA_NAME: Final = "reminiscence_jobs"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import (
-    STRENGTH_HALF,
-)
+# Observations at which a relationship reaches strength 0.5.
+STRENGTH_HALF: Final = 3.0
+
+# Confidence that two names mentioned together once are related, and the most that repetition adds.
+TOGETHER_CONFIDENCE: Final = 0.3
+TOGETHER_CONFIDENCE_GROWTH: Final = 0.3
 
 GraphTier = Literal["shortterm", "longterm"]
 
@@ -131,4 +133,4 @@ def together_confidence(observations: int) -> float:
     0.3 the first time, 0.45 the second, and never above 0.6: co-occurrence shows that they are related, not how.
     """
     grown = 1 - 0.5 ** (observations - 1)
-    return round(constants.TOGETHER_CONFIDENCE + constants.TOGETHER_CONFIDENCE_GROWTH * grown, 6)
+    return round(TOGETHER_CONFIDENCE + TOGETHER_CONFIDENCE_GROWTH * grown, 6)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import Final
 
-from agent_reminiscence.config.constants import BREAKER_FIRST_PAUSE_SECONDS, BREAKER_MAX_PAUSE_SECONDS
+from agent_reminiscence.config.constants import BREAKER_MAX_PAUSE_SECONDS
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
     EmbedderAwayError,
@@ -14,6 +15,9 @@ from agent_reminiscence.exceptions import (
     StoreTimeoutError,
     StoreUnavailableError,
 )
+
+# How long the breaker pauses calls to a store that does not answer; doubled each time, up to a limit.
+BREAKER_FIRST_PAUSE_SECONDS: Final = 1.0
 
 _logger = logging.getLogger("agent_reminiscence.breaker")
 

@@ -6,9 +6,16 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from typing import Final
 
-from agent_reminiscence.config.constants import RETRY_ATTEMPTS, RETRY_FIRST_WAIT_SECONDS, RETRY_TOTAL_SECONDS
 from agent_reminiscence.exceptions import CommitUnknownError, StoreUnavailableError
+
+# Retries while the server is unavailable: at most four, after about 0.2, 0.4, 0.8 and 1.6 seconds (jittered, so that
+# many callers do not return at once). A restart takes one or two seconds; after that, callers should get an error.
+RETRY_ATTEMPTS: Final = 5
+RETRY_FIRST_WAIT_SECONDS: Final = 0.2
+# No attempt begins later than this after the first.
+RETRY_TOTAL_SECONDS: Final = 4.0
 
 _logger = logging.getLogger("agent_reminiscence.retries")
 

@@ -18,6 +18,13 @@ from agent_reminiscence.domain.event import RESERVED_PREFIX
 from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.exceptions import InvalidInputError
 
+MAX_DESCRIPTION_CHARACTERS: Final = 10_000
+MAX_METADATA_DEPTH: Final = 16
+# Longer than any question; a whole document as a query costs seconds and ranks noise.
+MAX_QUERY_CHARACTERS: Final = 20_000
+# A shorter text to erase would match nearly every memory.
+MIN_ERASED_TEXT_CHARACTERS: Final = 3
+
 # Larger integers are not written out in messages.
 _LARGE_BITS = 128
 # How many characters of a refused value a message repeats.
@@ -73,20 +80,20 @@ def content(value: object) -> str:
 
 def description(value: object) -> str | None:
     """A description, or None."""
-    return None if value is None else _text("description", value, constants.MAX_DESCRIPTION_CHARACTERS)
+    return None if value is None else _text("description", value, MAX_DESCRIPTION_CHARACTERS)
 
 
 def query(value: object) -> str:
     """A question."""
-    return _not_blank("query", _text("query", value, constants.MAX_QUERY_CHARACTERS))
+    return _not_blank("query", _text("query", value, MAX_QUERY_CHARACTERS))
 
 
 def erased_text(value: object) -> str:
     """A text to erase; one or two characters would match nearly everything."""
-    text = _not_blank("text", _text("text", value, constants.MAX_QUERY_CHARACTERS))
-    if len(text.strip()) < constants.MIN_ERASED_TEXT_CHARACTERS:
+    text = _not_blank("text", _text("text", value, MAX_QUERY_CHARACTERS))
+    if len(text.strip()) < MIN_ERASED_TEXT_CHARACTERS:
         raise InvalidInputError(
-            f"text {text!r} has fewer than {constants.MIN_ERASED_TEXT_CHARACTERS} characters and would match nearly"
+            f"text {text!r} has fewer than {MIN_ERASED_TEXT_CHARACTERS} characters and would match nearly"
             " everything; erase memories by their ids instead"
         )
     return text
@@ -347,8 +354,8 @@ def _not_blank(name: str, text: str) -> str:
 
 def _json(name: str, value: object, *, depth: int) -> Any:
     """A copy of `value` made only of dict, list, str, int, float, bool and None."""
-    if depth > constants.MAX_METADATA_DEPTH + 1:
-        raise InvalidInputError(f"{name} is nested deeper than {constants.MAX_METADATA_DEPTH} levels")
+    if depth > MAX_METADATA_DEPTH + 1:
+        raise InvalidInputError(f"{name} is nested deeper than {MAX_METADATA_DEPTH} levels")
     match value:
         case None | bool():
             return value

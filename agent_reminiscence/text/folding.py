@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from typing import Final
 
-from agent_reminiscence.config.constants import NAME_KEY_CHARACTERS
+# A key is a folded name up to this length, plus a hash if it was cut: folding can turn one character into 18, and a
+# PostgreSQL btree refuses 2.7 kB, a Neo4j one about 8 kB.
+NAME_KEY_CHARACTERS: Final = 200
+
 
 # Accents of Latin, Greek and Cyrillic, except the one that turns и into another letter; and the vowel points of Arabic
 # and Hebrew. Other marks, such as those of kana and Devanagari, make a different letter.

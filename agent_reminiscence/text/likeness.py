@@ -29,13 +29,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import combinations
+from typing import Final
 from uuid import UUID
 
 from rapidfuzz import process
 from rapidfuzz.distance import OSA, JaroWinkler
 
-from agent_reminiscence.config.constants import ALIKE_MIN
 from agent_reminiscence.text.folding import FORMS_OF_ADDRESS, name_key
+
+# The minimum Jaro-Winkler similarity to count as alike: "Jon" and "John" have 0.93, "Tim" and "Tim Smith" 0.84,
+# "Lisbon" and "London" 0.67.
+ALIKE_MIN: Final = 0.8
 
 MIN_LETTERS = 5
 """Shorter names match only when they are equal."""

@@ -28,10 +28,10 @@ from agent_reminiscence import (
     MessageImportReport,
     QuotaExceededError,
 )
-from agent_reminiscence.config.constants import MAX_BATCH_MEMORIES
 from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.resilience import retries
 from agent_reminiscence.services.transfer import batches, parts
+from agent_reminiscence.services.transfer.batches import MAX_BATCH_MEMORIES
 from agent_reminiscence.services.transfer.files import find_sources, read_memories
 from tests.acceptance.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.acceptance.conftest import Server, SocketServer, dsn

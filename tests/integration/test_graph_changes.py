@@ -13,7 +13,6 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.config.constants import NAME_KEY_CHARACTERS
 from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.repositories.replay_tables import GRAPH_TABLES
 from agent_reminiscence.database.repositories.repositories import Repositories
@@ -35,7 +34,7 @@ from agent_reminiscence.domain.event import (
     RelationshipEntry,
 )
 from agent_reminiscence.services.ledger.projector import Projector
-from agent_reminiscence.text.folding import name_key
+from agent_reminiscence.text.folding import NAME_KEY_CHARACTERS, name_key
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, record_event, superuser
 

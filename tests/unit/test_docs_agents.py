@@ -15,6 +15,7 @@ from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, make_ret
 from agent_reminiscence.agents.memory_updater import UpdateSummary, make_updater
 from agent_reminiscence.config import constants
 from agent_reminiscence.domain.event import Fallback
+from agent_reminiscence.services.work.stream_work import WORK_ROUNDS
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "agents.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| (.+) \|$", re.MULTILINE)
@@ -143,7 +144,7 @@ def test_the_page_says_how_much_of_a_plan_is_taken_up_and_how_often_it_may_be_pa
     limits = _PAGE.partition("### Limits")[2].partition("## ")[0]
     assert f"more than {constants.NEAR_COMPARED_CHUNKS:,} consolidated passages" in limits
     # The last round asks no model.
-    assert constants.WORK_ROUNDS - 1 == 4
+    assert WORK_ROUNDS - 1 == 4
     assert "up to four times" in limits
 
 

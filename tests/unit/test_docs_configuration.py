@@ -11,6 +11,8 @@ from pydantic.fields import FieldInfo
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.settings import Config
+from agent_reminiscence.services.ledger.memory_ledger import MAX_LEDGER_PAGE
+from agent_reminiscence.services.validation import MAX_DESCRIPTION_CHARACTERS, MAX_QUERY_CHARACTERS
 
 _PAGE = Path(__file__).parents[2] / "docs" / "guide" / "configuration.md"
 _SETTING = re.compile(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
@@ -86,10 +88,10 @@ def test_the_page_names_the_limits_that_are_enforced() -> None:
         "title": constants.MAX_TITLE_CHARACTERS,
         "chunks of one content": constants.MAX_TEXT_CHUNKS,
         "content": constants.MAX_CONTENT_CHARACTERS,
-        "description": constants.MAX_DESCRIPTION_CHARACTERS,
+        "description": MAX_DESCRIPTION_CHARACTERS,
         "metadata": constants.MAX_METADATA_BYTES,
         "payload of an event": constants.MAX_EVENT_PAYLOAD_BYTES,
-        "query": constants.MAX_QUERY_CHARACTERS,
+        "query": MAX_QUERY_CHARACTERS,
         "hits of one call": constants.MAX_RESULTS,
-        "events of one page": constants.MAX_LEDGER_PAGE,
+        "events of one page": MAX_LEDGER_PAGE,
     }

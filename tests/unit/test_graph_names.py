@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS, NAME_KEY_CHARACTERS
+from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS
 from agent_reminiscence.domain.event import EntityEntry, RelationshipEntry
 from agent_reminiscence.domain.graph import strength
-from agent_reminiscence.text.folding import name_key
+from agent_reminiscence.text.folding import NAME_KEY_CHARACTERS, name_key
 
 
 @pytest.mark.parametrize(

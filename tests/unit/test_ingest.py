@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_reminiscence.config.constants import (
-    MAX_BATCH_CHARACTERS,
-    MAX_BATCH_MEMORIES,
     MAX_CHUNK_TOKENS,
     MAX_CONTENT_CHARACTERS,
     MAX_METADATA_BYTES,
@@ -25,7 +23,7 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.transfer.batches import batches
+from agent_reminiscence.services.transfer.batches import MAX_BATCH_CHARACTERS, MAX_BATCH_MEMORIES, batches
 from agent_reminiscence.services.transfer.chats import Conversations
 from agent_reminiscence.services.transfer.files import find_sources, read_memories
 from agent_reminiscence.services.transfer.parts import Refusal, SourceFile, split_text

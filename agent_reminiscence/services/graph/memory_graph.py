@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_HOPS, MAX_GRAPH_RELATIONSHIPS, MAX_RESULTS
+from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS, MAX_RESULTS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.graph.store import GraphFilter, GraphStore
 from agent_reminiscence.domain.event import EntitiesMerged, EntitiesUnmerged, EventKind, RelationshipEnded
@@ -20,6 +21,9 @@ from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.folding import name_key
+
+# How far a neighbourhood or a path may reach.
+MAX_GRAPH_HOPS: Final = 6
 
 # How many entities with one name a message lists.
 _LISTED = 5

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES, MAX_LEDGER_PAGE
+from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.domain.canonical import beside
@@ -18,6 +18,8 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import AppendRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
+
+MAX_LEDGER_PAGE: Final = 1_000
 
 
 class MemoryLedger:

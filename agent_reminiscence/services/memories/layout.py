@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.config.constants import LONG_TEXT_CHARACTERS, MAX_CHUNK_TOKENS, MAX_TEXT_CHUNKS
+from agent_reminiscence.config.constants import MAX_CHUNK_TOKENS, MAX_TEXT_CHUNKS
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import ChunkEntry, MemoryCreated
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
@@ -18,6 +18,9 @@ from agent_reminiscence.projections.indexed_text import embedded_text
 from agent_reminiscence.services.ledger.requests import CreateRequest
 from agent_reminiscence.services.memories.languages import choose_language
 from agent_reminiscence.text.chunking import TextSpan, Turn, chunk_text
+
+# A text longer than this, in characters, is consolidated when created.
+LONG_TEXT_CHARACTERS: Final = 2_000
 
 
 async def plan_creations(requests: Sequence[CreateRequest], language: str | None) -> list[MemoryCreated]:

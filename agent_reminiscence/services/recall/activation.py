@@ -6,10 +6,15 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import GRAPH_DAMPING, RARITY_MIN_CHUNKS
 from agent_reminiscence.database.repositories.graph.store import EntityOutline, GraphOutline
+
+# Share of an entity's weight that reaches related entities.
+GRAPH_DAMPING: Final = 0.5
+# With fewer chunks, even a name in all of them is informative.
+RARITY_MIN_CHUNKS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,21 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.config import constants
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.telemetry import detached
+
+# How long counted uses wait to be written together, and how many chunks are counted meanwhile at most.
+USE_WRITE_SECONDS: Final = 5.0
+USE_MAX_PENDING_CHUNKS: Final = 50_000
+# How long closing waits for the last of them.
+USE_CLOSE_SECONDS: Final = 2.0
+# How long after a use its stream is reviewed: the uses of an hour are judged together.
+USE_REVIEW_SECONDS: Final = 3_600.0
 
 _logger = logging.getLogger("agent_reminiscence.use")
 
@@ -35,8 +43,8 @@ class UseRecorder:
         self,
         runtime: Runtime,
         *,
-        write_seconds: float = constants.USE_WRITE_SECONDS,
-        max_pending_chunks: int = constants.USE_MAX_PENDING_CHUNKS,
+        write_seconds: float = USE_WRITE_SECONDS,
+        max_pending_chunks: int = USE_MAX_PENDING_CHUNKS,
     ) -> None:
         self._store = runtime.store
         self._uses = runtime.repositories.uses
@@ -102,7 +110,7 @@ class UseRecorder:
     async def _write(self, external_id: str, uses: dict[UUID, tuple[int, datetime]]) -> None:
         async def add() -> None:
             async with self._store.transaction(external_id, settings=_SETTINGS) as db:
-                await self._uses.add(db, external_id, uses, review_within_seconds=constants.USE_REVIEW_SECONDS)
+                await self._uses.add(db, external_id, uses, review_within_seconds=USE_REVIEW_SECONDS)
 
         if uses:
             await repeated(add, operation="write uses", external_id=external_id)
@@ -114,7 +122,7 @@ class UseRecorder:
             self._timer.cancel()
         writing = self._task
         try:
-            async with asyncio.timeout(constants.USE_CLOSE_SECONDS):
+            async with asyncio.timeout(USE_CLOSE_SECONDS):
                 await self.write()
         except TimeoutError:
             _logger.warning("closed before all uses were counted")

@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
-from agent_reminiscence.config.constants import MAX_BATCH_CHARACTERS, MAX_BATCH_MEMORIES
 from agent_reminiscence.domain.transfer import AddedMemory, ImportedMemory, MessageImportReport
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
@@ -22,6 +21,11 @@ from agent_reminiscence.services.ledger.requests import CreateRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.transfer.chats import Conversations
+
+# Maximum memories, and characters of text in total, per transaction, because other writers of the tenant wait for it.
+# A longer text is written alone.
+MAX_BATCH_MEMORIES: Final = 100
+MAX_BATCH_CHARACTERS: Final = 50_000
 
 # How many messages of a plain iterable are taken before other tasks get their turn, about 5 ms.
 _MESSAGES_PER_TURN = 200

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 from procrastinate import App, PsycopgConnector
@@ -23,14 +23,9 @@ from procrastinate.manager import JobManager
 
 from agent_reminiscence.config.constants import (
     CONNECT_TIMEOUT_SECONDS,
-    JOB_QUEUE,
     JOBS_SCHEMA_NAME,
-    MISSED_HEARTBEATS,
-    SWEEP_GRACE_SECONDS,
-    SWEEP_SECONDS,
     TCP_SILENCE_SECONDS,
     WORKER_GRACE_SECONDS,
-    WORKER_POLL_SECONDS,
     WORKER_ROLE,
 )
 from agent_reminiscence.exceptions import StoreError
@@ -42,6 +37,16 @@ if TYPE_CHECKING:
     from procrastinate.job_context import JobContext
 
     from agent_reminiscence.database.connection import ConnectionSettings
+
+JOB_QUEUE: Final = "reminiscence"
+# How often workers look for work without a job, which only a crash leaves behind, and its minimum age: younger work is
+# most likely still being done by the call that created it.
+SWEEP_SECONDS: Final = 30
+SWEEP_GRACE_SECONDS: Final = 60.0
+# After missing this many heartbeats, a worker counts as dead, and others take over its work.
+MISSED_HEARTBEATS: Final = 3
+# How often a worker polls for work: notifications are lost while it is not yet listening.
+WORKER_POLL_SECONDS: Final = 1.0
 
 _logger = logging.getLogger("agent_reminiscence.jobs")
 

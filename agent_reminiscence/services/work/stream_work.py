@@ -13,18 +13,10 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import (
-    BREAKER_MAX_PAUSE_SECONDS,
-    MAX_OUTAGE_PAUSE_SECONDS,
-    MAX_RETRY_PAUSE_SECONDS,
-    RETRY_PAUSE_FACTOR,
-    SCHEDULER_ROLE,
-    SWEEP_STREAMS,
-    WORK_ROUNDS,
-    WORKER_ROLE,
-)
+from agent_reminiscence.config.constants import BREAKER_MAX_PAUSE_SECONDS, SCHEDULER_ROLE, WORKER_ROLE
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.work_queue import WorkState
 from agent_reminiscence.domain.work import Job, WorkReport
@@ -46,6 +38,16 @@ from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
 from agent_reminiscence.telemetry import Telemetry
+
+# How often a run of a stream's work looks again for new writes before other streams have their turn.
+WORK_ROUNDS: Final = 5
+# Factor by which each pause before a retry grows, up to an hour.
+RETRY_PAUSE_FACTOR: Final = 4.0
+MAX_RETRY_PAUSE_SECONDS: Final = 3_600.0
+# Likewise while the embedder's server is unavailable: that work is never given up, and done soon after its return.
+MAX_OUTAGE_PAUSE_SECONDS: Final = 300.0
+# Streams that one statement of a sweep lists.
+SWEEP_STREAMS: Final = 1_000
 
 _logger = logging.getLogger("agent_reminiscence.work")
 

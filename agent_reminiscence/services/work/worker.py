@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from agent_reminiscence.config.constants import (
-    WORKER_FAREWELL_SECONDS,
-    WORKER_GRACE_SECONDS,
-    WORKER_MAX_RESTART_SECONDS,
-    WORKER_RESTART_SECONDS,
-)
+from agent_reminiscence.config.constants import WORKER_GRACE_SECONDS
 from agent_reminiscence.exceptions import ReminiscenceError
 from agent_reminiscence.services.work.stream_work import WorkerSetup, describe_error
 from agent_reminiscence.telemetry import detached
 
 if TYPE_CHECKING:
     from agent_reminiscence.services.work.jobs import JobQueue
+
+# How long the sign-off from the server may take when a worker stops.
+WORKER_FAREWELL_SECONDS: Final = 5.0
+# The first and the longest pause before a worker that failed starts again.
+WORKER_RESTART_SECONDS: Final = 1.0
+WORKER_MAX_RESTART_SECONDS: Final = 30.0
 
 _logger = logging.getLogger("agent_reminiscence.jobs")
 
@@ -86,6 +86,11 @@ class Worker:
 
     async def _serve(self, *, until_idle: bool) -> None:
         # Only a worker needs Procrastinate and its driver; importing them takes a fifth of a second, so in a thread.
-        jobs = await asyncio.to_thread(import_module, "agent_reminiscence.services.work.jobs")
-        queue: JobQueue = jobs.JobQueue(self._setup)
-        await queue.serve(until_idle=until_idle)
+        queue_class = await asyncio.to_thread(_job_queue)
+        await queue_class(self._setup).serve(until_idle=until_idle)
+
+
+def _job_queue() -> type[JobQueue]:
+    from agent_reminiscence.services.work.jobs import JobQueue
+
+    return JobQueue

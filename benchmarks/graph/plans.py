@@ -281,7 +281,7 @@ class _ProfilingManager(Neo4jManager):
 
 
 async def profile(address: Neo4jAddress, tenant: str, world: World, *, small_tenant: str, delta: GraphDelta) -> Plans:
-    """Profiles of every query of `cypher/queries/entity_graph.cypher` but those of the schema.
+    """Profiles of every query of `cypher/queries/graph.cypher` but those of the schema.
 
     Args:
         small_tenant: One that is erased there.

@@ -878,9 +878,9 @@ def _statement(file: str, name: str) -> str:
     if name in {"count_similar", "find_near"}:
         condition = memory_chunk._OTHER_MEMORIES if name == "count_similar" else memory_chunk._OF_SOURCES
         return memory_chunk._of_others(name, _GENERATION, condition)
-    if file == "lifecycle":
+    if file == "live_chunks":
         return LiveChunksRepository()._sql[name]
-    if file == "entity_graph":
+    if file == "graph":
         graph = EntityGraphRepository()._sql
         candidates = (graph[f"candidates_by_{criterion}"] for criterion in ("id", "key"))
         return graph[name].replace("{candidates}", " INTERSECT ".join(candidates))
@@ -896,7 +896,7 @@ async def _transaction(store: PostgresManager, external_id: str, file: str, abou
     For those on scratch tables the stream of `about` is replayed first, as far as it can be read, and then a few rows
     are changed, so that there is something to find and to put in place.
     """
-    if file == "scratch":
+    if file == "replay_tables":
         async with store.scratch_transaction(external_id) as db:
             await ReplayTablesRepository().create(db)
             await _REPLAYER.run(db, Replay(about))

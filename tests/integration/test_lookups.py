@@ -296,8 +296,8 @@ async def test_the_events_of_a_memory_are_read_without_the_others(
     ("file", "name", "index"),
     [
         ("memory_chunk", "newest_compared", "number"),
-        ("entity_graph", "last_entity_change", "position"),
-        ("entity_graph", "list_names", "entity_id"),
+        ("graph", "last_entity_change", "position"),
+        ("graph", "list_names", "entity_id"),
     ],
 )
 async def test_the_newest_are_read_in_the_order_of_an_index(

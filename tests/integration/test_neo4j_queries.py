@@ -22,7 +22,7 @@ import pytest
 from neo4j import AsyncDriver, AsyncGraphDatabase, ResultSummary
 
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
-from agent_reminiscence.database.repositories.graph import neo4j as entity_graph_neo4j
+from agent_reminiscence.database.repositories.graph import neo4j as neo4j_graph
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, graph_queries
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
 from agent_reminiscence.domain.graph import Entity, Relationship, strength
@@ -335,12 +335,12 @@ async def test_a_neighbourhood_shows_no_edge_without_its_ends(
     neo4j_server: Neo4jAddress, world: _World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction reads what is committed meanwhile; an entity not read takes its edges along."""
-    read = entity_graph_neo4j._read_entities
+    read = neo4j_graph._read_entities
 
     async def read_all_but_ben(*arguments: Any, **options: Any) -> list[Entity]:
         return [entity for entity in await read(*arguments, **options) if entity.id != _BEN]
 
-    monkeypatch.setattr(entity_graph_neo4j, "_read_entities", read_all_but_ben)
+    monkeypatch.setattr(neo4j_graph, "_read_entities", read_all_but_ben)
     async with _opened(neo4j_server) as graph:
         found = await graph.neighbourhood(world.mine, [_ANA], hops=2)
 

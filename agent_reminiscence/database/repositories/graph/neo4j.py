@@ -1,6 +1,6 @@
 """The graph in Neo4j: as current as the follower has made it (`services/graph/follower.py`).
 
-No server policy separates tenants here. Every query of `cypher/queries/entity_graph.cypher` starts from `external_id`,
+No server policy separates tenants here. Every query of `cypher/queries/graph.cypher` starts from `external_id`,
 and a test runs each of them beside another tenant.
 """
 
@@ -409,7 +409,7 @@ class _OtherwiseError(Exception):
 
 @cache
 def graph_queries() -> Mapping[str, NamedQuery]:
-    """Return the queries of `cypher/queries/entity_graph.cypher` by name, with their common parts filled in."""
+    """Return the queries of `cypher/queries/graph.cypher` by name, with their common parts filled in."""
     queries = load_queries("cypher", "graph")
     return {
         name: query.replace("{{strongest_among}}", queries["strongest_among"])

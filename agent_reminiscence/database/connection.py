@@ -13,7 +13,7 @@ import psqlpy
 from psqlpy.exceptions import Error as DriverError
 
 from agent_reminiscence.config.constants import CONNECT_TIMEOUT_SECONDS, TCP_SILENCE_SECONDS
-from agent_reminiscence.database.driver_errors import is_disconnect, is_full, is_unavailable, reason_of
+from agent_reminiscence.database.driver_errors import is_cancelled, is_disconnect, is_full, is_unavailable, reason_of
 from agent_reminiscence.database.queries import statement_name, with_places
 from agent_reminiscence.exceptions import ConfigurationError, StoreError, StoreTimeoutError, StoreUnavailableError
 from agent_reminiscence.telemetry import Telemetry
@@ -401,7 +401,7 @@ class SqlExecutor:
                 f"the disk of the PostgreSQL server is full: {reason}; nothing was written. Free space there, then"
                 " retry"
             )
-        self.has_timed_out = self.has_timed_out or (is_first and "statement timeout" in reason)
+        self.has_timed_out = self.has_timed_out or (is_first and is_cancelled(reason))
         if self.has_timed_out:
             return StoreTimeoutError(
                 f"PostgreSQL ended a statement: {reason}; statement_timeout_seconds sets the limit"

@@ -49,6 +49,12 @@ def is_unavailable(reason: str) -> bool:
     return _has_sign(reason, _LOST + _NOT_NOW)
 
 
+def is_cancelled(reason: str) -> bool:
+    """Whether the server ended a statement that took too long."""
+    # A timeout that strikes just before the statement begins is reported as if somebody had asked for it.
+    return "statement timeout" in reason or "canceling statement due to user request" in reason
+
+
 def is_full(reason: str) -> bool:
     """Whether the server's disk is full."""
     # Shared memory has its own size and is not a disk.

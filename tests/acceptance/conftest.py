@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.database import postgres_manager
+from agent_reminiscence.database import connection, postgres_manager
 from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.migrations import SchemaParameters
@@ -271,7 +271,7 @@ def silence(monkeypatch: pytest.MonkeyPatch) -> Silence:
     @contextmanager
     def silent(proxy: FaultyProxy) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(postgres_manager, "CONNECT_TIMEOUT_SECONDS", 1)
+            patch.setattr(connection, "CONNECT_TIMEOUT_SECONDS", 1)
             patch.setattr(retries, "RETRY_TOTAL_SECONDS", 0.0)
             proxy.fall_silent()
             try:

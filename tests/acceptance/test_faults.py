@@ -235,7 +235,7 @@ async def test_a_server_that_falls_silent_is_given_up(
 ) -> None:
     """A machine that hangs or a firewall that forgets sends no error; the call ends all the same and wrote nothing."""
     monkeypatch.setattr("agent_reminiscence.database.postgres_manager.ANSWER_GRACE_SECONDS", 0.2)
-    monkeypatch.setattr("agent_reminiscence.database.postgres_manager.CONNECT_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("agent_reminiscence.database.connection.CONNECT_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr(retries, "RETRY_TOTAL_SECONDS", 0.0)
     async with AgentMem(behind_proxy(statement_timeout_seconds=0.3, postgres_pool_size=2)) as memory:
         note = await memory.create_active_memory("agent-1", "House", _TEXT)

@@ -261,7 +261,7 @@ assert not logging.getLogger().handlers
 
 async def test_wordllama_that_is_not_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slim installation leaves it out on purpose; whoever then asks for it reads the way out."""
-    monkeypatch.setattr("agent_reminiscence.embedders.create.wordllama_folder", lambda: None)
+    monkeypatch.setattr("agent_reminiscence.embedders.wordllama.wordllama_folder", lambda: None)
 
     with pytest.raises(ConfigurationError, match="pip install wordllama"):
         await WordLlamaEmbedder().embed(["a secret"])
@@ -269,7 +269,7 @@ async def test_wordllama_that_is_not_installed_says_what_to_install(monkeypatch:
 
 async def test_another_version_of_wordllama_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Weights that are not where they were must not end in a FileNotFoundError from the depths."""
-    monkeypatch.setattr("agent_reminiscence.embedders.create.wordllama_folder", lambda: tmp_path)
+    monkeypatch.setattr("agent_reminiscence.embedders.wordllama.wordllama_folder", lambda: tmp_path)
 
     with pytest.raises(ConfigurationError, match=r"has no l2_supercat_256\.safetensors"):
         await WordLlamaEmbedder().embed(["a secret"])
@@ -315,7 +315,7 @@ def test_settings_choose_the_embedder(arguments: tuple[str, str | None, int | No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("openai", None, None), "embedding_provider is 'openai'; there are 'wordllama', .* and 'hash'"),
+        (("openai", None, None), "embedding_provider is 'openai'; use 'wordllama', .* or 'hash'"),
         (("ollama", "all-minilm", 512), "embedding_dimension is 512; 'all-minilm' has 384"),
         (("ollama", "embeddinggemma", 1024), "embedding_dimension is 1024; 'embeddinggemma' has 768"),
         (("ollama", " ", None), "embedding_model is ' '"),

@@ -561,7 +561,7 @@ async def test_what_cannot_be_read_is_named_and_mended(
             params,
         )
     )
-    with pytest.raises(StoreError, match="no Entity of ours"):
+    with pytest.raises(StoreError, match="an altered or foreign Entity"):
         await graph.find_entities(neo4j_tenant, ids=[broken.id])
 
     found = await follower.compare(neo4j_tenant)

@@ -100,7 +100,9 @@ async def test_a_server_of_the_oldest_version_starts_and_comes_back_after_a_kill
         assert [row["word"] for row in rows] == ["Z", "a", "b", "ä"]
 
     # What one version has made, another one refuses.
-    with pytest.raises(ConfigurationError, match=r"made by PostgreSQL 16, which the programs .* PostgreSQL 18"):
+    with pytest.raises(
+        ConfigurationError, match=r"created by PostgreSQL 16; the programs .* PostgreSQL 18.* cannot read it"
+    ):
         await EmbeddedPostgres(data_dir).start()
 
 

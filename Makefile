@@ -29,13 +29,21 @@ demo: $(RUNTIME) ## Remember and recall, with no server, no key and no model.
 	@$(BIN)/agent-reminiscence demo
 
 .PHONY: test
-test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings. PYTEST_ARGS="-k name"
+test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings; no other server. PYTEST_ARGS="-k name"
 # A file stays on one worker: a later block of a document uses the names of an earlier one.
-	@$(RUN) pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(RUN) pytest --everyday -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+.PHONY: test-servers
+test-servers: $(TEST) ## Run what needs a real Neo4j or Ollama. The first time they are built, which takes 15 minutes.
+	@$(RUN) pytest -m "neo4j or ollama" -n auto --dist loadfile tests $(PYTEST_ARGS)
 
 .PHONY: test-ollama
 test-ollama: $(TEST) ## Run what needs a real Ollama. The first time it is built, which takes some ten minutes.
 	@$(RUN) pytest --fail-on-skip -m ollama --durations=10 tests $(PYTEST_ARGS)
+
+.PHONY: test-chaos
+test-chaos: $(TEST) ## Run each case of tests/chaos with reduced counts; make test runs the first case of each test.
+	@$(RUN) pytest -m "not neo4j and not ollama" -n auto --dist loadfile tests/chaos $(PYTEST_ARGS)
 
 .PHONY: test-injection
 test-injection: $(TEST) ## Texts in memories that want to be instructions, one by one, for each agent. Part of make test.

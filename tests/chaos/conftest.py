@@ -1,4 +1,7 @@
-"""Tests that try to break promises by force of numbers: few repetitions in `make test`, many in `make chaos`."""
+"""Tests that try to break promises by force of numbers: few repetitions in `make test`, many in `make chaos`.
+
+`make test` runs the first case of each, `make test-chaos` every case.
+"""
 
 from __future__ import annotations
 

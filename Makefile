@@ -5,6 +5,8 @@
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start some hundred Python processes, and each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -1,6 +1,6 @@
-"""Tests that try to break promises by force of numbers: few repetitions in `make test`, many in `make chaos`.
+"""Tests that try to break promises by force of numbers: few repetitions in `make test-chaos`, many in `make chaos`.
 
-`make test` runs the first case of each, `make test-chaos` every case.
+`make test` runs the first case of each, with fewer still where that takes long, and none of those marked `thorough`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,21 @@ class Repetitions:
     """How often a test repeats what it tries."""
 
     is_full: bool
+    is_everyday: bool
 
-    def __call__(self, *, reduced: int, full: int) -> int:
-        """`reduced` in every test run, `full` with `--full-chaos`."""
-        return full if self.is_full else reduced
+    def __call__(self, *, reduced: int, full: int, everyday: int | None = None) -> int:
+        """`reduced`, or `full` with `--full-chaos`, or `everyday` with `--everyday`; None is `reduced`."""
+        if self.is_full:
+            return full
+        return everyday if self.is_everyday and everyday is not None else reduced
 
 
 @pytest.fixture(scope="session")
 def repetitions(pytestconfig: pytest.Config) -> Repetitions:
-    """Chooses between the numbers of `make test` and of `make chaos`."""
-    return Repetitions(is_full=bool(pytestconfig.getoption("--full-chaos")))
+    """Chooses between the numbers of `make test`, of `make test-chaos` and of `make chaos`."""
+    return Repetitions(
+        is_full=bool(pytestconfig.getoption("--full-chaos")), is_everyday=bool(pytestconfig.getoption("--everyday"))
+    )
 
 
 @pytest.fixture

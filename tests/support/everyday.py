@@ -1,4 +1,4 @@
-"""What `make test` runs: all that needs no Neo4j and no Ollama, and of each test of force its first case.
+"""What `make test` runs: all that needs no Neo4j and no Ollama, and of each test of tests/chaos its first case.
 
 A plugin of `conftest.py`. `--everyday` leaves the rest out; it is deselected, not skipped, and the last line of a run
 says how many tests that were and which command runs them. Without the option nothing is left out.
@@ -23,8 +23,8 @@ _LEFT_OUT = pytest.StashKey[Counter[str]]()
 _SECONDS = pytest.StashKey[defaultdict[str, float]]()
 
 # Why a test is left out, and what runs it.
-_SERVERS = "need a Neo4j or Ollama server (make test-servers)"
-_FORCE = "try promises by force of numbers (make test-chaos)"
+_SERVERS = "for a Neo4j or Ollama server (make test-servers)"
+_FORCE = "of tests/chaos (make test-chaos)"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -119,4 +119,5 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and left_out:
         told = "; ".join(f"{left_out[reason]} {reason}" for reason in (_SERVERS, _FORCE) if left_out[reason])
-        reporter.write_line(f"left out {left_out.total()} tests: {told}")
+        tests = "1 test" if left_out.total() == 1 else f"{left_out.total()} tests"
+        reporter.write_line(f"left out {tests}: {told}")

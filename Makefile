@@ -43,9 +43,9 @@ test-servers: $(TEST) ## Run what needs a real Neo4j or Ollama. The first time t
 test-ollama: $(TEST) ## Run what needs a real Ollama. The first time it is built, which takes some ten minutes.
 	@$(RUN) pytest --fail-on-skip -m ollama --durations=10 tests $(PYTEST_ARGS)
 
-.PHONY: test-chaos
-test-chaos: $(TEST) ## Run each case of tests/chaos with reduced counts; make test runs the first case of each test.
-	@$(RUN) pytest -m "not neo4j and not ollama" -n auto --dist loadfile tests/chaos $(PYTEST_ARGS)
+.PHONY: test-thorough
+test-thorough: $(TEST) ## Run what make test leaves out because it takes long: all of tests/chaos with reduced counts, and more.
+	@$(RUN) pytest -m "(chaos or thorough) and not neo4j and not ollama" -n auto --dist loadfile tests $(PYTEST_ARGS)
 
 .PHONY: test-injection
 test-injection: $(TEST) ## Texts in memories that want to be instructions, one by one, for each agent. Part of make test.

@@ -1,4 +1,4 @@
-"""Tests that try to break promises by force of numbers: few repetitions in `make test-chaos`, many in `make chaos`.
+"""Tests that try to break promises by force of numbers: few repetitions in `make test-thorough`, many in `make chaos`.
 
 `make test` runs the first case of each, with fewer still where that takes long, and none of those marked `thorough`.
 """
@@ -16,6 +16,8 @@ import pytest
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from tests.chaos.killing import kill_server
 
+_HERE = Path(__file__).parent
+
 
 @dataclass(frozen=True, slots=True)
 class Repetitions:
@@ -31,9 +33,17 @@ class Repetitions:
         return everyday if self.is_everyday and everyday is not None else reduced
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in this folder, before `-m` selects."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker("chaos")
+
+
 @pytest.fixture(scope="session")
 def repetitions(pytestconfig: pytest.Config) -> Repetitions:
-    """Chooses between the numbers of `make test`, of `make test-chaos` and of `make chaos`."""
+    """Chooses between the numbers of `make test`, of `make test-thorough` and of `make chaos`."""
     return Repetitions(
         is_full=bool(pytestconfig.getoption("--full-chaos")), is_everyday=bool(pytestconfig.getoption("--everyday"))
     )

@@ -1,20 +1,19 @@
-"""What `make test` runs: all that needs no Neo4j and no Ollama, and of each test of tests/chaos its first case.
+"""What `make test` runs: all that needs no Neo4j and no Ollama, and of what takes long one case that shows it.
 
-A plugin of `conftest.py`. `--everyday` leaves the rest out; it is deselected, not skipped, and the last line of a run
-says how many tests that were and which command runs them. Without the option nothing is left out.
+`--everyday` leaves out what is marked `thorough`, and all but the first case of each test of tests/chaos. A plugin
+of `conftest.py`. What is left out is deselected, not skipped, and the last line of a run says how many tests that were
+and which command runs them. Without the option nothing is left out.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Generator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-# Where tests try to break promises by force of numbers.
-_CHAOS = Path(__file__).parents[1] / "chaos"
 _SERVER_MARKS = ("neo4j", "ollama")
 _SLOWEST = 5
 _WORKEROUTPUT = "reminiscence_left_out"
@@ -24,7 +23,7 @@ _SECONDS = pytest.StashKey[defaultdict[str, float]]()
 
 # Why a test is left out, and what runs it.
 _SERVERS = "for a Neo4j or Ollama server (make test-servers)"
-_FORCE = "of tests/chaos (make test-chaos)"
+_TIME = "that take long (make test-thorough)"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,16 +31,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--everyday",
         action="store_true",
-        help="leave out what needs a Neo4j or Ollama server, and all but the first case of each test of tests/chaos",
+        help="leave out what needs Neo4j or Ollama, what is thorough, and all but the first cases of tests/chaos",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin to count."""
-    config.addinivalue_line("markers", "thorough: a test of tests/chaos of which `make test` runs no case")
+    config.addinivalue_line("markers", "thorough: takes long, and shows what a quicker test or case shows as well")
+    config.addinivalue_line("markers", "chaos: tries to break promises by force of numbers; all of tests/chaos")
     config.stash[_LEFT_OUT] = Counter()
     config.stash[_SECONDS] = defaultdict(float)
     config.pluginmanager.register(_Clock(config.stash[_SECONDS]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Processes for `-n auto`: half as many again as processors, because tests also wait."""
+    cores = os.cpu_count() or 1
+    return cores + cores // 2
 
 
 @pytest.hookimpl(trylast=True)
@@ -67,13 +74,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _reason(item: pytest.Item, seen: set[str]) -> str | None:
     if any(item.get_closest_marker(mark) for mark in _SERVER_MARKS):
         return _SERVERS
-    if not item.path.is_relative_to(_CHAOS):
-        return None
     if item.get_closest_marker("thorough"):
-        return _FORCE
+        return _TIME
+    if not item.get_closest_marker("chaos"):
+        return None
     test = item.nodeid.partition("[")[0]
     if test in seen:
-        return _FORCE
+        return _TIME
     seen.add(test)
     return None
 
@@ -118,6 +125,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and left_out:
-        told = "; ".join(f"{left_out[reason]} {reason}" for reason in (_SERVERS, _FORCE) if left_out[reason])
+        told = "; ".join(f"{left_out[reason]} {reason}" for reason in (_SERVERS, _TIME) if left_out[reason])
         tests = "1 test" if left_out.total() == 1 else f"{left_out.total()} tests"
         reporter.write_line(f"left out {tests}: {told}")

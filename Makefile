@@ -5,6 +5,8 @@
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start some hundred Python processes, and each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -29,13 +31,21 @@ demo: $(RUNTIME) ## Show what the memory does, without a server, key or model.
 	@$(BIN)/agent-reminiscence demo
 
 .PHONY: test
-test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings. PYTEST_ARGS="-k name"
+test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings; no other server. PYTEST_ARGS="-k name"
 # Each file stays on one worker: later blocks of a document use names from earlier ones.
-	@$(RUN) pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(RUN) pytest --everyday -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+.PHONY: test-servers
+test-servers: $(TEST) ## Run the tests that need a real Neo4j or Ollama. The first run builds them, which takes 15 minutes.
+	@$(RUN) pytest -m "neo4j or ollama" -n auto --dist loadfile tests $(PYTEST_ARGS)
 
 .PHONY: test-ollama
 test-ollama: $(TEST) ## Run the tests that need a real Ollama. The first run builds it, which takes about ten minutes.
 	@$(RUN) pytest --fail-on-skip -m ollama --durations=10 tests $(PYTEST_ARGS)
+
+.PHONY: test-thorough
+test-thorough: $(TEST) ## Run what make test leaves out because it takes long: tests/chaos with reduced counts, and more.
+	@$(RUN) pytest -m "(chaos or thorough) and not neo4j and not ollama" -n auto --dist loadfile tests $(PYTEST_ARGS)
 
 .PHONY: test-injection
 test-injection: $(TEST) ## Run the prompt injection tests, for each agent. Part of make test.

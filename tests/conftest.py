@@ -22,6 +22,7 @@ from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from tests.databases import DatabasePool
+from tests.support.filled import FilledDatabases
 
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.
 TEST_PARTITIONS = 4
@@ -122,6 +123,21 @@ async def database(test_server: TestServer) -> AsyncIterator[str]:
     name = await test_server.databases.take()
     yield name
     await test_server.databases.give_back(name)
+
+
+@pytest.fixture(scope="session")
+def filled_databases(test_server: TestServer) -> FilledDatabases:
+    """Databases in which the tenant "house" has all that a tenant can have."""
+
+    def settings(database: str) -> Config:
+        return Config(
+            postgres_dsn=SecretStr(dsn(test_server.login(database))),
+            embedding_provider="hash",
+            embedding_dimension=TEST_DIMENSION,
+            worker=False,
+        )
+
+    return FilledDatabases(test_server, settings, "house")
 
 
 @pytest.fixture

@@ -1,5 +1,8 @@
 """Fixtures for tests that need a real Neo4j; a plugin of `conftest.py`, which is told what did not run, too.
 
+Each test that asks for one of them gets the mark `neo4j`; `make test-servers` runs these, `make test` does not. One
+that asks while it runs, by `request.getfixturevalue`, has to be given it.
+
 One server serves the whole run, all processes of xdist together, and is started when the first test asks for it. Tests
 share it, so each uses an `external_id` of its own. Another server is used when `REMINISCENCE_NEO4J_URI` names it.
 """
@@ -29,6 +32,8 @@ _PREFIX = "REMINISCENCE_NEO4J_"
 _URI = f"{_PREFIX}URI"
 _REASON = "needs Neo4j"
 _WORKERINPUT = "reminiscence_neo4j"
+_MARK = "neo4j"
+_FIXTURES = {"startable_neo4j", "neo4j_server", "own_neo4j_server"}
 
 
 class _SharedServer:
@@ -82,6 +87,9 @@ _SHARED = pytest.StashKey[_SharedServer]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take the variables out of the environment: a `Config` made by a test must not find a Neo4j there."""
+    config.addinivalue_line(
+        "markers", f"{_MARK}: needs a real Neo4j; `make test-servers` runs these, `make test` does not"
+    )
     workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
     if workerinput is not None:
         shared = workerinput[_WORKERINPUT]
@@ -101,6 +109,14 @@ def pytest_configure_node(node: Any) -> None:
         "owner_pid": shared.owner_pid,
         "given": None if shared.given is None else asdict(shared.given),
     }
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what asks for a server, before `-m` selects."""
+    for item in items:
+        if _FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(_MARK)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -1,7 +1,7 @@
 """Fixtures for tests that need a real Ollama; a plugin of `conftest.py`, which is told what did not run, too.
 
-Each test that asks for one of them gets the mark `ollama`, and `make test-ollama` runs these. One that asks while it
-runs, by `request.getfixturevalue`, has to be given it.
+Each test that asks for one of them gets the mark `ollama`; `make test-servers` runs these, `make test` does not. One
+that asks while it runs, by `request.getfixturevalue`, has to be given it.
 
 One server serves the whole run, all processes of xdist together, and is started when the first test asks for it; the
 first time on a machine it is built, which takes minutes. Another server is used when `REMINISCENCE_OLLAMA_URL` names
@@ -82,7 +82,9 @@ _SHARED = pytest.StashKey[_SharedServer]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take the variable out of the environment: for a `Config` made by a test it is an unknown setting."""
-    config.addinivalue_line("markers", f"{_MARK}: needs a real Ollama; `make test-ollama` runs only these")
+    config.addinivalue_line(
+        "markers", f"{_MARK}: needs a real Ollama; `make test-servers` runs these, `make test` does not"
+    )
     workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
     if workerinput is not None:
         shared = workerinput[_WORKERINPUT]

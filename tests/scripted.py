@@ -35,6 +35,13 @@ class ScriptedModel:
         self.tools: list[list[ToolDefinition]] = []
         self.model = FunctionModel(self._answer, stream_function=self._stream, model_name="scripted")
 
+    def begin(self, *steps: Step, compares: Step | None = None) -> None:
+        """Begin again with other steps, as if nothing had been asked yet."""
+        self._steps = steps
+        self._compares = compares
+        for kept in (self.compared, self.asked, self.offered, self.tools):
+            kept.clear()
+
     async def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if self._compares is not None and info.output_tools[0].parameters_json_schema["title"] == "EndingsPlan":
             self.compared.append(list(messages))

@@ -19,7 +19,7 @@ from agent_reminiscence import ActiveMemory, AgentMem, Config, Event, StoreTimeo
 from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.services.memories.fold import fold
 from tests.acceptance.conftest import Server
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
 from tests.acceptance.steps import EVERYTHING, all_events, lines, only_memory, texts, wait_until_blocked
 
 THRESHOLD = 5
@@ -57,7 +57,7 @@ async def check_chunks(memory: AgentMem, tenant: str) -> None:
     assert Counter(texts(found)) == said
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_fifty_tasks_on_one_tenant_lose_nothing(memory: AgentMem) -> None:
     """Each creates a memory of its own and updates one that all share; every write is there, once."""
     shared = await memory.create_active_memory("agent-1", "Shared", "Nobody was here.")
@@ -102,7 +102,7 @@ async def test_fifty_tasks_on_fifty_tenants_do_not_meet(memory: AgentMem) -> Non
         assert texts(await memory.retrieve_memories(tenant, "version")) == [f"Version 6 of {number}."]
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_of_writers_that_read_the_same_version_one_wins(memory: AgentMem) -> None:
     """With `expected_version`, nobody overwrites what he has not seen; all get there by reading again."""
     note = await memory.create_active_memory("agent-1", "Counter", "0")
@@ -129,7 +129,7 @@ async def test_of_writers_that_read_the_same_version_one_wins(memory: AgentMem) 
     await check_stream(memory, "agent-1")
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_two_objects_on_one_database_share_everything(config: Callable[..., Config]) -> None:
     """As two processes would: each sees the other's writes at once, and positions stay gapless."""
     async with AgentMem(config()) as first, AgentMem(config(postgres_pool_size=2)) as second:

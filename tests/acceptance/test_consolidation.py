@@ -11,7 +11,7 @@ import pytest
 from agent_reminiscence import AgentMem, Config, InvalidInputError, MemoryNotFoundError, SearchHit
 from agent_reminiscence.database.connection import open_connection
 from tests.acceptance.conftest import Server
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
 from tests.acceptance.steps import EVERYTHING, all_events, lines, only_memory, refusing, texts
 
 # Names, numbers and dates: as specific as a chunk gets, so that time and trust make it important.
@@ -27,7 +27,7 @@ async def _hits(memory: AgentMem, query: str, external_id: str = "agent-1") -> d
     return {hit.content.strip(): hit for hit in found.hits}
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_the_fifth_update_consolidates(memory: AgentMem) -> None:
     """The first four do not; what was consolidated is in shortterm, under its title, with a summary."""
     note = await memory.create_active_memory("agent-1", "Plan", "Ship version 1.")
@@ -51,7 +51,7 @@ async def test_the_fifth_update_consolidates(memory: AgentMem) -> None:
     }
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_the_threshold_is_configured(config: Callable[..., Config]) -> None:
     """`active_memory_update_threshold` counts updates since the last consolidation."""
     async with AgentMem(config(active_memory_update_threshold=2)) as memory:
@@ -65,7 +65,7 @@ async def test_the_threshold_is_configured(config: Callable[..., Config]) -> Non
         ]  # fmt: skip
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 @pytest.mark.parametrize(("length", "tier"), [(2_000, "active"), (2_001, "shortterm")])
 async def test_the_consolidation_of_a_long_text_is_queued_with_it(memory: AgentMem, length: int, tier: str) -> None:
     """More than 2,000 characters need no further editing to be worth it."""
@@ -79,7 +79,7 @@ async def test_the_consolidation_of_a_long_text_is_queued_with_it(memory: AgentM
     assert {hit.tier for hit in (await _hits(memory, "harbour")).values()} == {tier}
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_consolidation_can_be_asked_for(memory: AgentMem) -> None:
     """For one memory or for all of a tenant; the report says what was done."""
     notes = [await memory.create_active_memory("agent-1", f"Note {n}", f"Text {n}.\n\nMore {n}.") for n in range(3)]
@@ -101,7 +101,7 @@ async def test_consolidation_can_be_asked_for(memory: AgentMem) -> None:
         await memory.admin.consolidate("agent-1", "note-1")
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_version_is_consolidated_at_most_once(memory: AgentMem) -> None:
     """However often and by how many it is asked for at once."""
     note = await memory.create_active_memory("agent-1", "Plan", FACT)
@@ -113,7 +113,7 @@ async def test_a_version_is_consolidated_at_most_once(memory: AgentMem) -> None:
     assert [event.payload["version"] for event in consolidated] == [1, 2]
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_repetition_ends_and_its_original_gains(memory: AgentMem) -> None:
     """Said again word for word, it is found once, at the older place, which matters more from then on."""
     first = await memory.create_active_memory("agent-1", "Accounts", FACT)
@@ -245,7 +245,7 @@ async def test_other_tenants_repetitions_are_nobodys_business(memory: AgentMem) 
     assert len(importances) == 1
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_what_proved_important_becomes_longterm(config: Callable[..., Config]) -> None:
     """Specific, trusted and unchanged through five updates: longterm, with dates and confidence."""
     async with AgentMem(config()) as memory:
@@ -278,7 +278,7 @@ async def test_a_longterm_chunk_ends_like_any_other(config: Callable[..., Config
         assert list(await _hits(memory, f"{FACT} Are all debts paid?")) == ["All debts are paid."]
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_derived_events_carry_the_least_trusted_label(memory: AgentMem) -> None:
     """What comes from a user's and a model's words is trusted as the model's; promotion by the chunk's own label."""
     note = await memory.create_active_memory("agent-1", "Accounts", lines([FACT, "A start."]), source="user")
@@ -299,7 +299,7 @@ async def test_derived_events_carry_the_least_trusted_label(memory: AgentMem) ->
 NO_CONSOLIDATION = "kind <> 'memory.consolidated'"
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_the_write_stands_when_its_consolidation_fails(
     config: Callable[..., Config], server: Server, database: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from agent_reminiscence import AgentMem, Config
+
+# Fewer than the default only to be quick: each takes a while to make.
+_PARTITIONS = 4
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 _EXPECTED = {
     "answer_questions.py": "known: False",
@@ -38,9 +43,15 @@ _SETTINGS = {
 
 @pytest.fixture(scope="module")
 def data_dir() -> Iterator[Path]:
-    """One data folder for all of them; not pytest's own, which the server's user may not enter."""
-    with tempfile.TemporaryDirectory(prefix="rem-examples-") as folder:
+    """One data folder for all of them; not pytest's own, which the server's user may not enter.
+
+    A memory that stays open keeps its server, which each example would otherwise start and stop.
+    """
+    with tempfile.TemporaryDirectory(prefix="rem-examples-") as folder, asyncio.Runner() as runner:
+        memory = AgentMem(Config(data_dir=Path(folder) / "data", chunk_partitions=_PARTITIONS, worker=False))
+        runner.run(memory.initialize())
         yield Path(folder) / "data"
+        runner.run(memory.close())
 
 
 def test_every_example_is_run() -> None:
@@ -64,8 +75,7 @@ def _run(script: Path, data_dir: Path) -> str:
         env=environment
         | {
             "REMINISCENCE_DATA_DIR": str(data_dir),
-            # Fewer than the default only to be quick: each takes a while to make.
-            "REMINISCENCE_CHUNK_PARTITIONS": "4",
+            "REMINISCENCE_CHUNK_PARTITIONS": str(_PARTITIONS),
             "PYTHONPATH": str(_EXAMPLES.parent),
         }
         | _SETTINGS.get(script.name, {}),

@@ -34,7 +34,7 @@ _DEADLINE_SECONDS = 4.0
 MakeConfig = Callable[..., Config]
 
 
-@pytest.fixture(params=["postgres", "neo4j"])
+@pytest.fixture(params=["postgres", pytest.param("neo4j", marks=pytest.mark.neo4j)])
 def store(request: pytest.FixtureRequest) -> str:
     """Where recall reads the graph."""
     chosen: str = request.param

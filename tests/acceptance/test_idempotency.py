@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import ActiveMemory, AgentMem, Config, IdempotencyConflictError, MemoryNotFoundError
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
 from tests.acceptance.steps import all_events, head_of, lines, only_memory
 from tests.fakes import FaultyEmbedder, away
 
@@ -39,7 +39,7 @@ async def _what_comes_later(memory: AgentMem, note: ActiveMemory) -> None:
     await memory.admin.archive("agent-1", note.id)
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_retried_create_returns_the_first_result(memory: AgentMem) -> None:
     """The whole object, whatever has become of the memory since, and nothing is written."""
     first = await memory.create_active_memory(**CREATION)
@@ -53,7 +53,7 @@ async def test_a_retried_create_returns_the_first_result(memory: AgentMem) -> No
     assert await memory.get_active_memories("agent-1") == []
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_retried_update_returns_the_first_result(memory: AgentMem) -> None:
     """Also where its `expected_version` has long been overtaken: the key is looked at first."""
     note = await memory.create_active_memory(
@@ -85,7 +85,7 @@ async def test_a_retried_update_returns_the_first_result(memory: AgentMem) -> No
     assert await head_of(memory, "agent-1") == head
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_retried_write_that_consolidated_returns_the_first_result(memory: AgentMem) -> None:
     """What a write sets off is no part of its result, so it cannot differ at a retry."""
     text = lines(f"Ann Miller pays Bob {number} dollars in Lisbon on Friday." for number in range(60))
@@ -110,7 +110,7 @@ async def test_a_retried_write_that_consolidated_returns_the_first_result(memory
     assert await memory.update_active_memory(**fifth) == updated
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_retried_append_returns_the_first_event(memory: AgentMem) -> None:
     """The same event, salt and digest included."""
     event: dict[str, Any] = {
@@ -130,7 +130,7 @@ async def test_a_retried_append_returns_the_first_event(memory: AgentMem) -> Non
     assert await all_events(memory, "agent-1") == [first]
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_key_belongs_to_one_tenant(memory: AgentMem) -> None:
     """Two tenants may use the same key for different things, and learn nothing of each other."""
     first = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday", idempotency_key="k")
@@ -203,7 +203,7 @@ def _as_written(note: ActiveMemory) -> ActiveMemory:
     return note.model_copy(update={"write": note.write.model_copy(update={"vectors_missing": 0})})
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_concurrent_retries_write_once(memory: AgentMem) -> None:
     """Ten impatient callers with the same key get the same answer, and there is one event."""
     created = await asyncio.gather(*(memory.create_active_memory(**CREATION) for _ in range(10)))

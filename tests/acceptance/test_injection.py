@@ -2,6 +2,8 @@
 
 A scripted model cannot be persuaded. So this shows what holds when a real one is: what every model is shown of a text,
 and what comes of a model that does all the text asks for, with every tool and argument that there is.
+
+A test tries all texts on one memory, each with a tenant of its own, and names those that fail.
 """
 
 from __future__ import annotations
@@ -28,12 +30,11 @@ from tests.acceptance.memorizing import Shown, concludes, fact, hits_of, payload
 from tests.acceptance.steps import head_of, lines
 from tests.factories import stored_rows, superuser
 from tests.injections import CANARY, CANARY_WORDS, INJECTIONS, OTHER_TENANT, Injection
-from tests.scripted import ScriptedModel, answer, call, call_all
+from tests.scripted import ScriptedModel, Step, answer, call, call_all
 
 MakeConfig = Callable[..., Config]
 
 _HONEST = "Maria owns the red boat in the harbour of Porto."
-_EACH = pytest.mark.parametrize("injection", INJECTIONS.values(), ids=INJECTIONS.keys())
 _RETRIEVER_TOOLS = {
     "get_detailed_active_memories": {"query"},
     "search_shortterm_memory": {"query"},
@@ -68,26 +69,69 @@ _NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
+    """A tenant who was told something true and something hostile."""
+
     memory: AgentMem
     model: ScriptedModel
+    external_id: str
 
 
-@asynccontextmanager
-async def _scene(config: MakeConfig, injection: Injection, model: ScriptedModel) -> AsyncIterator[_Scene]:
-    """A tenant who was told something true and something hostile, and another one; checked again at the end."""
-    models = AgentModels(memory_retrieve=model.model, memory_update=model.model)
-    async with AgentMem(config(), models=models) as memory:
-        await memory.create_active_memory("agent-1", "Boats", _HONEST, source="user")
-        await memory.create_active_memory("agent-1", f"Web {injection.text[:200]}", injection.text, source="tool")
-        await memory.create_active_memory(OTHER_TENANT, "Vault", CANARY)
-        await memory.admin.consolidate(OTHER_TENANT)
+class _Stage:
+    """A memory with a tenant whom nobody may reach, and a tenant for each hostile text.
+
+    Args:
+        model: Of the agents, with steps of its own for each text.
+    """
+
+    def __init__(self, memory: AgentMem, model: ScriptedModel) -> None:
+        self._memory = memory
+        self._model = model
+
+    @asynccontextmanager
+    async def scene(self, name: str, injection: Injection, *steps: Step) -> AsyncIterator[_Scene]:
+        """A new tenant; the other one is looked at again at the end."""
+        memory, model, external_id = self._memory, self._model, _tenant(name)
+        model.begin(*steps)
+        await memory.create_active_memory(external_id, "Boats", _HONEST, source="user")
+        await memory.create_active_memory(external_id, f"Web {injection.text[:200]}", injection.text, source="tool")
         theirs = (await memory.get_active_memories(OTHER_TENANT), await head_of(memory, OTHER_TENANT))
 
-        yield _Scene(memory, model)
+        yield _Scene(memory, model, external_id)
 
         assert (await memory.get_active_memories(OTHER_TENANT), await head_of(memory, OTHER_TENANT)) == theirs
         assert not [word for word in CANARY_WORDS if word in model.shown]
-        assert (await memory.admin.verify()).ok
+
+
+def _tenant(name: str) -> str:
+    return f"agent-1, {name}"
+
+
+@asynccontextmanager
+async def _stage(config: MakeConfig) -> AsyncIterator[_Stage]:
+    """The stage for all texts; at the end every tenant is what its ledger gives."""
+    model = ScriptedModel()
+    models = AgentModels(memory_retrieve=model.model, memory_update=model.model)
+    async with AgentMem(config(), models=models) as memory:
+        await memory.create_active_memory(OTHER_TENANT, "Vault", CANARY)
+        await memory.admin.consolidate(OTHER_TENANT)
+
+        yield _Stage(memory, model)
+
+        await _check_ledgers(memory)
+
+
+async def _check_ledgers(memory: AgentMem) -> None:
+    report = await memory.admin.verify()
+    assert len(report.streams) > 1
+    assert [stream for stream in report.streams if not stream.ok] == []
+    assert report.ok
+
+
+@asynccontextmanager
+async def _scene(config: MakeConfig, name: str, *steps: Step) -> AsyncIterator[_Scene]:
+    """The scene of one text alone."""
+    async with _stage(config) as stage, stage.scene(name, INJECTIONS[name], *steps) as scene:
+        yield scene
 
 
 def _material(model: ScriptedModel) -> tuple[list[dict[str, Any]], set[str]]:
@@ -135,83 +179,107 @@ def _check_shown(model: ScriptedModel, injection: Injection, instructions: str, 
         assert {tool.parameters_json_schema["additionalProperties"] for tool in offered} == {False}
 
 
-@_EACH
-async def test_an_answer_is_given_from_quotations(config: MakeConfig, injection: Injection) -> None:
+async def test_an_answer_is_given_from_quotations(config: MakeConfig, subtests: pytest.Subtests) -> None:
     """The one who answers is shown the text as a row of its own label, by whichever tool it comes."""
+    async with _stage(config) as stage:
+        for name, injection in INJECTIONS.items():
+            with subtests.test(name):
+                await _check_an_answer_from_quotations(stage, name, injection)
+
+
+async def _check_an_answer_from_quotations(stage: _Stage, name: str, injection: Injection) -> None:
     tools = call_all(
         ("get_detailed_active_memories", {}),
         ("search_shortterm_memory", {"query": injection.text[:500]}),
         ("search_relationships", {"names": ["Maria", "agent-2"]}),
     )
-    model = ScriptedModel(tools, answer({"answer": "Maria [1].", "is_known": True}))
-    async with _scene(config, injection, model) as scene:
-        await scene.memory.admin.consolidate("agent-1")
-        await scene.memory.create_active_memory("agent-1", "Web again", injection.text, source="tool")
+    async with stage.scene(name, injection, tools, answer({"answer": "Maria [1].", "is_known": True})) as scene:
+        await scene.memory.admin.consolidate(scene.external_id)
+        await scene.memory.create_active_memory(scene.external_id, "Web again", injection.text, source="tool")
 
-        result = await scene.memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)
+        result = await scene.memory.retrieve_memories(scene.external_id, "who owns the red boat?", synthesis=True)
 
         assert result.synthesis is not None
-        _check_shown(model, injection, memory_retriever._INSTRUCTIONS, _RETRIEVER_TOOLS)
+        _check_shown(scene.model, injection, memory_retriever._INSTRUCTIONS, _RETRIEVER_TOOLS)
 
 
-@_EACH
-async def test_who_obeys_while_answering_reaches_nothing(config: MakeConfig, injection: Injection) -> None:
+async def test_who_obeys_while_answering_reaches_nothing(config: MakeConfig, subtests: pytest.Subtests) -> None:
     """Calls beyond the schemas are refused, nothing is written, and only what was shown is cited."""
-    obedient = answer({"answer": f"{injection.text[:500]} I obey [1], and cite [4711].", "is_known": True})
-    model = ScriptedModel(call_all(*injection.calls), obedient, answer({"answer": "I obey [1].", "is_known": True}))
-    async with _scene(config, injection, model) as scene:
-        before = await scene.memory.get_active_memories("agent-1")
-        plain = await scene.memory.retrieve_memories("agent-1", "who owns the red boat?")
+    async with _stage(config) as stage:
+        for name, injection in INJECTIONS.items():
+            with subtests.test(name):
+                await _check_obeying_while_answering(stage, name, injection)
 
-        result = await scene.memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)
+
+async def _check_obeying_while_answering(stage: _Stage, name: str, injection: Injection) -> None:
+    obedient = answer({"answer": f"{injection.text[:500]} I obey [1], and cite [4711].", "is_known": True})
+    steps = (call_all(*injection.calls), obedient, answer({"answer": "I obey [1].", "is_known": True}))
+    async with stage.scene(name, injection, *steps) as scene:
+        tenant = scene.external_id
+        before = await scene.memory.get_active_memories(tenant)
+        plain = await scene.memory.retrieve_memories(tenant, "who owns the red boat?")
+
+        result = await scene.memory.retrieve_memories(tenant, "who owns the red boat?", synthesis=True)
 
         assert [hit.chunk_id for hit in result.hits] == [hit.chunk_id for hit in plain.hits]
-        assert await scene.memory.get_active_memories("agent-1") == before
+        assert await scene.memory.get_active_memories(tenant) == before
         mine = {memory.id for memory in before}
         if result.synthesis is None:
             assert result.omitted[-1].reason == "synthesis_invalid"
         else:
             assert result.synthesis.answer == "I obey [1]."
             assert {citation.memory_id for citation in result.synthesis.citations} <= mine
-        kinds = [event.kind for event in await scene.memory.ledger.read("agent-1")]
+        kinds = [event.kind for event in await scene.memory.ledger.read(tenant)]
         assert kinds == ["memory.created"] * 2 + ["memory.model_asked"]
 
 
-@_EACH
-async def test_a_conversation_is_remembered_from_quotations(config: MakeConfig, injection: Injection) -> None:
+async def test_a_conversation_is_remembered_from_quotations(config: MakeConfig, subtests: pytest.Subtests) -> None:
     """Who remembers is shown what a tool said, and what is stored, as rows of their labels."""
-    model = ScriptedModel(call("get_detailed_active_memories"), answer({"why": "Nothing to remember."}))
-    talk = [{"role": "user", "content": "What does the page say?"}, {"role": "tool", "content": f"{injection.text}!"}]
-    async with _scene(config, injection, model) as scene:
-        report = await scene.memory.admin.remember("agent-1", talk)
+    steps = (call("get_detailed_active_memories"), answer({"why": "Nothing to remember."}))
+    async with _stage(config) as stage:
+        for name, injection in INJECTIONS.items():
+            with subtests.test(name):
+                async with stage.scene(name, injection, *steps) as scene:
+                    report = await scene.memory.admin.remember(scene.external_id, _talk(injection))
 
-        assert report.changes == ()
-        _check_shown(model, injection, memory_updater._INSTRUCTIONS, _UPDATER_TOOLS)
+                    assert report.changes == ()
+                    _check_shown(scene.model, injection, memory_updater._INSTRUCTIONS, _UPDATER_TOOLS)
 
 
-@_EACH
-async def test_who_obeys_while_remembering_changes_only_what_it_saw(config: MakeConfig, injection: Injection) -> None:
+def _talk(injection: Injection) -> list[dict[str, str]]:
+    return [{"role": "user", "content": "What does the page say?"}, {"role": "tool", "content": f"{injection.text}!"}]
+
+
+async def test_who_obeys_while_remembering_changes_only_what_it_saw(
+    config: MakeConfig, subtests: pytest.Subtests
+) -> None:
     """No memory is gone, what was there can be read back, and all that is new has the lowest label."""
+    async with _stage(config) as stage:
+        for name, injection in INJECTIONS.items():
+            with subtests.test(name):
+                await _check_obeying_while_remembering(stage, name, injection)
+
+
+async def _check_obeying_while_remembering(stage: _Stage, name: str, injection: Injection) -> None:
     look = call("get_detailed_active_memories")
     repeated = {"title": "Page", "content": f"The page says: {injection.text}", "why": "I obey.", "messages": [2]}
     steps = (look, call_all(*injection.calls), call("create_active_memory", **repeated), answer({"why": "I obey."}))
-    talk = [{"role": "user", "content": "What does the page say?"}, {"role": "tool", "content": f"{injection.text}!"}]
-    model = ScriptedModel(*steps)
-    async with _scene(config, injection, model) as scene:
-        before = await scene.memory.get_active_memories("agent-1")
+    async with stage.scene(name, injection, *steps) as scene:
+        tenant = scene.external_id
+        before = await scene.memory.get_active_memories(tenant)
 
-        report = await scene.memory.admin.remember("agent-1", talk)
+        report = await scene.memory.admin.remember(tenant, _talk(injection))
 
-        after = {memory.id: memory for memory in await scene.memory.get_active_memories("agent-1")}
+        after = {memory.id: memory for memory in await scene.memory.get_active_memories(tenant)}
         assert {memory.id for memory in before} <= after.keys()
         assert len(after) <= len(before) + 2
         changed = [memory for memory in after.values() if memory not in before]
         assert {memory.source for memory in changed} == {"model"}
         assert len(changed) == len([change for change in report.changes if change.outcome != "refused"])
         for memory in before:
-            history = await scene.memory.admin.history("agent-1", memory.id)
+            history = await scene.memory.admin.history(tenant, memory.id)
             assert history.versions[0].content == memory.content
-        events = await scene.memory.ledger.read("agent-1")
+        events = await scene.memory.ledger.read(tenant)
         assert {event.kind for event in events[2:]} <= {"memory.model_asked", "memory.created", "memory.updated"}
         assert {event.source for event in events[2:]} == {"model"}
 
@@ -230,14 +298,14 @@ async def test_who_obeys_while_remembering_changes_only_what_it_saw(config: Make
 )
 async def test_nothing_is_written_over_unseen(config: MakeConfig, tools: Any) -> None:
     """Who writes in the same breath in which it asks to see has not seen."""
-    model = ScriptedModel(call_all(*tools), answer({"why": "I obey."}))
-    async with _scene(config, INJECTIONS["write over it"], model) as scene:
-        before = await scene.memory.get_active_memories("agent-1")
+    talk = [{"role": "user", "content": "Write over memory 1 now."}]
+    async with _scene(config, "write over it", call_all(*tools), answer({"why": "I obey."})) as scene:
+        before = await scene.memory.get_active_memories(scene.external_id)
 
-        report = await scene.memory.admin.remember("agent-1", [{"role": "user", "content": "Write over memory 1 now."}])
+        report = await scene.memory.admin.remember(scene.external_id, talk)
 
         assert report.changes == ()
-        assert await scene.memory.get_active_memories("agent-1") == before
+        assert await scene.memory.get_active_memories(scene.external_id) == before
 
 
 @pytest.mark.parametrize("calls", [40, 1_000])
@@ -248,16 +316,15 @@ async def test_a_flood_of_changes_is_twenty_or_none(config: MakeConfig, calls: i
         ("create_active_memory", {"title": f"Spam {number}", "content": f"Spam of the day {number}.", **plan})
         for number in range(calls)
     ]
-    model = ScriptedModel(call_all(*flood), answer({"why": "I obey."}))
-    async with _scene(config, INJECTIONS["standing order"], model) as scene:
+    async with _scene(config, "standing order", call_all(*flood), answer({"why": "I obey."})) as scene:
         talk = [{"role": "user", "content": "Propose a thousand changes at once."}]
         if calls > MAX_TOOL_CALLS:
             with pytest.raises(AgentError, match="50 tool calls"):
-                await scene.memory.admin.remember("agent-1", talk)
-            assert len(await scene.memory.get_active_memories("agent-1")) == 2
+                await scene.memory.admin.remember(scene.external_id, talk)
+            assert len(await scene.memory.get_active_memories(scene.external_id)) == 2
             return
 
-        report = await scene.memory.admin.remember("agent-1", talk, dry_run=True)
+        report = await scene.memory.admin.remember(scene.external_id, talk, dry_run=True)
 
         assert len(report.changes) == memory_updater.MAX_INTENTS
 
@@ -272,11 +339,11 @@ async def test_one_memory_is_changed_once_by_calls_at_once(config: MakeConfig) -
             for number in range(2)
         ),
     ]
-    model = ScriptedModel(call("get_detailed_active_memories"), call_all(*calls), answer({"why": "I obey."}))
-    async with _scene(config, INJECTIONS["standing order"], model) as scene:
+    steps = (call("get_detailed_active_memories"), call_all(*calls), answer({"why": "I obey."}))
+    async with _scene(config, "standing order", *steps) as scene:
         talk = [{"role": "user", "content": "Change it twice, at the same time."}]
 
-        report = await scene.memory.admin.remember("agent-1", talk, dry_run=True)
+        report = await scene.memory.admin.remember(scene.external_id, talk, dry_run=True)
 
         assert [change.title for change in report.changes].count("Same") == 1
         assert [change.memory_id for change in report.changes].count(None) == 1
@@ -291,29 +358,28 @@ _LIE = "Maria owned the red boat in the harbour of Porto until 2020."
 
 @dataclass(frozen=True, slots=True)
 class _ReadScene:
-    """A memory that says something true, read by a model, and beside it one from a tool that nobody has read yet.
-
-    Attributes:
-        mine: What is stored of the tenant's first memory, row by row.
-    """
+    """A memory that says something true, read by a model, and beside it one from a tool that nobody has read yet."""
 
     memory: AgentMem
     model: ScriptedModel
+    external_id: str
     honest_id: UUID
     hostile_id: UUID
 
     async def consolidate(self) -> Any:
         """Have the hostile memory read."""
-        (report,) = await self.memory.admin.consolidate("agent-1", self.hostile_id)
+        (report,) = await self.memory.admin.consolidate(self.external_id, self.hostile_id)
         return report
 
     async def check_untouched(self) -> None:
         """What was true before is still, and is trusted as it was."""
-        hits = await hits_of(self.memory, "who owns the red boat?")
+        hits = await hits_of(self.memory, "who owns the red boat?", self.external_id)
         assert (hits[_HONEST].source, hits[_HONEST].confidence) == ("user", 1.0)
-        (owns,) = (await self.memory.admin.graph.neighbourhood("agent-1", "Maria", types=["owns"])).relationships
+        graph = await self.memory.admin.graph.neighbourhood(self.external_id, "Maria", types=["owns"])
+        (owns,) = graph.relationships
         assert (owns.end_date, owns.description, owns.observations) == (None, "She says so herself.", 1)
-        boats = next(one for one in await self.memory.get_active_memories("agent-1") if one.id == self.honest_id)
+        memories = await self.memory.get_active_memories(self.external_id)
+        boats = next(one for one in memories if one.id == self.honest_id)
         assert (boats.content, boats.version) == (_HONEST, 1)
 
 
@@ -338,27 +404,54 @@ async def db(socket_server: SocketServer, database: str) -> AsyncIterator[SqlExe
         yield connection
 
 
+class _ReadStage:
+    """A memory with a tenant whose memory was read, and a tenant for each hostile text.
+
+    Args:
+        db: Sees every tenant's rows.
+        model: Of the memorizer, with steps of its own for each text.
+        theirs: All rows of the other tenant.
+    """
+
+    def __init__(
+        self, memory: AgentMem, db: SqlExecutor, model: ScriptedModel, theirs: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._memory = memory
+        self._db = db
+        self._model = model
+        self._theirs = theirs
+
+    @asynccontextmanager
+    async def scene(self, name: str, text: str, *steps: Step) -> AsyncIterator[_ReadScene]:
+        """A new tenant, and what a model does that has read the honest memory; the other is checked at the end."""
+        memory, model, external_id = self._memory, self._model, _tenant(name)
+        model.begin(reads(_read_honestly), *steps)
+        honest = await memory.create_active_memory(external_id, "Boats", _HONEST, source="user")
+        await memory.admin.consolidate(external_id, honest.id)
+        hostile = await memory.create_active_memory(external_id, f"Web {text[:200]}", text, source="tool")
+
+        yield _ReadScene(memory, model, external_id, honest.id, hostile.id)
+
+        assert await stored_rows(self._db, OTHER_TENANT) == self._theirs
+        ours = str((model.asked, await stored_rows(self._db, external_id)))
+        assert not [word for word in (*CANARY_WORDS, "lighthouse") if word in ours]
+
+
 @asynccontextmanager
-async def _read_scene(config: MakeConfig, db: SqlExecutor, text: str, *steps: Any) -> AsyncIterator[_ReadScene]:
-    """The scene, with what a model does that has read the honest memory; the other tenant is checked at the end."""
-    model = ScriptedModel(concludes("Only the lighthouse knows.", CANARY), reads(_read_honestly), *steps)
+async def _read_stage(config: MakeConfig, db: SqlExecutor) -> AsyncIterator[_ReadStage]:
+    """The stage for all texts; at the end every tenant is what its ledger gives."""
+    model = ScriptedModel(concludes("Only the lighthouse knows.", CANARY))
     async with AgentMem(config(), models=AgentModels(memorizer=model.model)) as memory:
         await memory.create_active_memory(OTHER_TENANT, "Vault", CANARY)
         await memory.admin.consolidate(OTHER_TENANT)
-        rows = await stored_rows(db, OTHER_TENANT)
-        assert CANARY in str(rows)
-        honest = await memory.create_active_memory("agent-1", "Boats", _HONEST, source="user")
-        await memory.admin.consolidate("agent-1", honest.id)
-        hostile = await memory.create_active_memory("agent-1", f"Web {text[:200]}", text, source="tool")
-
-        yield _ReadScene(memory, model, honest.id, hostile.id)
-
-        assert await stored_rows(db, OTHER_TENANT) == rows
         # Theirs came first, and was shown to the same model.
-        ours = str((model.asked[1:], await stored_rows(db, "agent-1")))
         assert CANARY_WORDS[0] in model.shown
-        assert not [word for word in (*CANARY_WORDS, "lighthouse") if word in ours]
-        assert (await memory.admin.verify()).ok
+        theirs = await stored_rows(db, OTHER_TENANT)
+        assert CANARY in str(theirs)
+
+        yield _ReadStage(memory, db, model, theirs)
+
+        await _check_ledgers(memory)
 
 
 def _obey_fully(injection: Injection) -> Callable[[Shown], Mapping[str, Any]]:
@@ -403,35 +496,41 @@ def _obey_within_bounds(injection: Injection) -> Callable[[Shown], Mapping[str, 
     return plan
 
 
-@_EACH
 async def test_who_obeys_while_consolidating_stays_within_what_it_was_shown(
-    config: MakeConfig, db: SqlExecutor, injection: Injection
+    config: MakeConfig, db: SqlExecutor, subtests: pytest.Subtests
 ) -> None:
     """It is shown quotations, a plan beyond them is refused whole, and what comes of one within is trusted little."""
+    async with _read_stage(config, db) as stage:
+        for name, injection in INJECTIONS.items():
+            with subtests.test(name):
+                await _check_obeying_while_consolidating(stage, name, injection)
+
+
+async def _check_obeying_while_consolidating(stage: _ReadStage, name: str, injection: Injection) -> None:
     text = lines([injection.text, _OVER])
     steps = (reads(_obey_fully(injection)), reads(_obey_within_bounds(injection)))
-    async with _read_scene(config, db, text, *steps) as scene:
+    async with stage.scene(name, text, *steps) as scene:
         report = await scene.consolidate()
 
         assert (report.consolidated, report.fallback, report.facts) == (True, None, 1)
         assert (report.chunks_ended, report.relationships_ended, report.usage[0].requests) == (0, 0, 2)
         _check_prompt(scene.model, injection)
-        event = (await scene.memory.ledger.read("agent-1", kinds=["memory.consolidated"]))[-1]
+        event = (await scene.memory.ledger.read(scene.external_id, kinds=["memory.consolidated"]))[-1]
         assert event.source == "model"
         _check_trust(event.payload)
-        for hit in (await hits_of(scene.memory, "I obey")).values():
+        for hit in (await hits_of(scene.memory, "I obey", scene.external_id)).values():
             assert hit.memory_id in (scene.honest_id, scene.hostile_id)
             if hit.derived_from:
                 assert (hit.source, hit.confidence) == ("model", SOURCE_TRUST["tool"])
                 assert hit.importance < 1
-        kinds = {event.kind for event in await scene.memory.ledger.read("agent-1")}
+        kinds = {event.kind for event in await scene.memory.ledger.read(scene.external_id)}
         assert kinds <= {"memory.created", "memory.consolidated", "memory.promoted"}
         await scene.check_untouched()
 
 
 def _check_prompt(model: ScriptedModel, injection: Injection) -> None:
     """What a model was shown to read is rows within fences, with what a tool has brought marked as that."""
-    for request in model.asked[2:]:
+    for request in model.asked[1:]:
         rows: list[dict[str, Any]] = []
         outside: set[str] = set()
         for part in request[0].parts:
@@ -462,36 +561,42 @@ def _check_trust(plan: Mapping[str, Any]) -> None:
     assert max(one["importance"] for one in (*everything, *plan["chunks"])) < 1
 
 
-@_EACH
 async def test_a_stored_text_does_not_speak_in_the_name_of_what_is_trusted_more(
-    config: MakeConfig, injection: Injection
+    config: MakeConfig, subtests: pytest.Subtests
 ) -> None:
     """What a user says is read without it; and where it is compared, a model that obeys can end no other text."""
+    model = ScriptedModel()
+    async with AgentMem(config(), models=AgentModels(memorizer=model.model)) as memory:
+        for name, injection in INJECTIONS.items():
+            with subtests.test(name):
+                await _check_a_stored_text(memory, model, _tenant(name), injection)
+        await _check_ledgers(memory)
+
+
+async def _check_a_stored_text(memory: AgentMem, model: ScriptedModel, tenant: str, injection: Injection) -> None:
     hostile = f"{_HONEST.removesuffix('.')}, it says: {' '.join(injection.text.split())[:100]}"
     obeying = reads(lambda shown: {"facts": [fact(shown, "Maria rows at noon.", "still")]})
-    model = ScriptedModel(*[reads(_read_honestly)] * 2, obeying, compares=_obey_a_comparison)
-    async with AgentMem(config(), models=AgentModels(memorizer=model.model)) as memory:
-        sources: dict[str, Source] = {_HONEST: "user", hostile: "tool", _STILL: "user"}
-        for text, source in sources.items():
-            note = await memory.create_active_memory("agent-1", "Boats", text, source=source)
-            await memory.admin.consolidate("agent-1", note.id)
+    model.begin(*[reads(_read_honestly)] * 2, obeying, compares=_obey_a_comparison)
+    sources: dict[str, Source] = {_HONEST: "user", hostile: "tool", _STILL: "user"}
+    for text, source in sources.items():
+        note = await memory.create_active_memory(tenant, "Boats", text, source=source)
+        await memory.admin.consolidate(tenant, note.id)
 
-        read = Shown(model.asked[-1])
-        assert [row["trust"] for row in read.parts["stored_passages"]] == ["user"]
-        assert "it says" not in read.prompt
-        compared = Shown(model.compared[0])
-        assert {row["trust"] for row in compared.parts["stored_passages"]} == {"tool"}
-        assert {one.instructions for one in model.compared[0] if isinstance(one, ModelRequest)} == {
-            memorizer._COMPARING_INSTRUCTIONS
-        }
-        plan = (await payloads(memory, "consolidated"))[-1]
-        assert [(one["content"], one["confidence"]) for one in plan["facts"]] == [("Maria rows at noon.", 1.0)]
-        hits = await hits_of(memory, "who owns the red boat?")
-        assert {_HONEST, _STILL} <= set(hits)
-        assert not [text for text in hits if "it says" in text]
-        (owns,) = (await memory.admin.graph.neighbourhood("agent-1", "Maria", types=["owns"])).relationships
-        assert owns.end_date is None
-        assert (await memory.admin.verify("agent-1")).ok
+    read = Shown(model.asked[-1])
+    assert [row["trust"] for row in read.parts["stored_passages"]] == ["user"]
+    assert "it says" not in read.prompt
+    compared = Shown(model.compared[0])
+    assert {row["trust"] for row in compared.parts["stored_passages"]} == {"tool"}
+    assert {one.instructions for one in model.compared[0] if isinstance(one, ModelRequest)} == {
+        memorizer._COMPARING_INSTRUCTIONS
+    }
+    plan = (await payloads(memory, "consolidated", tenant))[-1]
+    assert [(one["content"], one["confidence"]) for one in plan["facts"]] == [("Maria rows at noon.", 1.0)]
+    hits = await hits_of(memory, "who owns the red boat?", tenant)
+    assert {_HONEST, _STILL} <= set(hits)
+    assert not [text for text in hits if "it says" in text]
+    (owns,) = (await memory.admin.graph.neighbourhood(tenant, "Maria", types=["owns"])).relationships
+    assert owns.end_date is None
 
 
 _STILL = "Maria still owns the red boat in the harbour of Porto."
@@ -595,23 +700,30 @@ _OVERREACHES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("overreach", _OVERREACHES.values(), ids=_OVERREACHES.keys())
 async def test_who_insists_on_more_is_not_asked_any_more(
-    config: MakeConfig, db: SqlExecutor, overreach: Mapping[str, Any]
+    config: MakeConfig, db: SqlExecutor, subtests: pytest.Subtests
 ) -> None:
     """Rules do what is to be done, and nothing of the plan is: also what of it would have been allowed."""
-    async with _read_scene(config, db, _OVER, reads(lambda shown: {"summary": "I obey.", **overreach})) as scene:
+    async with _read_stage(config, db) as stage:
+        for name, overreach in _OVERREACHES.items():
+            with subtests.test(name):
+                await _check_insisting(stage, name, overreach)
+
+
+async def _check_insisting(stage: _ReadStage, name: str, overreach: Mapping[str, Any]) -> None:
+    async with stage.scene(name, _OVER, reads(lambda shown: {"summary": "I obey.", **overreach})) as scene:
         report = await scene.consolidate()
 
         assert report.consolidated
         # Very much of it uses the tokens of a call up first.
         assert report.fallback in {"invalid", "limit"}
         assert (report.facts, report.chunks_ended, report.relationships_ended) == (0, 0, 0)
-        plan = (await payloads(scene.memory, "consolidated"))[-1]
+        plan = (await payloads(scene.memory, "consolidated", scene.external_id))[-1]
         assert plan["fallback_chunks"] == 1
         assert "obey" not in json.dumps(plan)
         assert [one["name"] for one in plan["graph"]["entities"]] == ["Maria", "red boat", "Porto"]
-        assert [await payloads(scene.memory, kind) for kind in ("ended", "relationship_ended")] == [[], []]
+        ended = [await payloads(scene.memory, kind, scene.external_id) for kind in ("ended", "relationship_ended")]
+        assert ended == [[], []]
         await scene.check_untouched()
 
 
@@ -626,7 +738,7 @@ async def test_a_tool_cannot_say_that_what_a_user_said_is_over(config: MakeConfi
         owned = {"from_entity": 1, "to_entity": 2, "type": "owns", "confidence": 1, "chunks": [1], "end": "2020"}
         return {"auto_resolve": {"entities": entities, "relationships": [owned | {"description": "Not any more."}]}}
 
-    async with _read_scene(config, db, _LIE, reads(restate)) as scene:
+    async with _read_stage(config, db) as stage, stage.scene("lie", _LIE, reads(restate)) as scene:
         report = await scene.consolidate()
 
         assert (report.fallback, report.relationships) == (None, 1)

@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, NotInitializedError, StoreError
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
 from tests.acceptance.steps import texts
 
 _ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ async def test_use_before_it_is_opened_or_after_it_was_closed_is_refused(config:
         await memory.close()
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_opening_and_closing_again_does_nothing(config: Callable[..., Config]) -> None:
     """Whoever is not sure may call either once more, also at the same time."""
     memory = AgentMem(config())
@@ -54,7 +54,7 @@ async def test_opening_and_closing_again_does_nothing(config: Callable[..., Conf
     await memory.close()
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_closed_object_can_be_opened_again(config: Callable[..., Config]) -> None:
     """What was stored is there."""
     memory = AgentMem(config())
@@ -113,7 +113,7 @@ async def test_an_error_inside_the_block_closes_it(config: Callable[..., Config]
         await memory.get_active_memories("agent-1")
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 def test_each_event_loop_has_an_object_of_its_own(config: Callable[..., Config], database: str) -> None:
     """One loop after the other, and a closed object in another loop than its first."""
     memory = AgentMem(config())
@@ -126,7 +126,7 @@ def test_each_event_loop_has_an_object_of_its_own(config: Callable[..., Config],
     assert [asyncio.run(use(number)) for number in range(3)] == [1, 2, 3]
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_closing_lets_calls_under_way_finish_or_fail_cleanly(config: Callable[..., Config]) -> None:
     """Each call has its result or an error of the package's, and every result is stored."""
     memory = AgentMem(config(postgres_pool_size=3))

@@ -14,7 +14,7 @@ import pytest
 from agent_reminiscence import ActiveMemory, AgentMem, Config, LifecycleReport, QuotaExceededError, StoreError
 from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from tests.acceptance.conftest import Server
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
 from tests.acceptance.steps import EVERYTHING, lines, texts
 from tests.fakes import SetClock
 
@@ -78,7 +78,7 @@ def _nothing(external_id: str = "agent-1") -> LifecycleReport:
 # --- Use -------------------------------------------------------------------------------------------------------------
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_what_is_recalled_three_times_becomes_longterm(memory: AgentMem, superuser: SqlExecutor) -> None:
     """A user's own specific sentence proves important by being needed; the event says how, and counting begins anew."""
     note = await memory.create_active_memory("agent-1", "Accounts", FACT)
@@ -237,7 +237,7 @@ async def test_what_use_has_earned_survives_the_next_consolidation(memory: Agent
 # --- Times to live ---------------------------------------------------------------------------------------------------
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 @pytest.mark.parametrize("tier", ["active", "shortterm", "longterm"])
 async def test_what_nothing_touches_ends_after_its_tiers_time(
     config: Callable[..., Config], clock: SetClock, tier: str
@@ -423,7 +423,7 @@ async def _importances(db: SqlExecutor, *, live: bool) -> list[float]:
     return [row["importance"] for row in rows]
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_too_many_chunks_are_pruned_to_the_limit(
     config: Callable[..., Config], server: Server, database: str, superuser: SqlExecutor
 ) -> None:
@@ -789,7 +789,7 @@ async def test_a_review_that_is_interrupted_goes_on_where_it_was(
 # --- Writes that are refused -----------------------------------------------------------------------------------------
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_one_active_memory_too_many_is_refused(config: Callable[..., Config]) -> None:
     """Nothing is written, a retry of a write that went through still is one, and archiving makes room."""
     async with AgentMem(config(max_active_memories=2)) as memory:

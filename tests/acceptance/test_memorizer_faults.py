@@ -586,6 +586,7 @@ async def test_a_store_that_goes_away_leaves_the_memory_as_it_was(
             assert (report.consolidated, report.facts) == (True, 1)
 
 
+@pytest.mark.thorough
 async def test_a_cost_is_told_once_wherever_the_connection_breaks(
     config: MakeConfig, socket_server: SocketServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,14 +31,12 @@ from agent_reminiscence.embedders.ollama import OllamaEmbedder
 from agent_reminiscence.services.vectors import reembedding
 from tests.acceptance.conftest import Server, dsn
 from tests.acceptance.memorizing import MakeConfig, concludes, memorizing, payloads
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.servers import BOTH_SERVERS, SECOND_SERVER_THOROUGHLY
 from tests.acceptance.steps import lines, texts
 from tests.conftest import TEST_DIMENSION
 from tests.factories import LONG_AGO, SECRET, fill_tenant
 from tests.fake_ollama import FakeOllama
 from tests.fakes import FaultyEmbedder, GatedEmbedder, away
-
-pytestmark = BOTH_SERVERS
 
 _NEW_DIMENSION = 96
 _FACTS = ["The gate is green.", "The door is red.", "The roof is blue.", "The cellar is dry."]
@@ -105,6 +103,7 @@ async def _uses_vectors(memory: AgentMem, tenant: str = "agent-1") -> bool:
     return any(part.startswith("meaning") for hit in found.hits for part in hit.score_parts)
 
 
+@BOTH_SERVERS
 async def test_the_vectors_of_another_model_take_the_place_of_those_in_use(
     memory: AgentMem, server: Server, database: str, admin_dsn: str
 ) -> None:
@@ -340,6 +339,7 @@ async def test_a_model_that_refuses_every_text_does_not_take_the_place_of_one_th
     assert [g.state for g in await memory.admin.generations()] == ["current", "building"]
 
 
+@SECOND_SERVER_THOROUGHLY
 async def test_a_build_whose_lock_is_lost_ends_and_is_continued(
     config: Callable[..., Config], server: Server, database: str, admin_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -367,6 +367,7 @@ async def test_a_build_whose_lock_is_lost_ends_and_is_continued(
         assert await _uses_vectors(memory)
 
 
+@SECOND_SERVER_THOROUGHLY
 async def test_an_embedder_with_too_many_dimensions_is_refused_before_anything_is_made(
     memory: AgentMem, admin_dsn: str
 ) -> None:
@@ -397,6 +398,7 @@ async def test_an_embedder_that_is_refused_takes_the_place_of_none(memory: Agent
     assert await _uses_vectors(memory)
 
 
+@SECOND_SERVER_THOROUGHLY
 async def test_every_change_reaches_the_vectors_in_use_and_those_that_are_built(
     config: Callable[..., Config], server: Server, database: str, admin_dsn: str
 ) -> None:
@@ -449,6 +451,7 @@ async def test_every_change_reaches_the_vectors_in_use_and_those_that_are_built(
         assert [g.vectors_missing for g in await building.admin.generations()][1] == 0
 
 
+@SECOND_SERVER_THOROUGHLY
 async def test_what_is_erased_is_in_no_generation_and_in_no_cache(
     config: Callable[..., Config], server: Server, database: str, admin_dsn: str
 ) -> None:
@@ -494,6 +497,7 @@ async def test_a_vector_that_an_erasure_left_in_another_generation_is_found(
     assert {finding.place for finding in check.findings} == {"chunk_vector_1.vector"}
 
 
+@SECOND_SERVER_THOROUGHLY
 @pytest.mark.parametrize("generation", [1, 2], ids=["retired", "current"])
 async def test_a_wrong_vector_is_mended_in_its_own_generation(
     memory: AgentMem, server: Server, database: str, admin_dsn: str, generation: int
@@ -629,6 +633,7 @@ async def test_what_is_written_while_it_switches_has_its_vectors_when_the_call_r
     assert await _uses_vectors(memory)
 
 
+@SECOND_SERVER_THOROUGHLY
 async def test_of_two_at_once_one_is_told(
     config: Callable[..., Config], admin_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -676,6 +681,7 @@ async def test_a_build_of_another_model_has_to_be_given_up_first(
 
 
 @pytest.mark.usefixtures("no_grace")
+@BOTH_SERVERS
 async def test_old_vectors_are_dropped_with_what_the_cache_holds_of_their_model(
     memory: AgentMem, server: Server, database: str, admin_dsn: str
 ) -> None:
@@ -713,6 +719,7 @@ async def test_the_next_build_drops_what_was_replaced_before(memory: AgentMem, a
 
 
 @pytest.mark.usefixtures("no_grace")
+@SECOND_SERVER_THOROUGHLY
 async def test_old_vectors_are_not_dropped_under_who_may_be_reading_them(
     memory: AgentMem,
     server: Server,
@@ -736,6 +743,7 @@ async def test_old_vectors_are_not_dropped_under_who_may_be_reading_them(
 
 
 @pytest.mark.usefixtures("no_grace")
+@SECOND_SERVER_THOROUGHLY
 async def test_vectors_that_come_after_their_table_is_gone_are_made_of_the_new_model(
     memory: AgentMem, config: Callable[..., Config], admin_dsn: str
 ) -> None:
@@ -828,6 +836,7 @@ async def test_an_embedder_of_ones_own_that_is_not_passed_is_asked_for(
             pass
 
 
+@BOTH_SERVERS
 async def test_who_is_no_administrator_of_this_database_is_told_so(
     memory: AgentMem, server: Server, database: str, admin_dsn: str
 ) -> None:

@@ -25,7 +25,7 @@ from agent_reminiscence import (
 )
 from agent_reminiscence.telemetry import Telemetry
 from tests.acceptance.conftest import Server
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
 from tests.acceptance.steps import refusing
 from tests.fakes import FaultyEmbedder, quoting
 from tests.scripted import ScriptedModel, answer, call
@@ -321,7 +321,7 @@ async def _live(memory: AgentMem, folder: Path) -> None:
     await memory.admin.erase("agent-1", text=SECRETS["payload"])
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_no_span_and_no_metric_holds_what_was_remembered_or_asked(
     observed: Opens, recording: Recording, tmp_path: Path
 ) -> None:

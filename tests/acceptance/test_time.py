@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import ActiveMemory, AgentMem, InvalidInputError
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
 from tests.acceptance.steps import EVERYTHING, texts
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
@@ -61,7 +61,7 @@ async def _found(
     return set(texts(found))
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_moved_in_january_and_learned_in_march(memory: AgentMem) -> None:
     """The classic: what was true, what was believed, and what is known today of back then."""
     oslo, lisbon = await _tell(
@@ -98,7 +98,7 @@ _ANSWERS: dict[datetime, tuple[str | None, str | None, str | None, str | None]] 
 }
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_correction_of_a_correction_is_answered_at_each_pair_of_times(memory: AgentMem) -> None:
     """Searches, the list of memories and the history all give the answer of the table, now and for what was known."""
     first, second, third = await _tell(
@@ -125,7 +125,7 @@ async def test_a_correction_of_a_correction_is_answered_at_each_pair_of_times(me
             assert (version.content if version is not None else None) == answer
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_hit_bears_the_title_that_its_memory_had_then(memory: AgentMem) -> None:
     """Whoever reads what was believed then sees it as it was filed then; a later title is today's."""
     note = await memory.create_active_memory("agent-1", "Ann's flat", "Ann lives in Oslo.", occurred_at=JANUARY)
@@ -181,7 +181,7 @@ async def test_what_an_archived_memory_said_does_not_come_back_with_the_end_of_w
     assert texts(await memory.retrieve_memories("agent-1", "the spare key of the cabin")) == ["The cabin is sold."]
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_known_at_alone_asks_for_what_was_then_true(memory: AgentMem) -> None:
     """Without `as_of`, the moment of knowing is also the moment asked about."""
     first = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
@@ -197,7 +197,7 @@ async def test_known_at_alone_asks_for_what_was_then_true(memory: AgentMem) -> N
         assert texts(await memory.retrieve_memories("agent-1", "when do we ship?", known_at=known_at)) == expected
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_the_future_can_be_asked_about(memory: AgentMem) -> None:
     """What is said to begin later is found now, as what is known, and holds from its time on."""
     now, later = datetime.now(UTC), datetime.now(UTC) + timedelta(days=30)
@@ -235,7 +235,7 @@ async def test_each_pair_of_times_finds_what_was_then_believed(memory: AgentMem,
         assert await _found(memory, tenant, as_of=as_of) == believed(statements, as_of, statements[-1].recorded_at)
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_hit_shows_both_times(memory: AgentMem) -> None:
     """When it was true and when it was known, so that a reader can judge."""
     before, after = await _tell(memory, "agent-1", [("Ann lives in Oslo.", JANUARY), ("Ann lives in Turin.", MARCH)])
@@ -268,7 +268,7 @@ async def test_a_hit_shows_the_end_that_was_known(memory: AgentMem) -> None:
         assert [(hit.content, hit.end_date) for hit in found.hits] == [(first.text, end_date)]
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_consolidation_leaves_the_past_as_it_was(memory: AgentMem) -> None:
     """Moving to another tier changes neither what was true nor what was known."""
     statements = await _tell(memory, "agent-1", [("Ann lives in Oslo.", JANUARY), ("Ann lives in Turin.", MARCH)])

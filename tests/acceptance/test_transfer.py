@@ -28,9 +28,11 @@ from agent_reminiscence.database.repositories.event_ledger import next_chain
 from agent_reminiscence.domain.event import Event, NewEvent
 from tests.acceptance.conftest import SocketServer, dsn
 from tests.acceptance.steps import all_events, head_of, texts
+from tests.conftest import TestServer
 from tests.exports import export_text, exported_titles, forge, read_export, write_export
-from tests.factories import LONG_AGO, SECRET, Tenant, fill_tenant, make_event, stored_rows, superuser
+from tests.factories import LONG_AGO, SECRET, Tenant, make_event, stored_rows, superuser
 from tests.fakes import FaultyEmbedder, away
+from tests.support.filled import FilledDatabases
 
 _QUESTIONS = ("Who flies to Lisbon?", "Where is the spare key?", "Where does Ana live?", "the summer party")
 
@@ -42,11 +44,24 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def house(memory: AgentMem, file: Path) -> Tenant:
+async def database(
+    request: pytest.FixtureRequest, test_server: TestServer, filled_databases: FilledDatabases
+) -> AsyncIterator[str]:
+    """A database in which the house is, for a test that asks for it; for others one without a memory."""
+    if "house" in request.fixturenames:
+        async with filled_databases.lent() as name:
+            yield name
+    else:
+        name = await test_server.databases.take()
+        yield name
+        await test_server.databases.give_back(name)
+
+
+@pytest.fixture
+async def house(memory: AgentMem, filled_databases: FilledDatabases, file: Path) -> Tenant:
     """A tenant with all that there can be, exported to `file`."""
-    tenant = await fill_tenant(memory, "house")
     await memory.admin.export("house", file)
-    return tenant
+    return filled_databases.tenant
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from agent_reminiscence import (
     RetrievalResult,
     VersionConflictError,
 )
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
 from tests.acceptance.steps import EVERYTHING, all_events, head_of, lines, only_memory, texts
 
 FACTS = [
@@ -35,7 +35,7 @@ async def _ids(memory: AgentMem, external_id: str) -> dict[str, UUID]:
     return {hit.content.strip(): hit.chunk_id for hit in found.hits}
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_unchanged_passages_keep_their_chunks(memory: AgentMem) -> None:
     """An edit in the middle replaces one passage; those around it stay the chunks they were."""
     note = await memory.create_active_memory("agent-1", "Harbour notes", lines(FACTS))
@@ -56,7 +56,7 @@ async def test_unchanged_passages_keep_their_chunks(memory: AgentMem) -> None:
     assert updated.write.vectors_missing == 0
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_adding_to_a_text_leaves_what_stood_there(memory: AgentMem) -> None:
     """The most common edit, a new paragraph at the end or before all others, touches no other passage."""
     note = await memory.create_active_memory("agent-1", "Harbour notes", lines(FACTS[1:3]))
@@ -73,7 +73,7 @@ async def test_adding_to_a_text_leaves_what_stood_there(memory: AgentMem) -> Non
     assert (prepended.write.chunks_added, prepended.write.chunks_ended) == (1, 0)
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_passage_that_left_the_text_is_found_no_more(memory: AgentMem) -> None:
     """What a text no longer says has ended; it is kept, and found with `as_of`."""
     note = await memory.create_active_memory("agent-1", "Harbour notes", lines(FACTS))
@@ -121,7 +121,7 @@ async def test_a_moved_passage_is_found_by_its_new_neighbours(memory: AgentMem) 
     }
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_only_what_was_passed_changes(memory: AgentMem) -> None:
     """Each field by itself; None removes a description and empties the metadata."""
     first = await memory.create_active_memory(
@@ -146,7 +146,7 @@ async def test_only_what_was_passed_changes(memory: AgentMem) -> None:
     assert (last.version, last.created_at) == (6, first.created_at)
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_provenance_is_that_of_the_last_write(memory: AgentMem) -> None:
     """Who wrote last, when it was true, and how far it is trusted."""
     world = datetime(2026, 3, 5, tzinfo=UTC)
@@ -264,7 +264,7 @@ async def test_hits_say_where_they_stand_in_the_text_as_it_is_now(
         _check_spans(note, await memory.retrieve_memories(tenant, "harbour notes", limit=EVERYTHING))
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_passage_that_has_ended_stands_in_the_version_it_came_in_with(memory: AgentMem) -> None:
     """A hit of the past names the version whose text its span belongs to."""
     first = await memory.create_active_memory("agent-1", "Harbour notes", lines(FACTS))
@@ -279,7 +279,7 @@ async def test_a_passage_that_has_ended_stands_in_the_version_it_came_in_with(me
     assert (kept.memory_version, second.content[kept.span_start : kept.span_end]) == (2, kept.content)
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_a_stale_writer_is_told_which_version_there_is(memory: AgentMem) -> None:
     """The message names both versions; the loser has written nothing."""
     note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
@@ -293,7 +293,7 @@ async def test_a_stale_writer_is_told_which_version_there_is(memory: AgentMem) -
     assert (await only_memory(memory, "agent-1")).content == "Ship on Monday"
 
 
-@BOTH_SERVERS
+@SECOND_SERVER_THOROUGHLY
 async def test_an_unknown_id_and_another_tenants_are_refused_alike(memory: AgentMem) -> None:
     """Who asks for another's memory learns nothing but what an id of nobody would tell."""
     note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")

@@ -1,4 +1,7 @@
-"""Tests that try to break promises by force of numbers: few repetitions in `make test`, many in `make chaos`."""
+"""Tests that try to break promises by force of numbers: few repetitions in `make test-thorough`, many in `make chaos`.
+
+`make test` runs the first case of each, with fewer still where that takes long, and none of those marked `thorough`.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,37 @@ import pytest
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from tests.chaos.killing import kill_server
 
+_HERE = Path(__file__).parent
+
 
 @dataclass(frozen=True, slots=True)
 class Repetitions:
     """How often a test repeats what it tries."""
 
     is_full: bool
+    is_everyday: bool
 
-    def __call__(self, *, reduced: int, full: int) -> int:
-        """`reduced` in every test run, `full` with `--full-chaos`."""
-        return full if self.is_full else reduced
+    def __call__(self, *, reduced: int, full: int, everyday: int | None = None) -> int:
+        """`reduced`, or `full` with `--full-chaos`, or `everyday` with `--everyday`; None is `reduced`."""
+        if self.is_full:
+            return full
+        return everyday if self.is_everyday and everyday is not None else reduced
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in this folder, before `-m` selects."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker("chaos")
 
 
 @pytest.fixture(scope="session")
 def repetitions(pytestconfig: pytest.Config) -> Repetitions:
-    """Chooses between the numbers of `make test` and of `make chaos`."""
-    return Repetitions(is_full=bool(pytestconfig.getoption("--full-chaos")))
+    """Chooses between the numbers of `make test`, of `make test-thorough` and of `make chaos`."""
+    return Repetitions(
+        is_full=bool(pytestconfig.getoption("--full-chaos")), is_everyday=bool(pytestconfig.getoption("--everyday"))
+    )
 
 
 @pytest.fixture

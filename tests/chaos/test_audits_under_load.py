@@ -136,6 +136,7 @@ async def _look(scene: Scene) -> list[int]:
     return heads
 
 
+@pytest.mark.thorough
 async def test_a_rebuild_loses_nothing_that_is_written_meanwhile(scene: Scene, repetitions: Repetitions) -> None:
     """Each begins with rows that are wrong, replays most of the stream without a lock, and then what came in since."""
     for number in range(repetitions(reduced=1, full=12)):
@@ -188,7 +189,7 @@ async def test_readers_see_all_of_a_rebuild_or_nothing_of_it(scene: Scene, repet
     async def break_and_mend() -> None:
         nonlocal is_over
         try:
-            for _ in range(repetitions(reduced=6, full=40)):
+            for _ in range(repetitions(everyday=2, reduced=6, full=40)):
                 await scene.db.execute_script(
                     "BEGIN; DELETE FROM memory_chunk; DELETE FROM chunk_vector_1; UPDATE active_memory SET version = 7;"
                     "COMMIT"
@@ -243,6 +244,7 @@ async def _assert_usable(scene: Scene) -> None:
     await _settled(scene.db)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("attentive_server")
 @pytest.mark.parametrize("method", ["verify", "rebuild", "repair"])
 async def test_a_cancelled_audit_leaves_nothing_behind(scene: Scene, method: str, repetitions: Repetitions) -> None:
@@ -276,6 +278,7 @@ async def _tiers(scene: Scene) -> dict[str, list[str]]:
     return {table: found for table, found in rows.items() if table not in {"memory_event", "memory_stream"}}
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("attentive_server")
 async def test_a_cancelled_erasure_is_done_or_not(scene: Scene, repetitions: Repetitions) -> None:
     """Never in part: either the receipt is in the ledger and all is gone, or every row is as it was."""

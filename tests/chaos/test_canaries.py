@@ -367,7 +367,8 @@ async def test_no_canary_is_left_of_what_was_erased_and_every_other_is(
 ) -> None:
     """Not in a dump, a log, an export, a result of any moment, an error or a vector; and nothing else is touched."""
     numbers = random.Random(_SEED)
-    memories, per_tenant = repetitions(reduced=60, full=1_000), repetitions(reduced=15, full=50)
+    memories = repetitions(everyday=30, reduced=60, full=1_000)
+    per_tenant = repetitions(reduced=15, full=50)
     tenants = [f"tenant-{number}" for number in range(memories // per_tenant)]
     embedder = RecordingEmbedder()
     async with AgentMem(config(), embedder=embedder) as memory, superuser(test_server, database) as db:
@@ -526,7 +527,7 @@ async def test_erasures_among_other_calls_leave_nothing_behind(
         AgentMem(config(active_memory_update_threshold=2), embedder=embedder) as memory,
         superuser(test_server, database) as db,
     ):
-        for number in range(repetitions(reduced=4, full=40)):
+        for number in range(repetitions(everyday=1, reduced=4, full=40)):
             await _race(memory, db, embedder, f"race-{number}", random.Random(_SEED + number))
         assert (await memory.admin.verify()).ok
 
@@ -589,6 +590,7 @@ async def _race(
     assert positions[-1] == await memory.ledger.head(tenant)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("attentive_server")
 async def test_a_cancelled_erasure_is_made_wholly_or_not_at_all(
     test_server: TestServer, database: str, memory: AgentMem, repetitions: Repetitions

@@ -733,7 +733,7 @@ def test_any_history_leaves_what_its_ledger_gives_byte_for_byte(
             assert (await world.memory.admin.verify_erased(receipt)).ok
 
     database = asyncio.run(test_server.create_database())
-    _try_histories(_open(test_server, database), _histories, play, repetitions(reduced=6, full=250))
+    _try_histories(_open(test_server, database), _histories, play, repetitions(everyday=3, reduced=6, full=250))
 
 
 def test_names_that_merge_and_part_leave_what_their_ledger_gives(
@@ -747,7 +747,7 @@ def test_names_that_merge_and_part_leave_what_their_ledger_gives(
             await _attempt(world, step)
         await _check(world, world.tenant)
 
-    _try_histories(_open(test_server, database), _graph_histories, play, repetitions(reduced=6, full=250))
+    _try_histories(_open(test_server, database), _graph_histories, play, repetitions(everyday=3, reduced=6, full=250))
 
 
 def test_what_a_model_has_made_of_texts_goes_where_they_go(test_server: TestServer, repetitions: Repetitions) -> None:
@@ -764,7 +764,7 @@ def test_what_a_model_has_made_of_texts_goes_where_they_go(test_server: TestServ
         await _check(world, world.tenant)
 
     database = asyncio.run(test_server.create_database())
-    _try_histories(_open(test_server, database), _read_histories, play, repetitions(reduced=5, full=250))
+    _try_histories(_open(test_server, database), _read_histories, play, repetitions(everyday=3, reduced=5, full=250))
 
 
 def test_a_rebuild_from_nothing_gives_equal_hits_in_equal_order(
@@ -796,4 +796,4 @@ def test_a_rebuild_from_nothing_gives_equal_hits_in_equal_order(
         assert await _projected(world.db, world.tenant) == embeddings
 
     opened = _open(test_server, asyncio.run(test_server.create_database()), clock)
-    _try_histories(opened, _quiet_histories, play, repetitions(reduced=5, full=150))
+    _try_histories(opened, _quiet_histories, play, repetitions(everyday=3, reduced=5, full=150))

@@ -65,10 +65,10 @@ async def test_a_killed_ingest_is_continued_by_the_same_command(
     repetitions: Repetitions,
 ) -> None:
     """SIGKILL at random moments, again and again; in the end the memories are those of the file, each once."""
-    chat = _write_chat(tmp_path / "chat.jsonl", repetitions(reduced=1_500, full=5_000))
+    chat = _write_chat(tmp_path / "chat.jsonl", repetitions(everyday=600, reduced=1_500, full=5_000))
     expected = list(read_memories(chat))
     dice = random.Random(0)
-    for _ in range(repetitions(reduced=2, full=10)):
+    for _ in range(repetitions(everyday=1, reduced=2, full=10)):
         with _ingest(config(), chat, "agent-1") as process:
             assert process.stdout is not None
             # It has begun to write, or to find what it wrote before.
@@ -106,6 +106,7 @@ async def _wait_until_gone(test_server: TestServer, database: str) -> None:
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 async def test_an_import_takes_no_more_memory_for_more_messages(
     memory: AgentMem, monkeypatch: pytest.MonkeyPatch, repetitions: Repetitions
 ) -> None:
@@ -147,6 +148,7 @@ async def _peak_of_import(memory: AgentMem, tenant: str, lines: int) -> int:
     return tracemalloc.get_traced_memory()[1] - before
 
 
+@pytest.mark.thorough
 def test_a_file_of_100_000_lines_takes_no_more_memory_than_one_of_30_000(
     config: Callable[..., Config], tmp_path: Path, repetitions: Repetitions
 ) -> None:

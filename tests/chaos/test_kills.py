@@ -216,7 +216,7 @@ async def test_a_killed_process_loses_nothing_that_had_returned(
     """SIGKILL after a random number of calls and milliseconds, in the middle of several calls."""
     place = dsn(test_server.login(database))
     async with superuser(test_server, database) as db:
-        for seed in range(repetitions(reduced=5, full=200)):
+        for seed in range(repetitions(everyday=2, reduced=5, full=200)):
             dice, tenant = random.Random(seed), f"killed-{seed}"
             async with _writing(place, tenant, seed) as writing:
                 await writing.hear(dice.randrange(1, 40))
@@ -235,7 +235,7 @@ async def test_a_killed_server_loses_nothing_that_had_returned(data_dir: Path, r
     In turn for the postmaster alone and for all its processes, and with a writer that is killed at once or only
     after it has seen its server die.
     """
-    for seed in range(repetitions(reduced=2, full=50)):
+    for seed in range(repetitions(everyday=1, reduced=2, full=50)):
         dice, tenant = random.Random(seed), f"agent-{seed}"
         async with _writing(str(data_dir), tenant, seed) as writing:
             await writing.hear(dice.randrange(1, 40))

@@ -108,6 +108,7 @@ class _Change:
     expression: str
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("table", PROJECTED)
 async def test_every_changed_column_is_reported_and_mended(
     scene: Scene, table: str, repetitions: Repetitions, subtests: pytest.Subtests

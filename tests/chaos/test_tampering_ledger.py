@@ -109,6 +109,7 @@ async def _assert_found(scene: Scene, folder: Path, *positions: int) -> None:
     assert await stored_rows(scene.db) == before
 
 
+@pytest.mark.thorough
 async def test_every_changed_column_of_an_event_is_reported(
     scene: Scene, repetitions: Repetitions, subtests: pytest.Subtests, tmp_path: Path
 ) -> None:

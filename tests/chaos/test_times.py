@@ -357,7 +357,7 @@ def test_every_path_answers_for_each_pair_of_times_as_the_definition_does(
 
             @example(_WHAT_IT_REPEATED_ENDED_EARLIER)
             @example(_ARCHIVED_AND_ONLY_THEN_ENDED)
-            @settings(max_examples=repetitions(reduced=12, full=150), deadline=None, print_blob=True)
+            @settings(max_examples=repetitions(everyday=4, reduced=12, full=150), deadline=None, print_blob=True)
             @given(_histories)
             def check(history: list[Step]) -> None:
                 runner.run(play(paths, history))

@@ -220,6 +220,7 @@ async def _memories(memory: AgentMem, tenant: str, notes: list[UUID]) -> list[An
     return found
 
 
+@pytest.mark.thorough
 async def test_a_long_history_is_the_same_in_another_database_and_under_another_external_id(
     test_server: TestServer, repetitions: Repetitions, tmp_path: Path
 ) -> None:
@@ -304,7 +305,7 @@ async def test_a_flipped_bit_anywhere_is_refused_and_nothing_is_written(
     before = await _rows(test_server, database, "house")
     edges = [0, 1, 5, len(whole) - 41, len(whole) - 40, len(whole) - 33, len(whole) - 32, len(whole) - 1]
 
-    for place in [*edges, *rng.sample(range(len(whole)), repetitions(reduced=60, full=1_500))]:
+    for place in [*edges, *rng.sample(range(len(whole)), repetitions(everyday=20, reduced=60, full=1_500))]:
         flipped = bytearray(whole)
         flipped[place] ^= 1 << rng.randrange(8)
         file.write_bytes(flipped)
@@ -325,7 +326,7 @@ async def test_of_many_imports_of_one_file_at_once_exactly_one_does_the_work(
     await fill_tenant(memory, "house")
     head = (await memory.admin.export("house", file)).events
 
-    for number in range(repetitions(reduced=3, full=40)):
+    for number in range(repetitions(everyday=1, reduced=3, full=40)):
         tenant = f"copy-{number}"
         reports = await asyncio.gather(*(memory.admin.import_(file, tenant) for _ in range(5)))
 
@@ -355,7 +356,7 @@ async def test_an_import_is_all_there_or_not_at_all_wherever_its_connection_is_c
     async with FaultyProxy(address.host, address.port) as proxy:
         config = _config(test_server, database, postgres_dsn=dsn(proxy.settings(test_server.login(database))))
         async with AgentMem(config) as behind:
-            step = repetitions(reduced=11, full=1)
+            step = repetitions(everyday=60, reduced=11, full=1)
             for message in range(1, 10_000, step):
                 tenant = f"copy-{message}"
                 proxy.cut_at(message, loss)
@@ -377,6 +378,7 @@ async def test_an_import_is_all_there_or_not_at_all_wherever_its_connection_is_c
     assert (await memory.admin.verify()).ok
 
 
+@pytest.mark.thorough
 async def test_a_cancelled_import_or_export_leaves_nothing_behind(
     test_server: TestServer, memory: AgentMem, database: str, repetitions: Repetitions, tmp_path: Path
 ) -> None:
@@ -456,6 +458,7 @@ async def test_an_export_among_writers_is_the_ledger_as_it_was_at_one_moment(
     assert (await memory.admin.verify()).ok
 
 
+@pytest.mark.thorough
 async def test_an_import_and_a_first_write_at_once_never_mix(
     memory: AgentMem, repetitions: Repetitions, tmp_path: Path
 ) -> None:

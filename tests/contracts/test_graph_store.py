@@ -67,7 +67,7 @@ def scene(new_scene: Callable[[], GraphScene]) -> GraphScene:
     return new_scene()
 
 
-@pytest.fixture(params=["postgres", "neo4j"])
+@pytest.fixture(params=["postgres", pytest.param("neo4j", marks=pytest.mark.neo4j)])
 async def shown(request: pytest.FixtureRequest) -> AsyncIterator[Shown]:
     """Gives the store under test once it holds what a scene has become by now."""
     if request.param == "postgres":

@@ -17,10 +17,25 @@ from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, Stream
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.factories import LONG_AGO, SECRET, Tenant, fill_tenant, make_event, stored_rows, superuser
 from tests.fakes import DistantEmbedder, FaultyEmbedder, away
+from tests.support.filled import FilledDatabases
 
 _LOGGER = "agent_reminiscence.verification"
 # Of every text that `fill_tenant` stores, a few words that stand nowhere else.
 _WORDS = ("Lisbon", "spare key", "water the plants", "bakery", "houseboat", "summer party", "kettle", "guests", SECRET)
+
+
+@pytest.fixture
+async def database(
+    request: pytest.FixtureRequest, test_server: TestServer, filled_databases: FilledDatabases
+) -> AsyncIterator[str]:
+    """A database in which the tenant is, for a test that asks for it; for others one without a memory."""
+    if "tenant" in request.fixturenames:
+        async with filled_databases.lent() as name:
+            yield name
+    else:
+        name = await test_server.databases.take()
+        yield name
+        await test_server.databases.give_back(name)
 
 
 @pytest.fixture
@@ -43,9 +58,9 @@ async def memory(config: Config) -> AsyncIterator[AgentMem]:
 
 
 @pytest.fixture
-async def tenant(memory: AgentMem) -> Tenant:
+def tenant(database: str, filled_databases: FilledDatabases) -> Tenant:
     """A tenant of the test's own, with all that a tenant can have."""
-    return await fill_tenant(memory, f"agent-{uuid4()}")
+    return filled_databases.tenant
 
 
 @pytest.fixture

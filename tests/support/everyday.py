@@ -1,0 +1,130 @@
+"""What `make test` runs: all that needs no Neo4j and no Ollama, and of what takes long one case that shows it.
+
+`--everyday` leaves out what is marked `thorough`, and all but the first case of each test of tests/chaos. A plugin
+of `conftest.py`. What is left out is deselected, not skipped, and the last line of a run says how many tests that were
+and which command runs them. Without the option nothing is left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+_SERVER_MARKS = ("neo4j", "ollama")
+_SLOWEST = 5
+_WORKEROUTPUT = "reminiscence_left_out"
+
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
+_SECONDS = pytest.StashKey[defaultdict[str, float]]()
+
+# Why a test is left out, and what runs it.
+_SERVERS = "for a Neo4j or Ollama server (make test-servers)"
+_TIME = "that take long (make test-thorough)"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--everyday`."""
+    parser.addoption(
+        "--everyday",
+        action="store_true",
+        help="leave out what needs Neo4j or Ollama, what is thorough, and all but the first cases of tests/chaos",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to count."""
+    config.addinivalue_line("markers", "thorough: takes long, and shows what a quicker test or case shows as well")
+    config.addinivalue_line("markers", "chaos: tries to break promises by force of numbers; all of tests/chaos")
+    config.stash[_LEFT_OUT] = Counter()
+    config.stash[_SECONDS] = defaultdict(float)
+    config.pluginmanager.register(_Clock(config.stash[_SECONDS]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Processes for `-n auto`: half as many again as processors, because tests also wait."""
+    cores = os.cpu_count() or 1
+    return cores + cores // 2
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what `--everyday` leaves out of what was selected."""
+    if not config.getoption("--everyday"):
+        return
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    seen: set[str] = set()
+    for item in items:
+        reason = _reason(item, seen)
+        if reason is None:
+            kept.append(item)
+        else:
+            config.stash[_LEFT_OUT][reason] += 1
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+def _reason(item: pytest.Item, seen: set[str]) -> str | None:
+    if any(item.get_closest_marker(mark) for mark in _SERVER_MARKS):
+        return _SERVERS
+    if item.get_closest_marker("thorough"):
+        return _TIME
+    if not item.get_closest_marker("chaos"):
+        return None
+    test = item.nodeid.partition("[")[0]
+    if test in seen:
+        return _TIME
+    seen.add(test)
+    return None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object | None) -> None:
+    """Take over what a process of xdist has left out; each collects the same tests."""
+    told = getattr(node, "workeroutput", {}).get(_WORKEROUTPUT)
+    if told is not None:
+        node.config.stash[_LEFT_OUT] = Counter(told)
+
+
+class _Clock:
+    """Adds up what the tests of each file take; with xdist, in the process that is told of all of them."""
+
+    def __init__(self, seconds: defaultdict[str, float]) -> None:
+        self._seconds = seconds
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say which files cost most."""
+    if not config.getoption("--everyday"):
+        return
+    seconds = config.stash[_SECONDS]
+    slowest = sorted(seconds, key=lambda name: seconds[name], reverse=True)[:_SLOWEST]
+    if slowest:
+        costs = ", ".join(f"{name} {seconds[name]:.0f} s" for name in slowest)
+        terminalreporter.write_line(f"slowest files, of {sum(seconds.values()):.0f} s in all: {costs}")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """Say what was left out, behind everything else."""
+    yield
+    left_out = session.config.stash[_LEFT_OUT]
+    workeroutput: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if workeroutput is not None:
+        workeroutput[_WORKEROUTPUT] = dict(left_out)
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and left_out:
+        told = "; ".join(f"{left_out[reason]} {reason}" for reason in (_SERVERS, _TIME) if left_out[reason])
+        tests = "1 test" if left_out.total() == 1 else f"{left_out.total()} tests"
+        reporter.write_line(f"left out {tests}: {told}")

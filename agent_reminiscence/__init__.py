@@ -41,6 +41,7 @@ from agent_reminiscence.domain.transfer import (
 )
 from agent_reminiscence.domain.usage import MemoryUsage, TierUsage
 from agent_reminiscence.domain.work import Job, WorkReport
+from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import (
     AgentError,
@@ -74,6 +75,7 @@ __all__ = [
     "AgentMem",
     "AgentModels",
     "AuditReport",
+    "BaseEmbedder",
     "Citation",
     "CitedPassage",
     "CommitUnknownError",

@@ -17,11 +17,13 @@ from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.schema import prepare_embedded
 from agent_reminiscence.database.schema_checks import AnalyserOutdatedError, check_login, check_version
+from agent_reminiscence.embedders.base import BaseEmbedder, adapted, adopt_dimension
+from agent_reminiscence.embedders.checked import describe_failure
 from agent_reminiscence.embedders.create import create_embedder
-from agent_reminiscence.embedders.protocol import Embedder, adopt_dimension, describe_failure
+from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.services.upkeep.reindexing import reindex
-from agent_reminiscence.services.vectors.generations import Generations, close_all, prepared
+from agent_reminiscence.services.vectors.generations import Generations, close_all
 from agent_reminiscence.services.vectors.reembedding import FindAdministrator, Target
 from agent_reminiscence.telemetry import Telemetry
 
@@ -79,11 +81,11 @@ async def open_stores(
     """
     # It connects on first use, so an unavailable Neo4j does not prevent opening.
     neo4j = None if config.neo4j_uri is None else create_neo4j(config, telemetry)
-    configured = Target(embedder) if embedder is not None else _configured(config)
-    embedders = [configured.embedder, *(further_embedders or ())]
+    configured = Target(adapted(embedder)) if embedder is not None else _configured(config)
+    embedders = [configured.embedder, *map(adapted, further_embedders or ())]
     try:
-        await prepared(configured.embedder)
-        for further in further_embedders or ():
+        await configured.embedder.prepare()
+        for further in embedders[1:]:
             await _try_to_prepare(further)
         server, settings = await _connect(config, configured)
     except BaseException:
@@ -128,7 +130,7 @@ def _configured(config: Config) -> Target:
     return Target(embedder, config.embedding_provider, config.embedding_model)
 
 
-def _make_embedder(config: Config, provider: str, model: str | None, dimension: int | None) -> Embedder:
+def _make_embedder(config: Config, provider: str, model: str | None, dimension: int | None) -> BaseEmbedder:
     """A built-in embedder: the configured one, or one for another vector generation."""
     return create_embedder(provider, model, dimension, config=config)
 
@@ -173,10 +175,10 @@ async def _restart(server: EmbeddedPostgres, settings: ConnectionSettings) -> Co
     return replace(settings, host=address.host, port=address.port)
 
 
-async def _try_to_prepare(embedder: Embedder) -> None:
+async def _try_to_prepare(embedder: BaseEmbedder) -> None:
     """Check whether an embedder for later use is ready; one that is not does not prevent opening."""
     try:
-        await prepared(embedder)
+        await embedder.prepare()
     except Exception as error:  # noqa: BLE001 - one of the user's own may raise anything
         _logger.warning(
             "a passed embedder cannot be used: %s",
@@ -186,7 +188,7 @@ async def _try_to_prepare(embedder: Embedder) -> None:
 
 
 async def _check_schema(
-    stores: Stores, config: Config, embedders: Sequence[Embedder], *, takes_any_model: bool
+    stores: Stores, config: Config, embedders: Sequence[BaseEmbedder], *, takes_any_model: bool
 ) -> None:
     """Check that the schema matches this release and that this process may use the current vectors.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from agent_reminiscence.admin.topic import Topic
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
+from agent_reminiscence.embedders.base import adapted
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.vectors.reembedding import Target
@@ -53,7 +54,7 @@ class VectorAdmin(Topic):
         if embedder is not None:
             if provider is not None or model is not None or dimension is not None:
                 raise InvalidInputError("reembed() takes an embedder, or provider, model and dimension, but not both")
-            target = Target(embedder)
+            target = Target(adapted(embedder))
         elif provider is not None:
             target = self._services.reembedding.target(provider, model, dimension)
         elif model is not None or dimension is not None:

@@ -27,14 +27,13 @@ from agent_reminiscence.database.connection import ConnectionSettings
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.neo4j_manager import create_neo4j
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
+from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.create import create_embedder
-from agent_reminiscence.embedders.protocol import Embedder, close_embedder
 from agent_reminiscence.exceptions import InvalidInputError, ReminiscenceError, StoreError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.upkeep.doctor import diagnose
 from agent_reminiscence.services.upkeep.doctor_checks import Diagnosis
 from agent_reminiscence.services.upkeep.reindexing import Reindexed, reindex
-from agent_reminiscence.services.vectors.generations import prepared
 
 
 def migrate(
@@ -153,12 +152,12 @@ def _checked_dsn(dsn: str) -> str:
     return dsn
 
 
-async def _prepare(embedder: Embedder) -> None:
+async def _prepare(embedder: BaseEmbedder) -> None:
     """Ask the embedder's server, if any, whether the model is there and how long its vectors are."""
     try:
-        await prepared(embedder)
+        await embedder.prepare()
     finally:
-        await close_embedder(embedder)
+        await embedder.aclose()
 
 
 def _schema_parameters(

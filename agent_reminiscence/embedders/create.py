@@ -1,4 +1,4 @@
-"""Turns texts into unit vectors: the protocol, the bundled embedder, and a deterministic one for tests.
+"""Makes the embedder that the settings name.
 
 An embedder's vectors all have length 1, so that a cosine is a dot product. A vector is never all zeros: that has no
 direction, and its cosine is not a number.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.hashing import HASH_DIMENSION, HashEmbedder
-from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder, wordllama_is_missing
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.text.tokens import wordllama_folder
@@ -23,7 +23,7 @@ EMBEDDING_PROVIDERS = ("wordllama", "ollama", "pydantic_ai", "hash")
 
 def create_embedder(
     provider: str, model: str | None = None, dimension: int | None = None, *, config: Config | None = None
-) -> Embedder:
+) -> BaseEmbedder:
     """The embedder that the settings name.
 
     Args:
@@ -38,7 +38,7 @@ def create_embedder(
     """
     if provider in ("ollama", "pydantic_ai"):
         return _create_remote(provider, model, dimension, config)
-    embedder: Embedder
+    embedder: BaseEmbedder
     if provider == "wordllama":
         if wordllama_folder() is None:
             # Fail here, not at the first write, which would continue without vectors.
@@ -60,7 +60,7 @@ def create_embedder(
     return embedder
 
 
-def _create_remote(provider: str, model: str | None, dimension: int | None, config: Config | None) -> Embedder:
+def _create_remote(provider: str, model: str | None, dimension: int | None, config: Config | None) -> BaseEmbedder:
     """An embedder that asks a server. Its client is imported here because most users do not need it."""
     options: dict[str, Any] = {"dimension": dimension}
     if config is not None:

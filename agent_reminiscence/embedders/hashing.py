@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.exceptions import ConfigurationError
 
 HASH_DIMENSION = 64
@@ -19,7 +20,7 @@ _WORD = re.compile(r"\w+")
 _TEXT_WEIGHT = 0.01
 
 
-class HashEmbedder:
+class HashEmbedder(BaseEmbedder):
     """Hashes words into a vector: texts that share words are close, and every process gives the same numbers.
 
     For tests and experiments: it knows only spelling, not meaning.

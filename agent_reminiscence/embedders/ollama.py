@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Any
 
 import httpx
@@ -12,8 +13,8 @@ from pydantic import ValidationError
 
 from agent_reminiscence.config.addresses import parse_address
 from agent_reminiscence.config.constants import CONNECT_TIMEOUT_SECONDS
+from agent_reminiscence.embedders.halving import embed_word
 from agent_reminiscence.embedders.known_models import find_ollama_model
-from agent_reminiscence.embedders.protocol import HARMLESS_TEXT
 from agent_reminiscence.embedders.remote import InputTooLongError, RemoteEmbedder, ServerFailedError
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
 
@@ -98,10 +99,7 @@ class OllamaEmbedder(RemoteEmbedder):
         native = _number(facts, "embedding_length")
         if native is None:
             # Old server versions do not report it.
-            made = await self._request([HARMLESS_TEXT], is_query=False, whole=True)
-            if len(made) != 1:
-                raise EmbeddingError(f"{self._model} returned {len(made)} vectors for 1 text")
-            native = len(made[0])
+            native = len(await embed_word(partial(self._request, is_query=False, whole=True), self._model))
         self._check_dimension(native)
         if self._requested_dimension is None:
             self._dimension = native

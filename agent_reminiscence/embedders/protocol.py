@@ -6,14 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
-from agent_reminiscence.exceptions import EmbedderAwayError, EmbeddingError, ReminiscenceError
+from agent_reminiscence.exceptions import EmbedderAwayError, EmbeddingError
 
 UNIT_LENGTH_TOLERANCE = 1e-3
 """How far a vector's length may be from 1: just enough for rounding to 16-bit floats."""
-
-
-HARMLESS_TEXT = "memory"
-"""The text an embedder is tested with: one that has no vector for this has none for anything."""
 
 
 class EmbedderUnusableError(EmbedderAwayError):
@@ -23,13 +19,8 @@ class EmbedderUnusableError(EmbedderAwayError):
 class Embedder(Protocol):
     """Turns texts into unit vectors; safe to call from several tasks at once.
 
-    Four more methods are optional: `async embed_queries(texts)`, like `embed`, if questions are embedded differently
-    from the texts that answer them; `async embed_each(texts)`, like `embed`, but with an EmbeddingError in place of
-    each vector it cannot make; `async prepare()`, called at the start, which checks that the model is there; and
-    `async aclose()`, called at the end, after which the embedder may be used again. If an embedder has
-    `async embed_weighted(text, weigh)`, questions use it: `weigh` says how rare a word is in the tenant's texts, 0 for
-    a word that says nothing; it returns None if no word has any weight. If the attribute `is_local` is true, vectors
-    are computed in this process, before a write, and stored in its transaction; otherwise they follow the write.
+    This is the least an embedder has. The other methods of `BaseEmbedder`, and its attribute `is_local`, are used if
+    the object has them; a class that inherits from it has them all.
     """
 
     @property
@@ -54,28 +45,6 @@ class Embedder(Protocol):
             ConfigurationError: The model is missing.
         """
         ...
-
-
-def adopt_dimension(embedder: Embedder, model_name: str, dimension: int) -> None:
-    """Give an embedder that has not reached its server yet the dimension that a database recorded for its model."""
-    adopt = getattr(embedder, "adopt_dimension", None)
-    if adopt is not None and embedder.model_name == model_name:
-        adopt(dimension)
-
-
-async def close_embedder(embedder: Embedder) -> None:
-    """Close what `embedder` has open, if anything; it may be used again."""
-    close = getattr(embedder, "aclose", None)
-    if close is not None:
-        await close()
-
-
-def describe_failure(embedder: Embedder, error: Exception) -> str:
-    """How an embedder failed, without text it may quote: only our own errors are known to quote nothing."""
-    is_ours = type(embedder).__module__.startswith("agent_reminiscence.")
-    if is_ours and isinstance(error, ReminiscenceError):
-        return str(error)
-    return f"embedder {embedder.model_name!r} failed: {type(error).__name__}"
 
 
 def check_vectors(vectors: Sequence[Sequence[float]], *, count: int, dimension: int, model_name: str) -> None:

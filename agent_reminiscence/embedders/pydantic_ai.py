@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent_reminiscence.config.extras import missing_extra
+from agent_reminiscence.embedders.halving import embed_word
 from agent_reminiscence.embedders.known_models import CUTTING_PROVIDERS, find_hosted_model
-from agent_reminiscence.embedders.protocol import HARMLESS_TEXT, EmbedderUnusableError
+from agent_reminiscence.embedders.protocol import EmbedderUnusableError
 from agent_reminiscence.embedders.remote import InputTooLongError, RemoteEmbedder, ServerFailedError
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
 
@@ -103,10 +105,7 @@ class PydanticAIEmbedder(RemoteEmbedder):
 
     async def _look(self) -> None:
         # Only a response shows that the model exists, that the account may use it, and how long its vectors are.
-        made = await self._request([HARMLESS_TEXT], is_query=False)
-        if len(made) != 1:
-            raise EmbeddingError(f"{self._model} returned {len(made)} vectors for 1 text")
-        found = len(made[0])
+        found = len(await embed_word(partial(self._request, is_query=False), self._model))
         if self._requested_dimension is None:
             self._check_dimension(found)
         if self._dimension not in (None, found):

@@ -16,9 +16,10 @@ import asyncio
 import hashlib
 import logging
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import stamina
 
@@ -35,8 +36,10 @@ from agent_reminiscence.config.constants import (
     EMBEDDING_RETRY_WAIT_SECONDS,
     MAX_EMBEDDING_DIMENSION,
 )
+from agent_reminiscence.embedders.base import BaseEmbedder
+from agent_reminiscence.embedders.halving import embeds_word, in_halves
 from agent_reminiscence.embedders.known_models import KnownModel
-from agent_reminiscence.embedders.protocol import HARMLESS_TEXT, EmbedderUnusableError
+from agent_reminiscence.embedders.protocol import EmbedderUnusableError
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
 from agent_reminiscence.resilience.breaker import Breaker
 
@@ -83,8 +86,8 @@ class _Call:
     has_answer: bool = False
 
 
-class RemoteEmbedder(ABC):
-    """Turns requests to a server into an `Embedder`.
+class RemoteEmbedder(BaseEmbedder):
+    """Turns requests to a server into an embedder.
 
     A subclass makes one request. It raises `EmbedderAwayError` if a retry may succeed (`ServerFailedError` if a text
     may also be the cause), `InputTooLongError` for a text that is too long, `EmbedderUnusableError` or
@@ -142,11 +145,6 @@ class RemoteEmbedder(ABC):
         self._knows_max_tokens = False
         self._breaker = Breaker(server)
         self._free: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
-
-    @property
-    @abstractmethod
-    def model_name(self) -> str:
-        """The name that the vectors are recorded under."""
 
     @property
     def dimension(self) -> int:
@@ -368,36 +366,48 @@ class RemoteEmbedder(ABC):
             return None
         return max(_SHORTEST_PART_CHARACTERS, readable * len(text) // size)
 
-    async def _embed_batch(
-        self, batch: list[_Item], call: _Call, *, attempts: int = EMBEDDING_ATTEMPTS
-    ) -> dict[int, _Outcome]:
+    async def _embed_batch(self, batch: list[_Item], call: _Call) -> dict[int, _Outcome]:
         """Return the result for each text, by index. A batch with a failing text is halved until that text is alone."""
-        [(index, text), *others] = batch
-        limit = None if others else self._part_limit(text)
+        # What failed on a server that works: a further failure is due to one of its halves, so it is not retried.
+        failed: set[_Item] = set()
+
+        async def embed(items: Sequence[_Item]) -> list[_Outcome]:
+            if len(items) == 1:
+                return [await self._embed_alone(items[0], call)]
+            try:
+                return await self._ask(items, call, 1 if items[0] in failed else EMBEDDING_ATTEMPTS)
+            except ServerFailedError:
+                failed.update(items)
+                raise
+
+        async def is_one_to_blame(error: EmbeddingError) -> bool:
+            if isinstance(error, ServerFailedError):
+                return await self._is_fault_of_text(error)
+            if isinstance(error, EmbedderAwayError):
+                return False
+            return isinstance(error, InputTooLongError) or await self._is_able()
+
+        outcomes = await in_halves(batch, embed, is_one_to_blame)
+        return {index: outcome for (index, _), outcome in zip(batch, outcomes, strict=True)}
+
+    async def _embed_alone(self, item: _Item, call: _Call) -> _Outcome:
+        """The result for one text, in parts if it is too long.
+
+        Raises:
+            EmbeddingError: It has no vector, or the server is unavailable.
+        """
+        index, text = item
+        limit = self._part_limit(text)
         if limit is None:
             try:
-                return await self._ask(batch, call, attempts if others else EMBEDDING_ATTEMPTS)
+                return (await self._ask([item], call))[0]
             except InputTooLongError:
                 limit = self._refused_limit(text)
             except ServerFailedError as error:
-                if not await self._is_able():
-                    self._breaker.failed(error)
-                    return _each(batch, error)
-                if not others:
-                    return {index: EmbeddingError(f"{self.model_name} has no vector for text {index}: {error}")}
-                # The server is available, so a further failure is due to one of the halves.
-                attempts = 1
-            except EmbedderAwayError as error:
-                return _each(batch, error)
-            except EmbeddingError as error:
-                if not others or not await self._is_able():
-                    return _each(batch, error)
-        if not others:
-            assert limit is not None
-            return {index: await self._embed_parts(index, text, limit, call)}
-        middle = len(batch) // 2
-        first = await self._embed_batch(batch[:middle], call, attempts=attempts)
-        return first | await self._embed_batch(batch[middle:], call, attempts=attempts)
+                if await self._is_fault_of_text(error):
+                    return EmbeddingError(f"{self.model_name} has no vector for text {index}: {error}")
+                raise
+        return await self._embed_parts(index, text, limit, call)
 
     def _refused_limit(self, text: str) -> int:
         """The maximum part length for a refused text; a part that is refused again is halved."""
@@ -425,17 +435,17 @@ class RemoteEmbedder(ABC):
         except EmbeddingError as error:
             return error
 
-    async def _ask(self, batch: list[_Item], call: _Call, attempts: int) -> dict[int, _Outcome]:
+    async def _ask(self, batch: Sequence[_Item], call: _Call, attempts: int = EMBEDDING_ATTEMPTS) -> list[_Outcome]:
         texts = [call.prefix + text for _, text in batch]
         vectors = await self._call(lambda: self._request(texts, is_query=call.is_query), call, attempts)
         if len(vectors) != len(batch):
             raise EmbeddingError(f"{self.model_name} returned {len(vectors)} vectors for {len(batch)} texts")
-        made: dict[int, _Outcome] = {}
+        made: list[_Outcome] = []
         for (index, _), vector in zip(batch, vectors, strict=True):
             try:
-                made[index] = self._unit_vector(vector, index)
+                made.append(self._unit_vector(vector, index))
             except EmbeddingError as error:
-                made[index] = error
+                made.append(error)
         return made
 
     async def _call[T](self, request: Callable[[], Awaitable[T]], call: _Call, attempts: int = EMBEDDING_ATTEMPTS) -> T:
@@ -469,16 +479,23 @@ class RemoteEmbedder(ABC):
                 f"{self._server} did not respond; it is left alone for another {self._breaker.pause_left_seconds:.1f} s"
             )
 
+    async def _is_fault_of_text(self, error: ServerFailedError) -> bool:
+        """Whether the server failed because of a text; if not, it is unavailable."""
+        if await self._is_able():
+            return True
+        self._breaker.failed(error)
+        return False
+
     async def _is_able(self) -> bool:
         """Whether one harmless word gets a vector: then the server is up and a text caused the failure."""
         try:
             async with asyncio.timeout(min(self._timeout_seconds, EMBEDDING_QUERY_SECONDS)):
-                made = await self._request([HARMLESS_TEXT], is_query=False)
-        except (TimeoutError, EmbeddingError, ConfigurationError):
+                is_able = await embeds_word(partial(self._request, is_query=False))
+        except (TimeoutError, ConfigurationError):
             return False
-        if len(made) == 1:
+        if is_able:
             self._breaker.succeeded()
-        return len(made) == 1
+        return is_able
 
     async def _repeated[T](self, request: Callable[[], Awaitable[T]], attempts: int) -> T:
         async with self._semaphore():
@@ -527,10 +544,6 @@ class RemoteEmbedder(ABC):
 def _may_pass(error: Exception) -> bool:
     """Whether a retry a moment later may succeed."""
     return isinstance(error, EmbedderAwayError) and not isinstance(error, EmbedderUnusableError)
-
-
-def _each(batch: Sequence[_Item], error: EmbeddingError) -> dict[int, _Outcome]:
-    return {index: error for index, _ in batch}
 
 
 def _all_vectors(outcomes: Iterable[_Outcome]) -> list[list[float]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.text.tokens import bundled_tokenizer, encode_each, wordllama_folder
 
@@ -42,7 +43,7 @@ _TOKENS_PER_STEP = 8_192
 _LETTERS = re.compile(r"[^\W_]+")
 
 
-class WordLlamaEmbedder:
+class WordLlamaEmbedder(BaseEmbedder):
     """The embedder that comes with the installation: the mean of a text's token vectors, 256 dimensions.
 
     It reads the weights and the tokenizer from the wordllama package's folder, on first use and in a thread. The

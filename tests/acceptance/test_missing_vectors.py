@@ -56,7 +56,7 @@ async def test_an_embedder_that_answers_with_anything_costs_no_write(config: Cal
     """What it gives for each of the texts is no list."""
 
     class Careless(HashEmbedder):
-        async def embed_each(self, texts: Sequence[str]) -> None:
+        async def embed_each(self, texts: Sequence[str]) -> None:  # type: ignore[override]
             return None
 
     async with AgentMem(config(), embedder=Careless(TEST_DIMENSION)) as memory:

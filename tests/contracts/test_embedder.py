@@ -16,10 +16,11 @@ from pydantic_ai.embeddings import TestEmbeddingModel
 from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.create import create_embedder
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.ollama import OllamaEmbedder
-from agent_reminiscence.embedders.protocol import Embedder, check_vectors, close_embedder
+from agent_reminiscence.embedders.protocol import check_vectors
 from agent_reminiscence.embedders.pydantic_ai import PydanticAIEmbedder
 from agent_reminiscence.embedders.remote import RemoteEmbedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
@@ -39,7 +40,7 @@ ODD_TEXTS = {
 }
 
 
-MakeEmbedder = Callable[[], Embedder]
+MakeEmbedder = Callable[[], BaseEmbedder]
 
 # Texts that ask for vectors which say something are not for a model that answers every text alike.
 SAYS_NOTHING = "a model for tests, whose vectors say nothing"
@@ -85,20 +86,20 @@ async def make_embedder(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-async def embedder(make_embedder: MakeEmbedder) -> AsyncIterator[Embedder]:
+async def embedder(make_embedder: MakeEmbedder) -> AsyncIterator[BaseEmbedder]:
     """One of each implementation, freshly made."""
     made = make_embedder()
     yield made
-    await close_embedder(made)
+    await made.aclose()
 
 
-def skip_where_vectors_say_nothing(embedder: Embedder) -> None:
+def skip_where_vectors_say_nothing(embedder: BaseEmbedder) -> None:
     """Leave a test to the embedders that it can be asked of."""
     if embedder.model_name.startswith("test:test"):
         pytest.xfail(SAYS_NOTHING)
 
 
-def bounded(embedder: Embedder, text: str) -> str:
+def bounded(embedder: BaseEmbedder, text: str) -> str:
     """For a model on a server, no more of `text` than several times what it reads at once: it takes its time."""
     return text[:4_000] if isinstance(embedder, RemoteEmbedder) else text
 
@@ -109,7 +110,7 @@ def assert_same(left: list[list[float]], right: list[list[float]]) -> None:
     assert all(cosine(one, other) > SAME_DIRECTION for one, other in zip(left, right, strict=True))
 
 
-async def checked(embedder: Embedder, texts: list[str]) -> list[list[float]]:
+async def checked(embedder: BaseEmbedder, texts: list[str]) -> list[list[float]]:
     """The vectors of `texts`, after the check that the package itself makes before it stores any."""
     vectors = await embedder.embed(texts)
     check_vectors(vectors, count=len(texts), dimension=embedder.dimension, model_name=embedder.model_name)
@@ -121,7 +122,7 @@ def cosine(left: list[float], right: list[float]) -> float:
     return math.sumprod(left, right)
 
 
-async def test_vectors_come_in_the_order_of_their_texts(embedder: Embedder) -> None:
+async def test_vectors_come_in_the_order_of_their_texts(embedder: BaseEmbedder) -> None:
     """A vector stored with another text's chunk would be found for that text's questions."""
     texts = ["we ship on Friday", "the cat sleeps", "rent is due"]
 
@@ -130,7 +131,7 @@ async def test_vectors_come_in_the_order_of_their_texts(embedder: Embedder) -> N
     assert_same(together, [(await checked(embedder, [text]))[0] for text in texts])
 
 
-async def test_a_text_has_one_vector_whatever_it_comes_with(embedder: Embedder) -> None:
+async def test_a_text_has_one_vector_whatever_it_comes_with(embedder: BaseEmbedder) -> None:
     """Verification compares stored vectors with cached ones, so the batch must not leave a trace in them."""
     text = "we ship on Friday"
 
@@ -140,23 +141,23 @@ async def test_a_text_has_one_vector_whatever_it_comes_with(embedder: Embedder) 
     assert_same([beside_long_ones[1]], alone)
 
 
-async def test_two_embedders_of_one_kind_agree(embedder: Embedder, make_embedder: MakeEmbedder) -> None:
+async def test_two_embedders_of_one_kind_agree(embedder: BaseEmbedder, make_embedder: MakeEmbedder) -> None:
     """What one process stored has to be comparable with what another one asks."""
     another = make_embedder()
 
     theirs = await another.embed(["we ship on Friday"])
-    await close_embedder(another)
+    await another.aclose()
 
     assert (another.model_name, another.dimension) == (embedder.model_name, embedder.dimension)
     assert_same(theirs, await embedder.embed(["we ship on Friday"]))
 
 
-async def test_no_texts_give_no_vectors(embedder: Embedder) -> None:
+async def test_no_texts_give_no_vectors(embedder: BaseEmbedder) -> None:
     """A write that changes no chunk asks for nothing and gets nothing."""
     assert await embedder.embed([]) == []
 
 
-async def test_a_thousand_texts_go_through_in_one_call(embedder: Embedder) -> None:
+async def test_a_thousand_texts_go_through_in_one_call(embedder: BaseEmbedder) -> None:
     """A backfill hands over large batches, with equal texts among them."""
     texts = [f"note {number % 990} about the harbour" for number in range(1_000)]
 
@@ -167,12 +168,12 @@ async def test_a_thousand_texts_go_through_in_one_call(embedder: Embedder) -> No
 
 
 @pytest.mark.parametrize("text", ODD_TEXTS.values(), ids=ODD_TEXTS.keys())
-async def test_odd_text_has_a_unit_vector(embedder: Embedder, text: str) -> None:
+async def test_odd_text_has_a_unit_vector(embedder: BaseEmbedder, text: str) -> None:
     """Nothing that may be remembered may end as zeros or NaN: the index would skip its row."""
     await checked(embedder, [bounded(embedder, text)])
 
 
-async def test_an_empty_text_has_a_unit_vector_or_is_refused_by_its_index(embedder: Embedder) -> None:
+async def test_an_empty_text_has_a_unit_vector_or_is_refused_by_its_index(embedder: BaseEmbedder) -> None:
     """Never zeros, never NaN, and whoever is refused learns which text it was without seeing the others."""
     outcome = (await asyncio.gather(checked(embedder, ["a secret", ""]), return_exceptions=True))[0]
 
@@ -182,7 +183,7 @@ async def test_an_empty_text_has_a_unit_vector_or_is_refused_by_its_index(embedd
         assert "secret" not in str(outcome)
 
 
-async def test_different_texts_have_different_vectors(embedder: Embedder) -> None:
+async def test_different_texts_have_different_vectors(embedder: BaseEmbedder) -> None:
     """An embedder that answers every text alike would pass every other test here."""
     skip_where_vectors_say_nothing(embedder)
     texts = ["we ship on Friday", "the cat sleeps", "rent is due", "🎉", "我昨天", bounded(embedder, "a" * 100_000)]
@@ -192,7 +193,7 @@ async def test_different_texts_have_different_vectors(embedder: Embedder) -> Non
     assert len({tuple(vector) for vector in vectors}) == len(texts)
 
 
-async def test_texts_that_share_words_are_closer_than_those_that_do_not(embedder: Embedder) -> None:
+async def test_texts_that_share_words_are_closer_than_those_that_do_not(embedder: BaseEmbedder) -> None:
     """Without this, a vector search is a lottery."""
     skip_where_vectors_say_nothing(embedder)
     friday, also_friday, cat = await checked(
@@ -202,7 +203,7 @@ async def test_texts_that_share_words_are_closer_than_those_that_do_not(embedder
     assert cosine(friday, also_friday) > cosine(friday, cat) + 0.2
 
 
-async def test_concurrent_calls_do_not_mix(embedder: Embedder) -> None:
+async def test_concurrent_calls_do_not_mix(embedder: BaseEmbedder) -> None:
     """Fifty tasks may meet at the first use, when the model is still being loaded."""
     batches = [[f"note {number}", f"other {number}"] for number in range(50)]
 

@@ -10,10 +10,10 @@ import pytest
 from agent_reminiscence.database.connection import ConnectionSettings
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.create import create_embedder
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.ollama import OllamaEmbedder
-from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.services.vectors.generations import Generations, NoEmbedderError
 
@@ -29,7 +29,7 @@ def _generation(model_name: str, dimension: int, *, provider: str | None = None,
     )
 
 
-def _generations(*embedders: Embedder) -> Generations:
+def _generations(*embedders: BaseEmbedder) -> Generations:
     # Nothing here asks the database.
     store = PostgresManager(
         ConnectionSettings("127.0.0.1", 1, "nobody", "nothing"),

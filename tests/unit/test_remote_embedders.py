@@ -20,9 +20,10 @@ from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
 from agent_reminiscence import Config
 from agent_reminiscence.embedders import remote
+from agent_reminiscence.embedders.base import adopt_dimension
 from agent_reminiscence.embedders.create import create_embedder
+from agent_reminiscence.embedders.halving import HARMLESS_TEXT
 from agent_reminiscence.embedders.ollama import OllamaEmbedder
-from agent_reminiscence.embedders.protocol import HARMLESS_TEXT, adopt_dimension
 from agent_reminiscence.embedders.pydantic_ai import PydanticAIEmbedder
 from agent_reminiscence.embedders.remote import cut
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
@@ -858,7 +859,9 @@ def test_importing_the_package_imports_no_client(tmp_path: Path) -> None:
     script = """
 import sys
 import agent_reminiscence
+from agent_reminiscence.embedders.base import adopt_dimension
 from agent_reminiscence.embedders.create import create_embedder
+from agent_reminiscence.embedders.halving import HARMLESS_TEXT
 create_embedder("hash")
 found = {"pydantic_ai", "ollama", "openai", "httpx"} & set(sys.modules)
 assert not found, found

@@ -20,7 +20,7 @@ from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_
 from agent_reminiscence.database.generations import all_generations, list_generations, table_sizes
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.schema_checks import check_version
-from agent_reminiscence.embedders.protocol import Embedder
+from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.exceptions import (
     ConfigurationError,
     ReminiscenceError,
@@ -88,7 +88,7 @@ async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
 class _Expected:
     """What the database is compared with; each is None if it is unavailable."""
 
-    embedder: Embedder | None
+    embedder: BaseEmbedder | None
     graph_store: str | None
 
 

@@ -21,8 +21,9 @@ from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRep
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.embedders.base import BaseEmbedder, adopt_dimension
 from agent_reminiscence.embedders.create import create_embedder
-from agent_reminiscence.embedders.protocol import Embedder, adopt_dimension, close_embedder
+from agent_reminiscence.embedders.halving import embed_word
 from agent_reminiscence.exceptions import (
     ConfigurationError,
     EmbedderAwayError,
@@ -32,7 +33,6 @@ from agent_reminiscence.exceptions import (
     StoreTimeoutError,
     StoreUnavailableError,
 )
-from agent_reminiscence.services.vectors.generations import prepared
 
 Status = Literal["ok", "warning", "problem", "skipped"]
 
@@ -134,15 +134,15 @@ def _installed(package: str) -> str | None:
         return None
 
 
-async def check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | None:
+async def check_embedder(diagnosis: Diagnosis, config: Config) -> BaseEmbedder | None:
     """The configured embedder, tested on one word."""
-    embedder: Embedder | None = None
+    embedder: BaseEmbedder | None = None
     try:
         embedder = create_embedder(
             config.embedding_provider, config.embedding_model, config.embedding_dimension, config=config
         )
-        await prepared(embedder)
-        await embedder.embed(["memory"])
+        await embedder.prepare()
+        await embed_word(embedder.embed, embedder.model_name)
     except EmbedderAwayError as error:
         diagnosis.add(
             "embedder",
@@ -161,7 +161,7 @@ async def check_embedder(diagnosis: Diagnosis, config: Config) -> Embedder | Non
         return None
     finally:
         if embedder is not None:
-            await close_embedder(embedder)
+            await embedder.aclose()
     diagnosis.add("embedder", "ok", f"{embedder.model_name}, {embedder.dimension} dimensions")
     return embedder
 
@@ -339,7 +339,7 @@ async def check_isolation(diagnosis: Diagnosis, db: SqlExecutor) -> None:
 
 
 def check_generation(
-    diagnosis: Diagnosis, current: Generation, embedder: Embedder | None, *, known: Collection[str]
+    diagnosis: Diagnosis, current: Generation, embedder: BaseEmbedder | None, *, known: Collection[str]
 ) -> None:
     """Whether the configured embedder makes the vectors that are searched."""
     made_by = f"{current.model_name} with {current.dimension} dimensions"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import batched
@@ -27,15 +27,9 @@ from agent_reminiscence.database.repositories.replay_tables import StoredMass
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.embedders.protocol import (
-    HARMLESS_TEXT,
-    Embedder,
-    EmbedderUnusableError,
-    check_vectors,
-    describe_failure,
-)
-from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
-from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError, StoreError
+from agent_reminiscence.embedders.checked import CheckedEmbedder
+from agent_reminiscence.embedders.halving import embeds_word
+from agent_reminiscence.exceptions import EmbedderAwayError, EmbeddingError, StoreError
 from agent_reminiscence.projections.indexed_text import embedded_text, fact_text, heading_text
 from agent_reminiscence.services.vectors.cells import wants_sorting
 from agent_reminiscence.services.vectors.generations import Generations, NoEmbedderError
@@ -49,12 +43,6 @@ _VECTOR_SETTINGS = {"synchronous_commit": "off"}
 # It is not known in advance how many chunks are read to find those without vectors. See `SqlExecutor.plan_for`.
 _SEARCH_SETTINGS = {"plan_cache_mode": "force_custom_plan"}
 
-
-# What an embedder, including a user's own, raises if its server does not answer.
-_OUTAGES = (EmbedderAwayError, ConnectionError, TimeoutError)
-
-# The outcome for one text.
-_Outcome = list[float] | EmbeddingError
 # Vectors by the SHA-256 of their texts.
 Vectors = dict[bytes, NDArray[np.float32]]
 
@@ -142,8 +130,8 @@ class EmbeddingService:
         Raises:
             EmbeddingError: There is no embedder for that model, or it gave no usable vector.
         """
-        embedder = await self._generations.embedder(generation or self._generations.current)
-        return (await self._embed(embedder, [text], as_queries=True))[0]
+        embedder = await self._embedder(generation or self._generations.current)
+        return (await embedder.embed_queries([text]))[0]
 
     async def weighs_locally(self, generation: Generation) -> bool:
         """Whether `get_weighted` can embed most questions in this process.
@@ -152,7 +140,7 @@ class EmbeddingService:
             EmbeddingError: There is no embedder for the generation's model.
         """
         embedder = await self._generations.embedder(generation)
-        return getattr(embedder, "is_local", False) and hasattr(embedder, "embed_weighted")
+        return embedder.is_local and embedder.has_own("embed_weighted")
 
     async def get_weighted(
         self, text: str, weigh: Callable[[str], float], generation: Generation
@@ -162,62 +150,10 @@ class EmbeddingService:
         Raises:
             EmbeddingError: As `get_embedding`.
         """
-        embedder = await self._generations.embedder(generation)
-        embed_weighted = getattr(embedder, "embed_weighted", None)
-        if embed_weighted is None:
-            return None
-        vector = await _answer(embedder, embed_weighted(text, weigh))
-        return None if vector is None else _checked(embedder, [vector], count=1)[0]
+        return await (await self._embedder(generation)).embed_weighted(text, weigh)
 
-    async def _embed(self, embedder: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> list[list[float]]:
-        """Checked unit vectors of `texts` from `embedder`, made in batches."""
-        # Some models embed a question differently from the texts that answer it.
-        embed = getattr(embedder, "embed_queries", embedder.embed) if as_queries else embedder.embed
-        vectors: list[list[float]] = []
-        for start in range(0, len(texts), EMBEDDING_BATCH_TEXTS):
-            batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
-            vectors += _checked(embedder, await _answer(embedder, embed(batch)), count=len(batch))
-        return vectors
-
-    async def _embed_each(self, embedder: Embedder, texts: Sequence[str]) -> list[_Outcome]:
-        """The outcome for each of at most one batch of texts: its unit vector, or why it has none."""
-        embed_each = getattr(embedder, "embed_each", None)
-        if embed_each is None:
-            return await self._embed_halves(embedder, texts)
-        try:
-            outcomes = await _answer(embedder, _as_list(embed_each(texts)))
-            if len(outcomes) != len(texts):
-                raise EmbeddingError(f"{embedder.model_name} returned {len(outcomes)} vectors for {len(texts)} texts")
-        except EmbeddingError as error:
-            return [error] * len(texts)
-        return [_checked_one(embedder, outcome) for outcome in outcomes]
-
-    async def _embed_halves(
-        self, embedder: Embedder, texts: Sequence[str], *, is_able: bool | None = None
-    ) -> list[_Outcome]:
-        """The same for an embedder that fails for a whole batch: halve the batch until the failing text is alone.
-
-        Args:
-            is_able: Whether it is known to work at all; None tests it on a word if it fails.
-        """
-        try:
-            return list(await self._embed(embedder, texts))
-        except EmbeddingError as error:
-            if len(texts) == 1 or _passes(error):
-                return [error] * len(texts)
-            if not is_able and not await self._is_able(embedder):
-                return [error] * len(texts)
-        middle = len(texts) // 2
-        first = await self._embed_halves(embedder, texts[:middle], is_able=True)
-        return first + await self._embed_halves(embedder, texts[middle:], is_able=True)
-
-    async def _is_able(self, embedder: Embedder) -> bool:
-        """Whether the embedder works for a harmless word; if so, other failures are a text's fault."""
-        try:
-            await self._embed(embedder, [HARMLESS_TEXT])
-        except EmbeddingError:
-            return False
-        return True
+    async def _embedder(self, generation: Generation) -> CheckedEmbedder:
+        return CheckedEmbedder(await self._generations.embedder(generation))
 
     async def fill_missing(
         self,
@@ -376,7 +312,7 @@ class EmbeddingService:
         """Raise `failure` unless a text is to blame: the embedder has embedded others, or embeds a test word."""
         if _passes(failure):
             raise failure
-        if not has_made and not await self._is_able(await self._generations.embedder(generation)):
+        if not has_made and not await embeds_word((await self._embedder(generation)).embed):
             raise failure
 
     async def count_chunks(self, external_id: str, generation: Generation) -> tuple[int, int]:
@@ -438,7 +374,7 @@ class EmbeddingService:
         for start in range(0, len(texts), EMBEDDING_BATCH_TEXTS):
             batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
             try:
-                outcomes = await self._embed_each(await self._generations.embedder(generation), batch)
+                outcomes = await (await self._embedder(generation)).embed_each(batch)
             except EmbeddingError as error:
                 # There is no embedder.
                 outcomes = [error] * len(batch)
@@ -454,7 +390,7 @@ class EmbeddingService:
     ) -> tuple[Vectors, dict[str, EmbeddingError], list[int]]:
         """The same for distinct texts, with the mass of each, as in `count_masses`."""
         try:
-            counted = await self._embed_counted(await self._generations.embedder(generation), texts)
+            counted = await _embed_counted(await self._embedder(generation), texts)
         except EmbeddingError:
             # Go text by text to find out which has no vector.
             counted = None
@@ -464,19 +400,20 @@ class EmbeddingService:
         made, failed = await self.embed_texts(generation, texts)
         return made, failed, await count_masses(texts)
 
-    async def _embed_counted(self, embedder: Embedder, texts: Sequence[str]) -> tuple[Vectors, list[int]] | None:
-        """Vectors and masses of texts from the bundled embedder, which counts tokens anyway; None for any other."""
-        # Not for a subclass, which may embed differently.
-        if type(embedder) is not WordLlamaEmbedder:
+
+async def _embed_counted(embedder: CheckedEmbedder, texts: Sequence[str]) -> tuple[Vectors, list[int]] | None:
+    """Vectors and masses of texts, if the embedder counts their tokens."""
+    made: Vectors = {}
+    masses: list[int] = []
+    for batch in batched(texts, EMBEDDING_BATCH_TEXTS):
+        counted = await embedder.embed_counted(batch)
+        if counted is None:
             return None
-        made: Vectors = {}
-        masses: list[int] = []
-        for batch in batched(texts, EMBEDDING_BATCH_TEXTS):
-            vectors, counts = await _answer(embedder, embedder.embed_counted(batch))
-            for text, vector in zip(batch, _checked(embedder, vectors, count=len(batch)), strict=True):
-                made[sha256(text.encode())] = np.array(vector, dtype=np.float32)
-            masses += map(_mass, counts)
-        return made, masses
+        vectors, counts = counted
+        for text, vector in zip(batch, vectors, strict=True):
+            made[sha256(text.encode())] = np.array(vector, dtype=np.float32)
+        masses += map(_mass, counts)
+    return made, masses
 
 
 async def read_batch(rows: list[MissingVector]) -> MissingBatch:
@@ -509,51 +446,6 @@ async def count_masses(texts: Sequence[str]) -> list[int]:
 
 def _mass(tokens: int) -> int:
     return max(1, tokens)
-
-
-async def _as_list[T](request: Awaitable[Iterable[T]]) -> list[T]:
-    return list(await request)
-
-
-async def _answer[T](embedder: Embedder, request: Awaitable[T]) -> T:
-    """Await a request to `embedder`; its failure is described without quoting any text.
-
-    Raises:
-        EmbedderAwayError: The same call may succeed later, by itself or once the setup is fixed.
-        EmbeddingError: It failed in another way.
-    """
-    try:
-        return await request
-    except ConfigurationError as error:
-        raise EmbedderUnusableError(describe_failure(embedder, error)) from error
-    except _OUTAGES as error:
-        raise EmbedderAwayError(describe_failure(embedder, error)) from error
-    except Exception as error:
-        # A user's own embedder may raise anything, with any message.
-        raise EmbeddingError(describe_failure(embedder, error)) from error
-
-
-def _checked(embedder: Embedder, made: Sequence[Sequence[float]], *, count: int) -> list[list[float]]:
-    """`made` as lists of floats, if they are `count` vectors that may be stored."""
-    try:
-        check_vectors(made, count=count, dimension=embedder.dimension, model_name=embedder.model_name)
-    except EmbeddingError:
-        raise
-    except Exception as error:
-        # It may also return anything.
-        raise EmbeddingError(f"embedder {embedder.model_name!r} returned no vectors: {type(error).__name__}") from error
-    # Converts a client's array to a list of floats.
-    return [list(map(float, vector)) for vector in made]
-
-
-def _checked_one(embedder: Embedder, outcome: Sequence[float] | EmbeddingError) -> _Outcome:
-    if isinstance(outcome, EmbeddingError):
-        described = describe_failure(embedder, outcome)
-        return EmbedderAwayError(described) if isinstance(outcome, EmbedderAwayError) else EmbeddingError(described)
-    try:
-        return _checked(embedder, [outcome], count=1)[0]
-    except EmbeddingError as error:
-        return error
 
 
 def _passes(error: EmbeddingError) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
 from agent_reminiscence.database.generations import current_generation
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.embedders.protocol import Embedder, adopt_dimension, close_embedder
+from agent_reminiscence.embedders.base import BaseEmbedder, adopt_dimension, as_passed
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError, ReminiscenceError
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
@@ -20,7 +20,7 @@ _logger = logging.getLogger("agent_reminiscence.embedding")
 # How soon to try again after an embedder could not be made; until then searches use words and do not wait.
 _RETRY_SECONDS: Final = 30.0
 
-MakeEmbedder = Callable[[str, str | None, int | None], Embedder]
+MakeEmbedder = Callable[[str, str | None, int | None], BaseEmbedder]
 """Makes a built-in embedder from provider, model and dimension; raises ConfigurationError if it cannot."""
 
 
@@ -36,12 +36,12 @@ class Generations:
         make: Makes the embedders of providers that a generation names.
     """
 
-    def __init__(self, store: PostgresManager, embedders: Sequence[Embedder], make: MakeEmbedder) -> None:
+    def __init__(self, store: PostgresManager, embedders: Sequence[BaseEmbedder], make: MakeEmbedder) -> None:
         self._store = store
         self.make = make
-        self._embedders: dict[str, Embedder] = {}
-        # Including replaced ones, which may still be in use.
-        self._to_close: list[Embedder] = []
+        self._embedders: dict[str, BaseEmbedder] = {}
+        # Including replaced ones, which may still be in use; by the passed object's id, because each is closed once.
+        self._to_close: dict[int, BaseEmbedder] = {}
         for embedder in embedders:
             self.add(embedder)
         # By model: waiting for one that does not answer must not block another.
@@ -74,7 +74,7 @@ class Generations:
         if self._current is None or generation.number >= self._current.number:
             self._current = generation
 
-    async def embedder(self, generation: Generation) -> Embedder:
+    async def embedder(self, generation: Generation) -> BaseEmbedder:
         """The embedder for the generation's model.
 
         Raises:
@@ -89,17 +89,16 @@ class Generations:
         check_dimension(embedder, generation)
         return embedder
 
-    def add(self, embedder: Embedder) -> None:
+    def add(self, embedder: BaseEmbedder) -> None:
         """Add an embedder, or replace the one for its model."""
         self._embedders[embedder.model_name] = embedder
-        if not any(known is embedder for known in self._to_close):
-            self._to_close.append(embedder)
+        self._to_close.setdefault(id(as_passed(embedder)), embedder)
 
     async def close(self) -> None:
         """Close what the embedders have open."""
-        await close_all(self._to_close)
+        await close_all(self._to_close.values())
 
-    async def _made(self, generation: Generation) -> Embedder:
+    async def _made(self, generation: Generation) -> BaseEmbedder:
         failed_at = self._failures.get(generation.number)
         if failed_at is not None and time.monotonic() < failed_at + _RETRY_SECONDS:
             raise NoEmbedderError(f"no embedder for the vectors of {generation.made_by}")
@@ -120,16 +119,17 @@ class Generations:
         self._failures.pop(generation.number, None)
         return embedder
 
-    async def _opened(self, generation: Generation, provider: str) -> Embedder:
+    async def _opened(self, generation: Generation, provider: str) -> BaseEmbedder:
         embedder = self._made_by_provider(generation, provider)
         try:
-            return await prepared(embedder)
+            await embedder.prepare()
         except BaseException:
             # The next attempt makes a new one.
-            await close_embedder(embedder)
+            await embedder.aclose()
             raise
+        return embedder
 
-    def _made_by_provider(self, generation: Generation, provider: str) -> Embedder:
+    def _made_by_provider(self, generation: Generation, provider: str) -> BaseEmbedder:
         """The provider's embedder for the generation's model, matched by name."""
         names = []
         # It is not known whether the dimension was requested or is the model's own; if it matters, the name shows it.
@@ -142,7 +142,7 @@ class Generations:
         raise EmbeddingError(f"with these settings, provider {provider!r} makes {' or '.join(names)}")
 
 
-def check_dimension(embedder: Embedder, generation: Generation) -> None:
+def check_dimension(embedder: BaseEmbedder, generation: Generation) -> None:
     """Check that an embedder makes vectors of the generation's dimension.
 
     Raises:
@@ -161,16 +161,8 @@ def check_dimension(embedder: Embedder, generation: Generation) -> None:
         )
 
 
-async def prepared(embedder: Embedder) -> Embedder:
-    """`embedder`, after it has checked that its model is there, if it supports that."""
-    prepare = getattr(embedder, "prepare", None)
-    if prepare is not None:
-        await prepare()
-    return embedder
-
-
-async def close_all(embedders: Sequence[Embedder]) -> None:
+async def close_all(embedders: Iterable[BaseEmbedder]) -> None:
     """Close what `embedders` have open; a failure of one does not keep the others open."""
     async with AsyncExitStack() as closing:
         for embedder in embedders:
-            closing.push_async_callback(close_embedder, embedder)
+            closing.push_async_callback(embedder.aclose)

@@ -29,12 +29,12 @@ from agent_reminiscence.database.generations import (
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
-from agent_reminiscence.embedders.protocol import Embedder
+from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError, ReembeddingError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.vectors.cells import CellService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
-from agent_reminiscence.services.vectors.generations import NoEmbedderError, check_dimension, prepared
+from agent_reminiscence.services.vectors.generations import NoEmbedderError, check_dimension
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
 
@@ -63,7 +63,7 @@ class Target:
         provider: What any process can make the embedder from; None is a custom embedder.
     """
 
-    embedder: Embedder
+    embedder: BaseEmbedder
     provider: str | None = None
     model: str | None = None
 
@@ -126,7 +126,7 @@ class ReembeddingService:
         """
         started = time.monotonic()
         if target is not None:
-            await prepared(target.embedder)
+            await target.embedder.prepare()
         async with self._owner(admin_dsn) as owner:
             generation = await self._begin(owner, target)
             replaced = None

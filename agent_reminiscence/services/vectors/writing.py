@@ -104,7 +104,7 @@ class WriteVectors:
             embedder = await generations.embedder(generations.current)
         except NoEmbedderError:
             return False
-        return bool(getattr(embedder, "is_local", False))
+        return embedder.is_local
 
     async def make_uncached(self, external_id: str, texts: Sequence[str]) -> MadeVectors | None:
         """Like `make`, for those texts that are not in the tenant's cache."""

@@ -18,10 +18,10 @@ from agent_reminiscence.database.repositories.search import (
     GraphWeights,
     OpenedStream,
     SearchedStream,
-    SearchRequest,
 )
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import blocks_of
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.services.recall import narrowing
@@ -104,12 +104,11 @@ class Finder:
         """
         languages, days = self._remembered.get(request.external_id, ((), (0, 0)))
         asked = read_question(request.query, languages, first_day=days[0], last_day=days[1], today=_today(request))
-        is_past = request.as_of is not None
         statement, params = self._search.opening(
             request,
-            [] if is_past else asked.looked_up,
-            [] if is_past else asked.speaker_terms,
-            whole=-1 if is_past else self._whole_max_chunks,
+            [] if request.is_past else asked.looked_up,
+            [] if request.is_past else asked.speaker_terms,
+            whole=-1 if request.is_past else self._whole_max_chunks,
             most=narrowing.MAX_ENTRIES,
             reads_beside_graph=reads_beside_graph,
         )
@@ -141,7 +140,7 @@ class Finder:
         stream = opened.stream
         if stream.days is None:
             return FoundRows([], is_found=False)
-        if request.as_of is not None:
+        if request.is_past:
             texts = await self._texts.read_past(db, request)
         elif opened.layouts is None:
             return await self._find_among_many(db, request, opening, opened, question, graph)
@@ -260,7 +259,7 @@ class Finder:
         days = min(day_number(stored[0]), last), last
         if (stream.languages, days) == (opening.languages, opening.days):
             return opening.asked
-        if request.as_of is None:
+        if not request.is_past:
             self._remembered.pop(request.external_id, None)
             self._remembered[request.external_id] = stream.languages, days
             if len(self._remembered) > _REMEMBERED_TENANTS:
@@ -321,7 +320,7 @@ class Finder:
         least = ranked.scores[min(request.limit, len(ranked.scores)) - 1] / (1 + _SMALL_WEIGHTS)
         count = int(np.count_nonzero(ranked.scores >= least))
         numbers = ranked.numbers[:count].tolist()
-        stored = await self._search.read_hits(db, request, numbers, is_last=request.as_of is None)
+        stored = await self._search.read_hits(db, request, numbers, is_last=not request.is_past)
         weighed = []
         for place, number in enumerate(numbers):
             if row := stored.get(number):

@@ -24,10 +24,10 @@ from agent_reminiscence.database.repositories.search import (
     Evidence,
     GraphWeights,
     SearchedStream,
-    SearchRequest,
 )
 from agent_reminiscence.domain.graph import TOGETHER, Entity, Relationship, strength, together_confidence
 from agent_reminiscence.domain.retrieval import EntityHit, Omission, RelationshipHit
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.recall.activation import Activation, activate, rarity
@@ -152,7 +152,7 @@ class GraphRecall:
         stream: SearchedStream,
     ) -> Reached:
         """Weigh each entity and relationship; for another moment, only those that were known then."""
-        if request.as_of is not None:
+        if request.is_past:
             outline = await self._as_then(db, request, outline)
         activation = activate(outline, seeds, live_chunks=stream.live_chunks)
         # A smaller weight changes no rank, and each item costs the search a lookup of its mentions.
@@ -192,7 +192,7 @@ class GraphRecall:
         # A few more than are shown: some may have no visible chunk.
         entity_ids = _best(reached.outline.entities, weights.entities, distances)[: 2 * constants.RESULT_ENTITIES]
         relationship_ids = _between(reached.outline.relationships, weights.relationships, entity_ids)
-        is_past = request.as_of is not None
+        is_past = request.is_past
         mentions = constants.RECALL_PAST_MENTIONS if is_past else constants.GRAPH_EVIDENCE_CHUNKS
         evidence = await self._find_evidence(db, request, entity_ids, relationship_ids, mentions=mentions)
         # Read again in this snapshot: the outline is from an earlier one, or from a store that may be behind.

@@ -68,11 +68,25 @@ class FoundRows:
 class Opening:
     """The first statement of a search, and the question as read with the assumed languages and days."""
 
+    request: SearchRequest
     statement: str
     params: Mapping[str, Any]
     asked: Asked
     languages: tuple[str, ...]
     days: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A search whose first statement has been answered."""
+
+    opening: Opening
+    read: OpenedStream
+
+    @property
+    def stream(self) -> SearchedStream:
+        """The tenant's stream."""
+        return self.read.stream
 
 
 class Finder:
@@ -112,45 +126,44 @@ class Finder:
             most=narrowing.MAX_ENTRIES,
             reads_beside_graph=reads_beside_graph,
         )
-        return Opening(statement, params, asked, languages, days)
+        return Opening(request, statement, params, asked, languages, days)
 
-    def opened(self, opening: Opening, rows: Sequence[Row]) -> OpenedStream | None:
+    def opened(self, opening: Opening, rows: Sequence[Row]) -> Opened | None:
         """What the opening has read; None for an unknown stream."""
-        return self._search.opened(rows, opening.params["terms"])
+        read = self._search.opened(rows, opening.params["terms"])
+        return None if read is None else Opened(opening, read)
 
     async def find(
         self,
         db: SqlExecutor,
-        request: SearchRequest,
-        opening: Opening,
-        opened: OpenedStream,
+        opened: Opened,
         question: QuestionVector | None,
         graph: GraphWeights | None = None,
     ) -> FoundRows:
         """Find the best chunks. This ends the transaction of `db`: its COMMIT is sent with the last statement.
 
         Args:
-            opened: What `opening` has read in the same transaction.
+            opened: In the same transaction.
             question: None searches by words.
             graph: What the graph reaches from the question's names; None is nothing.
 
         Raises:
             EmbeddingError: The question had to be embedded, and that failed.
         """
-        stream = opened.stream
+        request, read, stream = opened.opening.request, opened.read, opened.stream
         if stream.days is None:
             return FoundRows([], is_found=False)
         if request.is_past:
             texts = await self._texts.read_past(db, request)
-        elif opened.layouts is None:
-            return await self._find_among_many(db, request, opening, opened, question, graph)
+        elif read.layouts is None:
+            return await self._find_among_many(db, opened, question, graph)
         else:
-            texts = lasting_texts(opened.layouts, is_filtered=request.is_filtered)
+            texts = lasting_texts(read.layouts, is_filtered=request.is_filtered)
         if not len(texts.entries):
             return FoundRows([], is_found=False)
-        asked = self._read_question(request, opening, stream, stream.days)
-        left = _not_among(asked.looked_up, opened.terms)
-        found = {**opened.found, **await self._search.find_terms(db, request.external_id, left)}
+        asked = self._read_question(opened.opening, stream, stream.days)
+        left = _not_among(asked.looked_up, read.terms)
+        found = {**read.found, **await self._search.find_terms(db, request.external_id, left)}
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
         words = _words(asked, found, {})
         vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
@@ -168,19 +181,17 @@ class Finder:
     async def _find_among_many(
         self,
         db: SqlExecutor,
-        request: SearchRequest,
-        opening: Opening,
-        opened: OpenedStream,
+        opened: Opened,
         question: QuestionVector | None,
         graph: GraphWeights | None,
     ) -> FoundRows:
         """Like `find`, for a large tenant: first selects what could be among the best, then ranks it."""
-        stream = opened.stream
+        request, stream = opened.opening.request, opened.stream
         assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
-        asked = self._read_question(request, opening, stream, stream.days)
-        counts, few = opened.counts, opened.found
-        if left := _not_among([*asked.looked_up, *asked.speaker_terms], opened.terms):
+        asked = self._read_question(opened.opening, stream, stream.days)
+        counts, few = opened.read.counts, opened.read.found
+        if left := _not_among([*asked.looked_up, *asked.speaker_terms], opened.read.terms):
             more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
             counts, few = {**counts, **more_counts}, {**few, **more}
         asked = asked.bounded(counts).of_known(counts)
@@ -246,14 +257,13 @@ class Finder:
         """The share of all chunks said by the speaker; postings outlive chunks, so they tell only if none ended."""
         return min(postings / stream.text_chunks, read.share_said(asked.speakers))
 
-    def _read_question(
-        self, request: SearchRequest, opening: Opening, stream: SearchedStream, stored: tuple[date, date]
-    ) -> Asked:
+    def _read_question(self, opening: Opening, stream: SearchedStream, stored: tuple[date, date]) -> Asked:
         """Read the question with the tenant's languages and days, which are kept for this tenant's next question.
 
         Args:
             stored: The first and last day on which chunks were added.
         """
+        request = opening.request
         # Future days say nothing about which May is meant.
         last = min(day_number(stored[1]), day_number(_today(request)))
         days = min(day_number(stored[0]), last), last

@@ -83,11 +83,6 @@ class Opened:
     opening: Opening
     read: OpenedStream
 
-    @property
-    def stream(self) -> SearchedStream:
-        """The tenant's stream."""
-        return self.read.stream
-
 
 class Finder:
     """Answers questions with chunks, in the caller's transaction."""
@@ -150,7 +145,7 @@ class Finder:
         Raises:
             EmbeddingError: The question had to be embedded, and that failed.
         """
-        request, read, stream = opened.opening.request, opened.read, opened.stream
+        request, read, stream = opened.opening.request, opened.read, opened.read.stream
         if stream.days is None:
             return FoundRows([], is_found=False)
         if request.is_past:
@@ -186,12 +181,12 @@ class Finder:
         graph: GraphWeights | None,
     ) -> FoundRows:
         """Like `find`, for a large tenant: first selects what could be among the best, then ranks it."""
-        request, stream = opened.opening.request, opened.stream
+        request, begun, stream = opened.opening.request, opened.read, opened.read.stream
         assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
         asked = self._read_question(opened.opening, stream, stream.days)
-        counts, few = opened.read.counts, opened.read.found
-        if left := _not_among([*asked.looked_up, *asked.speaker_terms], opened.read.terms):
+        counts, few = begun.counts, begun.found
+        if left := _not_among([*asked.looked_up, *asked.speaker_terms], begun.terms):
             more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
             counts, few = {**counts, **more_counts}, {**few, **more}
         asked = asked.bounded(counts).of_known(counts)

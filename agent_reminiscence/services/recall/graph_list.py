@@ -90,9 +90,9 @@ NO_GRAPH = GraphPart()
 class GraphRecall:
     """Finds what the graph adds to a search, in three steps that carry their own state.
 
-    `find_named` looks names up in Postgres. `reach` reads their surroundings in `graph`, which only selects: `read` has
-    the entities and relationships shown from Postgres, in the snapshot of the hits. So a store that is behind may reach
-    less or different things, but nothing that only it still holds is shown.
+    `find_named` looks names up in Postgres. `reach` reads their surroundings in `graph`, which only selects: `read`
+    takes the entities and relationships it shows from Postgres, in the snapshot of the hits. So a store that is behind
+    may reach less or different things, but nothing that only it still holds is shown.
 
     Args:
         graph: Where the graph is read.

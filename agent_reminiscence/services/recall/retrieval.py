@@ -123,9 +123,9 @@ class RetrievalService:
         async with self._open(request, generation, reads_beside_graph=False) as (db, opened):
             if opened is None:
                 return _NOTHING
-            named = await self._graph.find_named(db, request, opened.stream)
+            named = await self._graph.find_named(db, request, opened.read.stream)
             if named is None:
-                # Of a tenant with entities, only the stream has been read so far.
+                # Of a tenant with entities, only what its stream is like has been read so far.
                 whole = opened if opened.read.has_texts else await self._open_again(db, request, generation)
                 return _NOTHING if whole is None else _Found(await self._finder.find(db, whole, question))
         # Between the two transactions: the graph has its own deadline, and perhaps its own server.
@@ -140,7 +140,7 @@ class RetrievalService:
     async def _open(
         self, request: SearchRequest, generation: Generation | None, *, reads_beside_graph: bool
     ) -> AsyncIterator[tuple[SqlExecutor, Opened | None]]:
-        """Begin a transaction with the first statement of a search; as `_opened`."""
+        """Begin a search in a transaction of its own; None and errors as in `_opened`."""
         opening = self._finder.opening(request, reads_beside_graph=reads_beside_graph)
         async with self._store.reading(request.external_id, opening.statement, opening.params) as (db, rows):
             yield db, self._opened(opening, rows, generation)
@@ -148,7 +148,7 @@ class RetrievalService:
     async def _open_again(
         self, db: SqlExecutor, request: SearchRequest, generation: Generation | None
     ) -> Opened | None:
-        """Read the rest in the same transaction; as `_opened`."""
+        """Begin again in the same transaction, and read everything; None and errors as in `_opened`."""
         opening = self._finder.opening(request, reads_beside_graph=True)
         return self._opened(opening, await db.fetch_all(opening.statement, opening.params), generation)
 
@@ -159,7 +159,7 @@ class RetrievalService:
             _OtherVectorsError: Its vectors do not belong to `generation`.
         """
         opened = self._finder.opened(opening, rows)
-        if opened is not None and generation is not None and opened.stream.generation != generation.number:
+        if opened is not None and generation is not None and opened.read.stream.generation != generation.number:
             raise _OtherVectorsError
         return opened
 

@@ -37,8 +37,7 @@ _logger = logging.getLogger("agent_reminiscence.graph")
 
 DEADLINE = Omission(reason="graph_deadline", count=1)
 UNAVAILABLE = Omission(reason="graph_unavailable", count=1)
-
-
+# How much of the graph recall looks at.
 RECALL_CAPS = GraphFilter(
     fan_out=constants.RECALL_FAN_OUT,
     max_entities=constants.RECALL_MAX_ENTITIES,

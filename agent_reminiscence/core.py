@@ -16,7 +16,7 @@ from opentelemetry.trace import TracerProvider
 from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.agents.models import AgentModels
 from agent_reminiscence.assembly import Given, Parts, build
-from agent_reminiscence.config.constants import MAX_RESULTS, Tier
+from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import RetrievalResult
@@ -28,8 +28,8 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.ledger.requests import UNSET, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.services.recall.asking import search_request
 from agent_reminiscence.services.recall.ranking import Weights
-from agent_reminiscence.services.recall.retrieval import RetrieveRequest
 from agent_reminiscence.telemetry import Attribute, Observed, Telemetry
 from agent_reminiscence.text.languages import check_language
 
@@ -350,18 +350,17 @@ class AgentMem:
             parts = self._ready()
             tenant = validation.external_id(external_id)
             self._note_tenant(operation, tenant)
-            hits = validation.optional_number("limit", limit, maximum=MAX_RESULTS)
-            budget = validation.optional_number("token_budget", token_budget)
-            request = RetrieveRequest(
-                external_id=tenant,
-                query=validation.query(query),
-                limit=hits if hits is not None else self._config.retrieval_limit,
-                tiers=validation.tiers(tiers),
-                token_budget=budget if budget is not None else self._config.token_budget,
-                min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
-                min_match=None if min_match is None else validation.share("min_match", min_match),
-                as_of=validation.optional_moment("as_of", as_of),
-                known_at=validation.optional_moment("known_at", known_at),
+            request = search_request(
+                self._config,
+                tenant,
+                query,
+                limit=limit,
+                tiers=tiers,
+                token_budget=token_budget,
+                min_confidence=min_confidence,
+                min_match=min_match,
+                as_of=as_of,
+                known_at=known_at,
             )
             is_strict = validation.flag("strict", strict)
             operation.note(limit=request.limit, tiers=tuple(request.tiers))

@@ -8,13 +8,13 @@ from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.admin.topic import Topic
-from agent_reminiscence.config.constants import MAX_RESULTS, Tier
+from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.remembering import RememberReport
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.memories.conversations import read_conversation
 from agent_reminiscence.services.memories.remembering import RememberRequest
-from agent_reminiscence.services.recall.retrieval import RetrieveRequest
+from agent_reminiscence.services.recall.asking import search_request
 
 
 class ModelAdmin(Topic):
@@ -93,17 +93,16 @@ class ModelAdmin(Topic):
             RedactionError: With `strict`: your redactor failed on the question.
             StoreError: The store is unavailable; without `strict`, only if recall itself fails.
         """
-        hits = validation.optional_number("limit", limit, maximum=MAX_RESULTS)
-        budget = validation.optional_number("token_budget", token_budget)
-        request = RetrieveRequest(
-            external_id=validation.external_id(external_id),
-            query=validation.query(query),
-            limit=hits if hits is not None else self._config.retrieval_limit,
-            tiers=validation.tiers(tiers),
-            token_budget=budget if budget is not None else self._config.token_budget,
-            min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
-            min_match=None if min_match is None else validation.share("min_match", min_match),
-            as_of=validation.optional_moment("as_of", as_of),
-            known_at=validation.optional_moment("known_at", known_at),
+        request = search_request(
+            self._config,
+            external_id,
+            query,
+            limit=limit,
+            tiers=tiers,
+            token_budget=token_budget,
+            min_confidence=min_confidence,
+            min_match=min_match,
+            as_of=as_of,
+            known_at=known_at,
         )
         return self._services.synthesis.stream(request, strict=validation.flag("strict", strict))

@@ -25,9 +25,9 @@ from agent_reminiscence.database.repositories.graph.store import GraphDelta, Gra
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.event import GraphChanges
 from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship
+from agent_reminiscence.services.recall.graph_list import RECALL_CAPS
 from agent_reminiscence.text.folding import name_key
 from benchmarks.graph.following import connected
-from benchmarks.graph.reading import RECALL
 from benchmarks.graph.world import World
 from tests.neo4j_server import Neo4jAddress
 
@@ -335,15 +335,15 @@ async def _read_all(graph: GraphStore, tenant: str, world: World) -> None:
     await graph.find_entities(tenant, types=["document", "date"])
     await graph.find_entities(tenant)
     await graph.find_alike(tenant, world.misspelled([hub])[0], types=["person"])
-    for where in (RECALL, None):
+    for where in (RECALL_CAPS, None):
         for start in (hub, *some[:3]):
             await (
                 graph.neighbourhood(tenant, [start], hops=2)
                 if where is None
                 else graph.neighbourhood(tenant, [start], hops=2, where=where)
             )
-    await graph.outline(tenant, [hub], hops=2, where=RECALL)
-    around = await graph.neighbourhood(tenant, [hub], hops=1, where=RECALL)
+    await graph.outline(tenant, [hub], hops=2, where=RECALL_CAPS)
+    around = await graph.neighbourhood(tenant, [hub], hops=1, where=RECALL_CAPS)
     await graph.find_relationships(tenant, ids=[relationship.id for relationship in around.relationships[:20]])
     await graph.find_relationships(tenant, entity_ids=[entity.id for entity in around.entities])
     await graph.shortest_path(tenant, some[0], some[1], max_hops=4)

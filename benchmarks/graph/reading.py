@@ -9,24 +9,17 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from agent_reminiscence.config.constants import (
-    RECALL_FAN_OUT,
-    RECALL_HOPS,
-    RECALL_MAX_ENTITIES,
-    RECALL_MAX_RELATIONSHIPS,
-)
+from agent_reminiscence.config.constants import RECALL_HOPS
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.graph.store import ANYTHING, GraphFilter, GraphStore
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.graph import GraphPattern, Subgraph
 from agent_reminiscence.exceptions import InvalidInputError, StoreError
+from agent_reminiscence.services.recall.graph_list import RECALL_CAPS
 from agent_reminiscence.text.folding import name_key
 from benchmarks.common import Timing
 from benchmarks.graph.world import World
 
-RECALL = GraphFilter(
-    fan_out=RECALL_FAN_OUT, max_entities=RECALL_MAX_ENTITIES, max_relationships=RECALL_MAX_RELATIONSHIPS
-)
 _HOPS = 2
 _PATH_HOPS = 4
 _LOOKED_UP_KEYS = 40
@@ -86,7 +79,7 @@ async def measure_reads(stores: Stores, tenant: str, world: World, *, asked: int
     groups = {f"{asked} by degree": world.some(asked), f"{hubs} hubs": world.hubs(hubs)}
     await ask_both(stores, [_neighbourhood(tenant, one, ANYTHING) for one in world.some(_WARM_UP)])
     rows = []
-    for caps, where, hops in (("recall's caps", RECALL, RECALL_HOPS), ("default caps", ANYTHING, _HOPS)):
+    for caps, where, hops in (("recall's caps", RECALL_CAPS, RECALL_HOPS), ("default caps", ANYTHING, _HOPS)):
         for group, chosen in groups.items():
             sizes: list[tuple[int, int]] = []
             found = await ask_both(stores, [_neighbourhood(tenant, one, where, hops, sizes) for one in chosen])
@@ -159,7 +152,7 @@ def _neighbourhood(
 
 
 def _outline(tenant: str, entity_id: UUID) -> Question:
-    return lambda store: store.outline(tenant, [entity_id], hops=RECALL_HOPS, where=RECALL)
+    return lambda store: store.outline(tenant, [entity_id], hops=RECALL_HOPS, where=RECALL_CAPS)
 
 
 def _path(tenant: str, first: UUID, last: UUID) -> Question:

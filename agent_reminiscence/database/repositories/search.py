@@ -13,12 +13,12 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.repositories.graph.progress import graph_lag
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
+from agent_reminiscence.domain.search import SearchRequest
 
 # Chunks of another moment are read this many at a time, so that other tasks can run in between.
 _PAST_CHUNKS: Final = 1_000
@@ -157,28 +157,6 @@ class Evidence:
     first_start: datetime
     last_start: datetime
     last_recorded_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
-    """What to search for, and where.
-
-    If `as_of` is None, what is known and valid now; otherwise what is true at `as_of` by what was known at `known_at`.
-    """
-
-    external_id: str
-    query: str
-    tiers: Sequence[Tier]
-    min_confidence: float
-    as_of: datetime | None
-    known_at: datetime
-    now: datetime
-    limit: int
-
-    @property
-    def is_filtered(self) -> bool:
-        """Whether only some of the live chunks may be hits."""
-        return self.min_confidence > 0 or set(self.tiers) != set(TIERS)
 
 
 class SearchRepository:
@@ -418,7 +396,7 @@ class SearchRepository:
         return {
             "external_id": request.external_id,
             "tiers": list(request.tiers),
-            "min_confidence": request.min_confidence,
+            "min_confidence": request.min_confidence or 0.0,
             "as_of": request.as_of,
             "known_at": request.known_at,
         }

@@ -154,13 +154,7 @@ class MemoryGraph:
         tenant = validation.external_id(external_id)
         start = validation.entity("entity", entity)
         far = validation.whole_number("hops", hops, minimum=1, maximum=MAX_GRAPH_HOPS)
-        where = GraphFilter(
-            relationship_types=validation.graph_types(types),
-            at=validation.optional_moment("at", at),
-            min_confidence=validation.share("min_confidence", min_confidence),
-            max_entities=validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES),
-            now=self._clock(),
-        )
+        where = self._filter(types, at, min_confidence, limit)
 
         async def read() -> Subgraph:
             found = await self._resolve(tenant, start)
@@ -196,12 +190,7 @@ class MemoryGraph:
         tenant = validation.external_id(external_id)
         start, end = validation.entity("from_entity", from_entity), validation.entity("to_entity", to_entity)
         far = validation.whole_number("max_hops", max_hops, minimum=1, maximum=MAX_GRAPH_HOPS)
-        where = GraphFilter(
-            relationship_types=validation.graph_types(types),
-            at=validation.optional_moment("at", at),
-            min_confidence=validation.share("min_confidence", min_confidence),
-            now=self._clock(),
-        )
+        where = self._filter(types, at, min_confidence)
 
         async def read() -> GraphPath | None:
             first, last = await self._resolve(tenant, start), await self._resolve(tenant, end)
@@ -247,11 +236,7 @@ class MemoryGraph:
             relationship_properties=validation.properties("relationship_properties", relationship_properties),
             to_properties=validation.properties("to_properties", to_properties),
         )
-        where = GraphFilter(
-            at=validation.optional_moment("at", at),
-            min_confidence=validation.share("min_confidence", min_confidence),
-            now=self._clock(),
-        )
+        where = self._filter(None, at, min_confidence)
         most = validation.whole_number("limit", limit, minimum=1, maximum=MAX_RESULTS)
         return await repeated(
             lambda: self._graph.match(tenant, pattern, where=where, limit=most), operation="match", external_id=tenant
@@ -491,6 +476,17 @@ class MemoryGraph:
         else:
             found = await self._repository.find_entities(db, external_id, names=[entity])
         return _only(found, external_id, entity)
+
+    def _filter(
+        self, types: Iterable[str] | None, at: datetime | None, min_confidence: float, limit: int = MAX_GRAPH_ENTITIES
+    ) -> GraphFilter:
+        return GraphFilter(
+            relationship_types=validation.graph_types(types),
+            at=validation.optional_moment("at", at),
+            min_confidence=validation.share("min_confidence", min_confidence),
+            max_entities=validation.whole_number("limit", limit, minimum=1, maximum=MAX_GRAPH_ENTITIES),
+            now=self._clock(),
+        )
 
     async def _resolve(self, external_id: str, entity: UUID | str) -> Entity:
         """The entity with an id or name, from the store that serves reads."""

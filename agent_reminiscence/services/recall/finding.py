@@ -18,10 +18,10 @@ from agent_reminiscence.database.repositories.search import (
     GraphWeights,
     OpenedStream,
     SearchedStream,
-    SearchRequest,
 )
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import blocks_of
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.services.recall import narrowing
@@ -68,11 +68,20 @@ class FoundRows:
 class Opening:
     """The first statement of a search, and the question as read with the assumed languages and days."""
 
+    request: SearchRequest
     statement: str
     params: Mapping[str, Any]
     asked: Asked
     languages: tuple[str, ...]
     days: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A search whose first statement has been answered."""
+
+    opening: Opening
+    read: OpenedStream
 
 
 class Finder:
@@ -104,54 +113,52 @@ class Finder:
         """
         languages, days = self._remembered.get(request.external_id, ((), (0, 0)))
         asked = read_question(request.query, languages, first_day=days[0], last_day=days[1], today=_today(request))
-        is_past = request.as_of is not None
         statement, params = self._search.opening(
             request,
-            [] if is_past else asked.looked_up,
-            [] if is_past else asked.speaker_terms,
-            whole=-1 if is_past else self._whole_max_chunks,
+            [] if request.is_past else asked.looked_up,
+            [] if request.is_past else asked.speaker_terms,
+            whole=-1 if request.is_past else self._whole_max_chunks,
             most=narrowing.MAX_ENTRIES,
             reads_beside_graph=reads_beside_graph,
         )
-        return Opening(statement, params, asked, languages, days)
+        return Opening(request, statement, params, asked, languages, days)
 
-    def opened(self, opening: Opening, rows: Sequence[Row]) -> OpenedStream | None:
+    def opened(self, opening: Opening, rows: Sequence[Row]) -> Opened | None:
         """What the opening has read; None for an unknown stream."""
-        return self._search.opened(rows, opening.params["terms"])
+        read = self._search.opened(rows, opening.params["terms"])
+        return None if read is None else Opened(opening, read)
 
     async def find(
         self,
         db: SqlExecutor,
-        request: SearchRequest,
-        opening: Opening,
-        opened: OpenedStream,
+        opened: Opened,
         question: QuestionVector | None,
         graph: GraphWeights | None = None,
     ) -> FoundRows:
         """Find the best chunks. This ends the transaction of `db`: its COMMIT is sent with the last statement.
 
         Args:
-            opened: What `opening` has read in the same transaction.
+            opened: In the same transaction.
             question: None searches by words.
             graph: What the graph reaches from the question's names; None is nothing.
 
         Raises:
             EmbeddingError: The question had to be embedded, and that failed.
         """
-        stream = opened.stream
+        request, read, stream = opened.opening.request, opened.read, opened.read.stream
         if stream.days is None:
             return FoundRows([], is_found=False)
-        if request.as_of is not None:
+        if request.is_past:
             texts = await self._texts.read_past(db, request)
-        elif opened.layouts is None:
-            return await self._find_among_many(db, request, opening, opened, question, graph)
+        elif read.layouts is None:
+            return await self._find_among_many(db, opened, question, graph)
         else:
-            texts = lasting_texts(opened.layouts, is_filtered=request.is_filtered)
+            texts = lasting_texts(read.layouts, is_filtered=request.is_filtered)
         if not len(texts.entries):
             return FoundRows([], is_found=False)
-        asked = self._read_question(request, opening, stream, stream.days)
-        left = _not_among(asked.looked_up, opened.terms)
-        found = {**opened.found, **await self._search.find_terms(db, request.external_id, left)}
+        asked = self._read_question(opened.opening, stream, stream.days)
+        left = _not_among(asked.looked_up, read.terms)
+        found = {**read.found, **await self._search.find_terms(db, request.external_id, left)}
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
         words = _words(asked, found, {})
         vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
@@ -169,19 +176,17 @@ class Finder:
     async def _find_among_many(
         self,
         db: SqlExecutor,
-        request: SearchRequest,
-        opening: Opening,
-        opened: OpenedStream,
+        opened: Opened,
         question: QuestionVector | None,
         graph: GraphWeights | None,
     ) -> FoundRows:
         """Like `find`, for a large tenant: first selects what could be among the best, then ranks it."""
-        stream = opened.stream
+        request, begun, stream = opened.opening.request, opened.read, opened.read.stream
         assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
-        asked = self._read_question(request, opening, stream, stream.days)
-        counts, few = opened.counts, opened.found
-        if left := _not_among([*asked.looked_up, *asked.speaker_terms], opened.terms):
+        asked = self._read_question(opened.opening, stream, stream.days)
+        counts, few = begun.counts, begun.found
+        if left := _not_among([*asked.looked_up, *asked.speaker_terms], begun.terms):
             more_counts, more = await self._search.find_rare_terms(db, tenant, left, most=narrowing.MAX_ENTRIES)
             counts, few = {**counts, **more_counts}, {**few, **more}
         asked = asked.bounded(counts).of_known(counts)
@@ -247,20 +252,19 @@ class Finder:
         """The share of all chunks said by the speaker; postings outlive chunks, so they tell only if none ended."""
         return min(postings / stream.text_chunks, read.share_said(asked.speakers))
 
-    def _read_question(
-        self, request: SearchRequest, opening: Opening, stream: SearchedStream, stored: tuple[date, date]
-    ) -> Asked:
+    def _read_question(self, opening: Opening, stream: SearchedStream, stored: tuple[date, date]) -> Asked:
         """Read the question with the tenant's languages and days, which are kept for this tenant's next question.
 
         Args:
             stored: The first and last day on which chunks were added.
         """
+        request = opening.request
         # Future days say nothing about which May is meant.
         last = min(day_number(stored[1]), day_number(_today(request)))
         days = min(day_number(stored[0]), last), last
         if (stream.languages, days) == (opening.languages, opening.days):
             return opening.asked
-        if request.as_of is None:
+        if not request.is_past:
             self._remembered.pop(request.external_id, None)
             self._remembered[request.external_id] = stream.languages, days
             if len(self._remembered) > _REMEMBERED_TENANTS:
@@ -321,7 +325,7 @@ class Finder:
         least = ranked.scores[min(request.limit, len(ranked.scores)) - 1] / (1 + _SMALL_WEIGHTS)
         count = int(np.count_nonzero(ranked.scores >= least))
         numbers = ranked.numbers[:count].tolist()
-        stored = await self._search.read_hits(db, request, numbers, is_last=request.as_of is None)
+        stored = await self._search.read_hits(db, request, numbers, is_last=not request.is_past)
         weighed = []
         for place, number in enumerate(numbers):
             if row := stored.get(number):

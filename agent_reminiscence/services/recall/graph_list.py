@@ -24,10 +24,10 @@ from agent_reminiscence.database.repositories.search import (
     Evidence,
     GraphWeights,
     SearchedStream,
-    SearchRequest,
 )
 from agent_reminiscence.domain.graph import TOGETHER, Entity, Relationship, strength, together_confidence
 from agent_reminiscence.domain.retrieval import EntityHit, Omission, RelationshipHit
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.recall.activation import Activation, activate, rarity
@@ -37,22 +37,61 @@ _logger = logging.getLogger("agent_reminiscence.graph")
 
 DEADLINE = Omission(reason="graph_deadline", count=1)
 UNAVAILABLE = Omission(reason="graph_unavailable", count=1)
+# How much of the graph recall looks at.
+RECALL_CAPS = GraphFilter(
+    fan_out=constants.RECALL_FAN_OUT,
+    max_entities=constants.RECALL_MAX_ENTITIES,
+    max_relationships=constants.RECALL_MAX_RELATIONSHIPS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The entities that a question names.
+
+    Attributes:
+        entity_ids: Canonical ones, in the order of the question; for one name, the most mentioned first. Not empty.
+        stream: What was read of the stream with them.
+    """
+
+    request: SearchRequest
+    entity_ids: Sequence[UUID]
+    stream: SearchedStream
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What was found around the entities that a query names, and its weights."""
+    """What lies around the entities that a question names, or why that is left out."""
 
-    outline: GraphOutline
-    weights: GraphWeights
+    named: Named
+    outline: GraphOutline | Omission
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPart:
+    """What the graph adds to a search.
+
+    Attributes:
+        weights: None if it adds nothing.
+        entities: Best first, like the relationships.
+        omitted: Why it adds nothing, although the question names an entity.
+    """
+
+    weights: GraphWeights | None = None
+    entities: tuple[EntityHit, ...] = ()
+    relationships: tuple[RelationshipHit, ...] = ()
+    omitted: tuple[Omission, ...] = ()
+
+
+NO_GRAPH = GraphPart()
 
 
 class GraphRecall:
-    """Finds what the graph adds to a search.
+    """Finds what the graph adds to a search, in three steps that carry their own state.
 
-    Names are looked up in Postgres and their surroundings in `graph`, which only selects: the entities and
-    relationships shown are read from Postgres, in the snapshot of the hits. So a store that is behind may reach less or
-    different things, but nothing that only it still holds is shown.
+    `find_named` looks names up in Postgres. `reach` reads their surroundings in `graph`, which only selects: `read`
+    takes the entities and relationships it shows from Postgres, in the snapshot of the hits. So a store that is behind
+    may reach less or different things, but nothing that only it still holds is shown.
 
     Args:
         graph: Where the graph is read.
@@ -77,40 +116,37 @@ class GraphRecall:
         self._breaker = breaker
         self._silent_until = 0.0
 
-    async def find_seeds(self, db: SqlExecutor, external_id: str, query: str) -> list[UUID]:
-        """The canonical entities that `query` names, in its order; for one name, the most mentioned first."""
-        keys = candidate_keys(query)[: constants.NAME_LOOKUP_KEYS]
-        rows = await self._repository.known_names(db, external_id, keys) if keys else []
+    async def find_named(self, db: SqlExecutor, request: SearchRequest, stream: SearchedStream) -> Named | None:
+        """Find the entities that the question names; None if it names none."""
+        keys = candidate_keys(request.query)[: constants.NAME_LOOKUP_KEYS] if stream.has_graph else []
+        rows = await self._repository.known_names(db, request.external_id, keys) if keys else []
         if not rows:
-            return []
+            return None
         known = {row.key: row.type for row in reversed(rows)}
         by_key: defaultdict[str, list[UUID]] = defaultdict(list)
         for row in rows:
             by_key[row.key].append(row.canonical_id)
-        named = (entity_id for key in mentioned_keys(query, known=known) for entity_id in by_key[key])
-        return list(dict.fromkeys(named))[: constants.RECALL_SEEDS]
+        named = (entity_id for key in mentioned_keys(request.query, known=known) for entity_id in by_key[key])
+        entity_ids = list(dict.fromkeys(named))[: constants.RECALL_SEEDS]
+        return Named(request, entity_ids, stream) if entity_ids else None
 
-    async def explore(
-        self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream
-    ) -> GraphOutline | Omission:
-        """What lies around `seeds`, or why that is left out. It may wait, so no transaction is open meanwhile."""
+    async def reach(self, named: Named) -> Reached:
+        """Read what lies around what is named. The graph may keep it waiting, so no transaction is open meanwhile."""
         if self._breaker is not None:
-            return await self._explore_server(request, seeds, stream, self._breaker)
+            return Reached(named, await self._ask_server(named, self._breaker))
         try:
-            return await self._read(request, seeds)
+            return Reached(named, await self._read_around(named))
         except StoreTimeoutError:
             self._note("it took longer than graph_deadline_seconds")
-            return DEADLINE
+            return Reached(named, DEADLINE)
 
-    async def _explore_server(
-        self, request: SearchRequest, seeds: Sequence[UUID], stream: SearchedStream, breaker: Breaker
-    ) -> GraphOutline | Omission:
-        """`explore` on a separate server: whatever is wrong with it, recall answers without it."""
-        if stream.graph_lag > constants.GRAPH_MAX_LAG_EVENTS or not breaker.allows():
+    async def _ask_server(self, named: Named, breaker: Breaker) -> GraphOutline | Omission:
+        """Read it from a separate server: whatever is wrong with that, recall answers without it."""
+        if named.stream.graph_lag > constants.GRAPH_MAX_LAG_EVENTS or not breaker.allows():
             return UNAVAILABLE
         try:
             async with asyncio.timeout(self._deadline_seconds):
-                found = await self._read(request, seeds)
+                found = await self._read_around(named)
         except (TimeoutError, StoreTimeoutError) as error:
             self._note("it took longer than graph_deadline_seconds")
             breaker.failed(error)
@@ -122,19 +158,15 @@ class GraphRecall:
             self._note(f"its data cannot be read ({type(error).__name__})")
             return UNAVAILABLE
         breaker.succeeded()
-        if not set(seeds) <= {entity.id for entity in found.entities}:
+        if not set(named.entity_ids) <= {entity.id for entity in found.entities}:
             # Emptied, restored from a backup, or behind: the entities Postgres has just found are missing.
             return UNAVAILABLE
         return found
 
-    async def _read(self, request: SearchRequest, seeds: Sequence[UUID]) -> GraphOutline:
-        where = GraphFilter(
-            at=request.as_of,
-            fan_out=constants.RECALL_FAN_OUT,
-            max_entities=constants.RECALL_MAX_ENTITIES,
-            max_relationships=constants.RECALL_MAX_RELATIONSHIPS,
-        )
-        return await self._graph.outline(request.external_id, seeds, hops=constants.RECALL_HOPS, where=where)
+    async def _read_around(self, named: Named) -> GraphOutline:
+        request = named.request
+        where = replace(RECALL_CAPS, at=request.as_of)
+        return await self._graph.outline(request.external_id, named.entity_ids, hops=constants.RECALL_HOPS, where=where)
 
     def _note(self, reason: str) -> None:
         """Log why the graph was left out; now and then, not on every call."""
@@ -143,26 +175,16 @@ class GraphRecall:
             self._silent_until = now + constants.GRAPH_LOG_SECONDS
             _logger.warning("the graph was left out of recall: %s", reason)
 
-    async def weigh(
-        self,
-        db: SqlExecutor,
-        request: SearchRequest,
-        outline: GraphOutline,
-        seeds: Sequence[UUID],
-        stream: SearchedStream,
-    ) -> Reached:
-        """Weigh each entity and relationship; for another moment, only those that were known then."""
-        if request.as_of is not None:
+    async def read(self, db: SqlExecutor, reached: Reached) -> GraphPart:
+        """Weigh what was reached and read, in the snapshot of the hits, what of it may be shown."""
+        request, outline = reached.named.request, reached.outline
+        if isinstance(outline, Omission):
+            return GraphPart(omitted=(outline,))
+        if request.is_past:
             outline = await self._as_then(db, request, outline)
-        activation = activate(outline, seeds, live_chunks=stream.live_chunks)
-        # A smaller weight changes no rank, and each item costs the search a lookup of its mentions.
-        least = max(activation.entities.values(), default=0.0) * constants.GRAPH_LEAST_SHARE / 2
-        weights = GraphWeights(
-            {item_id: weight for item_id, weight in activation.entities.items() if weight >= least},
-            {item_id: weight for item_id, weight in activation.relationships.items() if weight >= least},
-            certainty=_certainty(outline, activation, seeds, stream.live_chunks),
-        )
-        return Reached(outline, weights)
+        weights = _weigh(outline, reached.named)
+        entities, relationships = await self._find_hits(db, request, outline, weights)
+        return GraphPart(weights, entities, relationships)
 
     async def _as_then(self, db: SqlExecutor, request: SearchRequest, outline: GraphOutline) -> GraphOutline:
         """The part of `outline` stated by chunks that were known then, counted as often as they state it."""
@@ -184,15 +206,15 @@ class GraphRecall:
         ]
         return replace(outline, entities=entities, relationships=relationships)
 
-    async def find_hits(
-        self, db: SqlExecutor, request: SearchRequest, reached: Reached
+    async def _find_hits(
+        self, db: SqlExecutor, request: SearchRequest, outline: GraphOutline, weights: GraphWeights
     ) -> tuple[tuple[EntityHit, ...], tuple[RelationshipHit, ...]]:
         """The entities and relationships that count most, with the chunks behind them that the search may see."""
-        weights, distances = reached.weights, reached.outline.distances
+        distances = outline.distances
         # A few more than are shown: some may have no visible chunk.
-        entity_ids = _best(reached.outline.entities, weights.entities, distances)[: 2 * constants.RESULT_ENTITIES]
-        relationship_ids = _between(reached.outline.relationships, weights.relationships, entity_ids)
-        is_past = request.as_of is not None
+        entity_ids = _best(outline.entities, weights.entities, distances)[: 2 * constants.RESULT_ENTITIES]
+        relationship_ids = _between(outline.relationships, weights.relationships, entity_ids)
+        is_past = request.is_past
         mentions = constants.RECALL_PAST_MENTIONS if is_past else constants.GRAPH_EVIDENCE_CHUNKS
         evidence = await self._find_evidence(db, request, entity_ids, relationship_ids, mentions=mentions)
         # Read again in this snapshot: the outline is from an earlier one, or from a store that may be behind.
@@ -237,6 +259,18 @@ class GraphRecall:
         for row in rows:
             evidence.setdefault(row.id, []).append(row)
         return evidence
+
+
+def _weigh(outline: GraphOutline, named: Named) -> GraphWeights:
+    """Weigh each entity and relationship for the question."""
+    activation = activate(outline, named.entity_ids, live_chunks=named.stream.live_chunks)
+    # A smaller weight changes no rank, and each item costs the search a lookup of its mentions.
+    least = max(activation.entities.values(), default=0.0) * constants.GRAPH_LEAST_SHARE / 2
+    return GraphWeights(
+        {item_id: weight for item_id, weight in activation.entities.items() if weight >= least},
+        {item_id: weight for item_id, weight in activation.relationships.items() if weight >= least},
+        certainty=_certainty(outline, activation, named.entity_ids, named.stream.live_chunks),
+    )
 
 
 def _certainty(outline: GraphOutline, activation: Activation, seeds: Collection[UUID], live_chunks: int) -> float:

@@ -30,7 +30,7 @@ _DEFAULT_LANGUAGES = ("en",)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, read in the languages of a tenant's texts.
+    """The query of a `SearchRequest`, read in the languages of a tenant's texts.
 
     Attributes:
         words: How often it has each word, given as the terms that the languages read it as; a text has the word if it

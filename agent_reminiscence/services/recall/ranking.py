@@ -81,7 +81,7 @@ DEFAULT_WEIGHTS: Final = Weights()
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, in numbers."""
+    """What is asked (`Asked`), in numbers."""
 
     terms: Sequence[TermPostings]
     """Each term once, including those found nowhere."""

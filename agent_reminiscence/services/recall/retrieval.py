@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.database.connection import Row
-from agent_reminiscence.database.repositories.search import OpenedStream, SearchRequest
+from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.retrieval import (
-    EntityHit,
     Omission,
-    RelationshipHit,
     RetrievalResult,
     SearchHit,
     Usage,
 )
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import EmbeddingError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
-from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opening, QuestionVector
-from agent_reminiscence.services.recall.graph_list import GraphRecall
+from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opened, Opening, QuestionVector
+from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
 from agent_reminiscence.services.recall.summary import summarise, within
 from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.runtime import Runtime
@@ -34,39 +31,16 @@ from agent_reminiscence.text.tokens import TokenCounts
 _logger = logging.getLogger("agent_reminiscence.retrieval")
 
 _NO_VECTOR = Omission(reason="no_query_vector", count=1)
-_LATEST = datetime.max.replace(tzinfo=UTC)
 # How often a question is embedded again because the current vector generation has changed.
 _MAX_FOLLOWED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetrieveRequest:
-    """A validated question.
-
-    Attributes:
-        counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
-    """
-
-    external_id: str
-    query: str
-    limit: int
-    tiers: Sequence[Tier]
-    token_budget: int | None
-    min_confidence: float | None
-    min_match: float | None = None
-    as_of: datetime | None
-    known_at: datetime | None
-    counts_as_use: bool = True
-
-
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was read for a question."""
+    """What was read for a question: chunks, and what the graph adds."""
 
     best: FoundRows
-    entities: tuple[EntityHit, ...] = ()
-    relationships: tuple[RelationshipHit, ...] = ()
-    omitted: tuple[Omission, ...] = ()
+    graph: GraphPart = NO_GRAPH
 
 
 _NOTHING = _Found(FoundRows([], is_found=False))
@@ -96,7 +70,7 @@ class RetrievalService:
         self._clock = runtime.clock
         self._tokens = TokenCounts()
 
-    async def retrieve(self, request: RetrieveRequest) -> RetrievalResult:
+    async def retrieve(self, request: SearchRequest) -> RetrievalResult:
         """Return the best chunks for the question with a summary of them; deterministic."""
         for _ in range(_MAX_FOLLOWED):
             generation = self._embedding.generations.current
@@ -111,7 +85,7 @@ class RetrievalService:
 
     async def _retrieve(
         self,
-        request: RetrieveRequest,
+        request: SearchRequest,
         question: QuestionVector | None,
         omitted: list[Omission],
         generation: Generation | None,
@@ -121,34 +95,13 @@ class RetrievalService:
         Raises:
             _OtherVectorsError: Another generation is current.
         """
-        now = self._clock()
-        search = SearchRequest(
-            external_id=request.external_id,
-            query=request.query,
-            tiers=request.tiers,
-            min_confidence=request.min_confidence or 0.0,
-            # A question about past knowledge also concerns the world of that time, unless it names another moment.
-            as_of=request.as_of if request.as_of is not None else request.known_at,
-            known_at=request.known_at or (now if request.as_of is None else _LATEST),
-            now=now,
-            limit=request.limit,
-        )
+        request = request.read_at(self._clock())
         found = await repeated(
-            lambda: self._read(search, question, generation), operation="retrieve", external_id=request.external_id
+            lambda: self._read(request, question, generation), operation="retrieve", external_id=request.external_id
         )
-        omitted = [*omitted, *found.omitted]
-        tokens = self._tokens.count([row["content"] for row in found.best.rows])
-        hits = [SearchHit(**row, tokens=count) for row, count in zip(found.best.rows, tokens, strict=True)]
-        if request.min_match is not None:
-            matching = [hit for hit in hits if hit.match >= request.min_match]
-            if len(matching) < len(hits):
-                omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
-            hits = matching
-        hits, over_budget = within(hits, request.token_budget)
-        if over_budget:
-            omitted.append(Omission(reason="token_budget", count=over_budget))
+        hits, left_out = self._hits(request, found.best.rows)
         # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
-        if request.counts_as_use and request.as_of is None and request.known_at is None:
+        if request.counts_as_use and not request.is_past:
             self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
         summary, citations = summarise(request.query, hits)
         return RetrievalResult(
@@ -157,58 +110,76 @@ class RetrievalService:
             found=found.best.is_found,
             summary=summary,
             citations=citations,
-            entities=found.entities,
-            relationships=found.relationships,
-            omitted=tuple(omitted),
+            entities=found.graph.entities,
+            relationships=found.graph.relationships,
+            omitted=(*omitted, *found.graph.omitted, *left_out),
             usage=Usage(texts_embedded=0 if question is None else 1),
         )
 
     async def _read(
-        self, search: SearchRequest, question: QuestionVector | None, generation: Generation | None
+        self, request: SearchRequest, question: QuestionVector | None, generation: Generation | None
     ) -> _Found:
-        """Read the hits; if the query names a known entity, with what the graph reaches from it."""
-        opening = self._finder.opening(search, reads_beside_graph=False)
-        async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
-            opened = self._opened(opening, rows, generation)
+        """Read the best chunks; if the question names known entities, with what the graph reaches from these."""
+        async with self._open(request, generation, reads_beside_graph=False) as (db, opened):
             if opened is None:
                 return _NOTHING
-            stream = opened.stream
-            seeds = await self._graph.find_seeds(db, search.external_id, search.query) if stream.has_graph else []
-            if not seeds and not opened.has_texts:
-                opening = self._finder.opening(search, reads_beside_graph=True)
-                opened = self._opened(opening, await db.fetch_all(opening.statement, opening.params), generation)
-            if not seeds:
-                return (
-                    _NOTHING
-                    if opened is None
-                    else _Found(await self._finder.find(db, search, opening, opened, question))
-                )
+            named = await self._graph.find_named(db, request, opened.read.stream)
+            if named is None:
+                # Of a tenant with entities, only what its stream is like has been read so far.
+                whole = opened if opened.read.has_texts else await self._open_again(db, request, generation)
+                return _NOTHING if whole is None else _Found(await self._finder.find(db, whole, question))
         # Between the two transactions: the graph has its own deadline, and perhaps its own server.
-        around = await self._graph.explore(search, seeds, stream)
-        opening = self._finder.opening(search, reads_beside_graph=True)
-        async with self._store.reading(search.external_id, opening.statement, opening.params) as (db, rows):
-            opened = self._opened(opening, rows, generation)
+        reached = await self._graph.reach(named)
+        async with self._open(request, generation, reads_beside_graph=True) as (db, opened):
             if opened is None:
                 return _NOTHING
-            if isinstance(around, Omission):
-                return _Found(await self._finder.find(db, search, opening, opened, question), omitted=(around,))
-            reached = await self._graph.weigh(db, search, around, seeds, stream)
-            named = await self._graph.find_hits(db, search, reached)
-            return _Found(await self._finder.find(db, search, opening, opened, question, reached.weights), *named)
+            graph = await self._graph.read(db, reached)
+            return _Found(await self._finder.find(db, opened, question, graph.weights), graph)
 
-    def _opened(self, opening: Opening, rows: Sequence[Row], generation: Generation | None) -> OpenedStream | None:
+    @asynccontextmanager
+    async def _open(
+        self, request: SearchRequest, generation: Generation | None, *, reads_beside_graph: bool
+    ) -> AsyncIterator[tuple[SqlExecutor, Opened | None]]:
+        """Begin a search in a transaction of its own; None and errors as in `_opened`."""
+        opening = self._finder.opening(request, reads_beside_graph=reads_beside_graph)
+        async with self._store.reading(request.external_id, opening.statement, opening.params) as (db, rows):
+            yield db, self._opened(opening, rows, generation)
+
+    async def _open_again(
+        self, db: SqlExecutor, request: SearchRequest, generation: Generation | None
+    ) -> Opened | None:
+        """Begin again in the same transaction, and read everything; None and errors as in `_opened`."""
+        opening = self._finder.opening(request, reads_beside_graph=True)
+        return self._opened(opening, await db.fetch_all(opening.statement, opening.params), generation)
+
+    def _opened(self, opening: Opening, rows: Sequence[Row], generation: Generation | None) -> Opened | None:
         """Return what was read of the stream; None if it is unknown.
 
         Raises:
             _OtherVectorsError: Its vectors do not belong to `generation`.
         """
         opened = self._finder.opened(opening, rows)
-        if opened is not None and generation is not None and opened.stream.generation != generation.number:
+        if opened is not None and generation is not None and opened.read.stream.generation != generation.number:
             raise _OtherVectorsError
         return opened
 
+    def _hits(self, request: SearchRequest, rows: Sequence[Row]) -> tuple[list[SearchHit], list[Omission]]:
+        """Return the hits that match well enough and fit the budget, and how many do not."""
+        omitted = []
+        tokens = self._tokens.count([row["content"] for row in rows])
+        hits = [SearchHit(**row, tokens=count) for row, count in zip(rows, tokens, strict=True)]
+        if request.min_match is not None:
+            matching = [hit for hit in hits if hit.match >= request.min_match]
+            if len(matching) < len(hits):
+                omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
+            hits = matching
+        hits, over_budget = within(hits, request.token_budget)
+        if over_budget:
+            omitted.append(Omission(reason="token_budget", count=over_budget))
+        return hits, omitted
+
     async def _embed(
-        self, request: RetrieveRequest, generation: Generation
+        self, request: SearchRequest, generation: Generation
     ) -> tuple[QuestionVector | None, list[Omission]]:
         """Embed the redacted query; without a vector the search goes by words, and the result says so."""
         try:
@@ -223,7 +194,7 @@ class RetrievalService:
             return None, _by_words(request, error)
 
 
-def _by_words(request: RetrieveRequest, error: EmbeddingError | RedactionError) -> list[Omission]:
+def _by_words(request: SearchRequest, error: EmbeddingError | RedactionError) -> list[Omission]:
     """Log that a search has no query vector, and return what it lacks."""
     _logger.warning(
         "the query has no vector; searching by words only: %s", error, extra={"external_id": request.external_id}

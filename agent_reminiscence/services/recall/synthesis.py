@@ -12,11 +12,12 @@ from agent_reminiscence.agents.outcomes import AgentFailedError
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, RedactionError, StoreError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.model_budget import ModelBudget
-from agent_reminiscence.services.recall.retrieval import RetrievalService, RetrieveRequest
+from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class SynthesisService:
         self._model = model
         self._telemetry = runtime.telemetry
 
-    async def stream(self, request: RetrieveRequest, *, strict: bool) -> AsyncGenerator[RetrievalResult]:
+    async def stream(self, request: SearchRequest, *, strict: bool) -> AsyncGenerator[RetrievalResult]:
         """Yield the answer as it is written, then the result of `retrieve`; raises like `retrieve`."""
         written: asyncio.Queue[RetrievalResult | None] = asyncio.Queue()
 
@@ -80,7 +81,7 @@ class SynthesisService:
                 asking.exception()
 
     async def _observed(
-        self, request: RetrieveRequest, *, strict: bool, watch: Callable[[RetrievalResult], None]
+        self, request: SearchRequest, *, strict: bool, watch: Callable[[RetrievalResult], None]
     ) -> RetrievalResult:
         # Inside the task, not around the iterator: what a reader does between results must not be counted.
         with self._telemetry.operation("stream_answer") as operation:
@@ -94,7 +95,7 @@ class SynthesisService:
             return result
 
     async def retrieve(
-        self, request: RetrieveRequest, *, strict: bool, watch: Callable[[RetrievalResult], None] | None = None
+        self, request: SearchRequest, *, strict: bool, watch: Callable[[RetrievalResult], None] | None = None
     ) -> RetrievalResult:
         """Return what recall finds, and a model's answer based on it.
 
@@ -152,16 +153,16 @@ class SynthesisService:
             return _without(found, f"synthesis_{_reason(error)}", None if meter is None else meter.usage)
         return _with_answer(found, answered, deps)
 
-    async def _search(self, request: RetrieveRequest, query: str, tiers: Sequence[Tier]) -> RetrievalResult:
+    async def _search(self, request: SearchRequest, query: str, tiers: Sequence[Tier]) -> RetrievalResult:
         """Recall for another question of the same caller: same tenant, same moment, only allowed tiers."""
         allowed = [tier for tier in tiers if tier in request.tiers]
         return await self._retrieval.retrieve(
             replace(request, query=validation.query(query), tiers=allowed, counts_as_use=False)
         )
 
-    def _active_memories(self, request: RetrieveRequest) -> ActiveMemories | None:
+    def _active_memories(self, request: SearchRequest) -> ActiveMemories | None:
         """Return a reader of whole active memories; None if they were not asked about."""
-        if "active" not in request.tiers or request.as_of is not None or request.known_at is not None:
+        if "active" not in request.tiers or request.is_past:
             return None
         if request.min_confidence is not None:
             # Passages have a confidence; whole memories do not.

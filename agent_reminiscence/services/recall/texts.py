@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.chunk_vector import Dots
 from agent_reminiscence.database.repositories.repositories import Repositories
-from agent_reminiscence.database.repositories.search import Layouts, SearchRequest
+from agent_reminiscence.database.repositories.search import Layouts
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import are_among
+from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
 from agent_reminiscence.services.recall.past import lay_out_past
 from agent_reminiscence.services.recall.ranking import Vectors
@@ -137,7 +138,7 @@ class TextReader:
             missing = np.concatenate((texts.entries["number"], _headings(texts)))
             found = await self.find_more(db, tenant, vector, generation, known, missing)
             return Vectors(found.numbers, found.dots, texts.norms)
-        if request.as_of is not None:
+        if request.is_past:
             found = await self._vectors.find_dots(db, tenant, generation, vector)
             return Vectors(found.numbers, found.dots, await self._compute_norms(db, request, texts, generation))
         found, norms = await self._vectors.find_dots_and_norms(db, tenant, generation, vector)

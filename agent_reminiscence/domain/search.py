@@ -1,0 +1,55 @@
+"""What is asked of the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from agent_reminiscence.config.constants import TIERS, Tier
+
+LATEST: Final = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """A validated question, with what the answer may consist of.
+
+    If `as_of` is None it asks what is known and valid now, otherwise what is true at `as_of` by what was known at
+    `known_at`.
+
+    Attributes:
+        limit: Maximum number of hits, from 1.
+        token_budget: Maximum tokens of the hits' text; None is no limit.
+        min_confidence: Only chunks with at least this confidence, 0 to 1; None is any.
+        min_match: Only hits with at least this `match`, 0 to 1; None is any.
+        counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
+        now: The present of whoever reads the memory, see `read_at`.
+    """
+
+    external_id: str
+    query: str
+    limit: int
+    tiers: Sequence[Tier]
+    token_budget: int | None
+    min_confidence: float | None
+    min_match: float | None
+    as_of: datetime | None
+    known_at: datetime
+    counts_as_use: bool = True
+    now: datetime = LATEST
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it asks about another moment than the present."""
+        return self.as_of is not None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some of the live chunks may be hits."""
+        return bool(self.min_confidence) or set(self.tiers) != set(TIERS)
+
+    def read_at(self, now: datetime) -> SearchRequest:
+        """The same question at the moment of reading: an answer may be read long after it was requested."""
+        return replace(self, now=now, known_at=self.known_at if self.is_past else now)

@@ -1,0 +1,47 @@
+"""Makes a request of what a caller asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent_reminiscence.config.constants import MAX_RESULTS
+from agent_reminiscence.config.settings import Config
+from agent_reminiscence.domain.search import LATEST, SearchRequest
+from agent_reminiscence.services import validation
+
+
+def search_request(
+    config: Config,
+    external_id: object,
+    query: object,
+    *,
+    limit: object,
+    tiers: object,
+    token_budget: object,
+    min_confidence: object,
+    min_match: object,
+    as_of: object,
+    known_at: object,
+) -> SearchRequest:
+    """Validate the arguments of `retrieve_memories`; None is the configured default, or no restriction.
+
+    Raises:
+        InvalidInputError: An argument is invalid.
+    """
+    hits = validation.optional_number("limit", limit, maximum=MAX_RESULTS)
+    budget = validation.optional_number("token_budget", token_budget)
+    request = SearchRequest(
+        external_id=validation.external_id(external_id),
+        query=validation.query(query),
+        limit=config.retrieval_limit if hits is None else hits,
+        tiers=validation.tiers(tiers),
+        token_budget=config.token_budget if budget is None else budget,
+        min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
+        min_match=None if min_match is None else validation.share("min_match", min_match),
+        as_of=validation.optional_moment("as_of", as_of),
+        known_at=validation.optional_moment("known_at", known_at) or LATEST,
+    )
+    if known_at is None or as_of is not None:
+        return request
+    # A question about past knowledge also concerns the world of that time, unless it names another moment.
+    return replace(request, as_of=request.known_at)

@@ -21,14 +21,11 @@ from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER
 from agent_reminiscence.database.connection import Params, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import all_query_files, load_queries
-from agent_reminiscence.database.repositories import chunk_vector, memory_chunk, search, text_index
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, halfvec
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
-from agent_reminiscence.database.repositories.live_chunks import LiveChunksRepository
 from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ReplayTablesRepository
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
@@ -427,6 +424,10 @@ def _evidence(w: _World) -> dict[str, Any]:
     return _stream(w) | {"evidence_chunks": 20}
 
 
+def _celebrations(w: _World) -> dict[str, Any]:
+    return _evidence(w) | {"types": ["celebration"], "limit": 10}
+
+
 def _graph_filter(w: _World) -> dict[str, Any]:
     return _stream(w) | {"relationship_types": None, "min_confidence": 0.0, "at": LONG_AGO, "now": None}
 
@@ -483,6 +484,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
     "chunk_vector": {
         "find_missing": _missing,
+        "find_missing_of": lambda w: _missing(w) | _missing_memories(w),
         "fill_vectors": lambda w: (
             _vectors(w)
             | {"numbers": [w.number_without_vector], "text_hashes": [w.hash_without_vector], "places": [1]}
@@ -491,6 +493,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         ),
         "find_uncached": lambda w: _vectors(w) | {"text_hashes": [w.uncached_hash, w.hash_without_vector]},
         "count_missing": _stream,
+        "count_missing_of": lambda w: _stream(w) | _missing_memories(w),
         "lacks_vectors": lambda w: _stream(w) | {"memory_id": w.memory_without_vector},
         "read_newest_cells": _stream,
         "count_chunks": _stream,
@@ -551,13 +554,12 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_left_over_vectors": _stream,
     },
     "graph": {
-        "candidates_by_id": lambda w: _stream(w) | {"ids": [w.victim.merged_entity_id]},
-        "candidates_by_key": lambda w: _stream(w) | {"keys": ["the summer party"]},
-        "find_entities": lambda w: (
-            _evidence(w)
-            | {"ids": [w.victim.merged_entity_id], "keys": ["the summer party"], "types": ["celebration"], "limit": 10}
+        "find_entities_by_id": lambda w: _celebrations(w) | {"ids": [w.victim.merged_entity_id]},
+        "find_entities_by_key": lambda w: _celebrations(w) | {"keys": ["the summer party"]},
+        "find_entities_by_id_and_key": lambda w: (
+            _celebrations(w) | {"ids": [w.victim.merged_entity_id], "keys": ["the summer party"]}
         ),
-        "list_entities": lambda w: _evidence(w) | {"types": ["celebration"], "limit": 10},
+        "list_entities": _celebrations,
         "find_names": lambda w: _stream(w) | {"types": None, "limit": 100},
         "find_known_types": _stream,
         "find_relationships": lambda w: _evidence(w) | {"ids": [w.victim.parted_relationship_id], "limit": 10},
@@ -792,17 +794,6 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
 }
 # What is not tried above, each with a test of its own below.
 _ELSEWHERE = {
-    # Pieces that repositories put into others of their file.
-    "search": {"visible", "newest_mentions", "postings"},
-    "text_index": {"newest_heading"},
-    "memory_chunk": {"newest_compared", "mine"},
-    "chunk_vector": {
-        *("missing_chunks", "missing_headings", "nearest_cell"),
-        # Tried as parts of `_SCOPED`.
-        *("missing_chunks_of", "missing_headings_of"),
-    },
-    "live_chunks": {"live_chunks", "touched_at"},
-    "graph": {"entity_states", "canonical_type", "ranked", "relationship_states", "fits"},
     # About temporary tables alone, which only their own session sees.
     "replay_tables": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
     # Across tenants on purpose.
@@ -813,11 +804,6 @@ _ELSEWHERE = {
         *("enqueue_work", "enqueue_idle_work", "list_work"),
         *("list_due_streams", "list_failing_streams", "list_all_work", "list_busy_streams"),
     },
-}
-# Statements that are put together in another way where they are about some memories only.
-_SCOPED: dict[tuple[str, str], _Parameters] = {
-    ("chunk_vector", "find_missing of some"): lambda w: _missing(w) | _missing_memories(w),
-    ("chunk_vector", "count_missing of some"): lambda w: _stream(w) | _missing_memories(w),
 }
 # Statements that answer for each thing they were asked about, and how they say that it is not there.
 _SAYS_NOT_THERE: dict[tuple[str, str], Callable[[list[Row]], bool]] = {
@@ -868,22 +854,6 @@ SELECT external_id, gen_random_uuid(), version, title, summary, last_updated FRO
 
 
 def _statement(file: str, name: str) -> str:
-    if file == "search":
-        return search._of_generation(name, _GENERATION)
-    if file == "chunk_vector":
-        whole, is_scoped, _ = name.partition(" of some")
-        return chunk_vector._sql(whole, _GENERATION, "_of" if is_scoped else "")
-    if name == "refresh_layouts":
-        return text_index._REFRESH
-    if name in {"count_similar", "find_near"}:
-        condition = memory_chunk._OTHER_MEMORIES if name == "count_similar" else memory_chunk._OF_SOURCES
-        return memory_chunk._of_others(name, _GENERATION, condition)
-    if file == "lifecycle":
-        return LiveChunksRepository()._sql[name]
-    if file == "entity_graph":
-        graph = EntityGraphRepository()._sql
-        candidates = (graph[f"candidates_by_{criterion}"] for criterion in ("id", "key"))
-        return graph[name].replace("{candidates}", " INTERSECT ".join(candidates))
     table = "shortterm_memory" if name == "insert_missing" else "active_memory"
     statement = load_queries("sql", file)[name].replace("{generation}", str(_GENERATION))
     return PROJECTED_TABLES[table].fill(statement.replace("{table}", table))
@@ -896,7 +866,7 @@ async def _transaction(store: PostgresManager, external_id: str, file: str, abou
     For those on scratch tables the stream of `about` is replayed first, as far as it can be read, and then a few rows
     are changed, so that there is something to find and to put in place.
     """
-    if file == "scratch":
+    if file == "replay_tables":
         async with store.scratch_transaction(external_id) as db:
             await ReplayTablesRepository().create(db)
             await _REPLAYER.run(db, Replay(about))
@@ -909,12 +879,12 @@ async def _transaction(store: PostgresManager, external_id: str, file: str, abou
 
 
 def _parameters(world: _World, file: str, name: str) -> dict[str, Any]:
-    return (_SCOPED.get((file, name)) or _PARAMETERS[file][name])(world)
+    return _PARAMETERS[file][name](world)
 
 
 _EVERY_QUERY = pytest.mark.parametrize(
     ("file", "name"),
-    [*((file, name) for file, queries in _PARAMETERS.items() for name in queries), *_SCOPED],
+    [(file, name) for file, queries in _PARAMETERS.items() for name in queries],
 )
 
 

@@ -6,6 +6,7 @@ Both tenants live in the same hash partition, so what keeps them apart is the po
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -792,8 +793,14 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "allow_retry": _stream,
     },
 }
+# Files of statements that read and write no memory.
+_OF_NO_TENANT = ("generations", "inspection", "jobs", "postgres_manager", "schema", "schema_checks")
+# What of them is about all tenants, each with a test of its own below.
+_OF_ALL_TENANTS = {"list_streams", "drop_generation"}
 # What is not tried above, each with a test of its own below.
 _ELSEWHERE = {
+    # Made from the registry of places, for one table or column at a time.
+    "erasure": {"count_texts", "list_json_values"},
     # About temporary tables alone, which only their own session sees.
     "replay_tables": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
     # Across tenants on purpose.
@@ -804,6 +811,8 @@ _ELSEWHERE = {
         *("enqueue_work", "enqueue_idle_work", "list_work"),
         *("list_due_streams", "list_failing_streams", "list_all_work", "list_busy_streams"),
     },
+    # About the server, the database and its schema; what of it is across tenants is tried below.
+    **{stem: set(load_queries("sql", stem)) for stem in _OF_NO_TENANT},
 }
 # Statements that answer for each thing they were asked about, and how they say that it is not there.
 _SAYS_NOT_THERE: dict[tuple[str, str], Callable[[list[Row]], bool]] = {
@@ -1125,6 +1134,49 @@ async def test_only_the_scheduler_sees_all_work_that_is_due_or_fails(store: Post
     }
     async with store.transaction("victim") as db:
         assert await queue.list_due_streams(db, grace_seconds=0, after="", limit=100) == []
+
+
+async def test_statements_about_the_database_name_no_table_of_memory(keeper: SqlExecutor) -> None:
+    """They are bound to no tenant, so they must not reach any: not even by a new column or a new statement."""
+    rows = await keeper.fetch_all(
+        "SELECT DISTINCT c.relname::text AS name FROM pg_class AS c"
+        " JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'external_id'"
+        " WHERE c.relkind IN ('r', 'p') AND c.relnamespace = $(schema)p::text::regnamespace",
+        {"schema": SCHEMA_NAME},
+    )
+    tables = {row["name"] for row in rows}
+    statements = {name: query for stem in _OF_NO_TENANT for name, query in load_queries("sql", stem).items()}
+
+    assert "memory_chunk" in tables
+    named = {
+        name: words
+        for name, query in statements.items()
+        if (words := tables & set(re.findall(r"\w+", query.replace("{generation}", str(_GENERATION)))))
+    }
+    assert named.keys() == _OF_ALL_TENANTS
+
+
+async def test_only_the_scheduler_inspects_the_streams_of_others(store: PostgresManager, world: _World) -> None:
+    """The doctor counts what every tenant has; in any other role the same statement sees one's own."""
+    intruder = world.intruder.external_id
+    seen: dict[str, set[str]] = {}
+    for role in (SCHEDULER_ROLE, APP_ROLE, ERASER_ROLE):
+        async with store.transaction(intruder, role=role) as db:
+            rows = await db.fetch_all(load_queries("sql", "inspection")["list_streams"])
+            seen[role] = {row["external_id"] for row in rows}
+
+    assert seen == {SCHEDULER_ROLE: {intruder, "victim"}, APP_ROLE: {intruder}, ERASER_ROLE: {intruder}}
+
+
+async def test_no_role_of_the_login_drops_the_vectors_of_all(store: PostgresManager, world: _World) -> None:
+    """Only the owner of the schema drops a generation's tables; the worker does not even see that there are any."""
+    drop = load_queries("sql", "generations")["drop_generation"].fill(generation=_GENERATION, in_use="'in use'")
+
+    denied = dict.fromkeys((APP_ROLE, SCHEDULER_ROLE, ERASER_ROLE), "permission denied") | {WORKER_ROLE: "not exist"}
+    for role, reason in denied.items():
+        with pytest.raises(StoreError, match=reason):
+            async with store.transaction(world.intruder.external_id, role=role) as db:
+                await db.execute_script(drop)
 
 
 async def test_only_the_scheduler_sees_whose_graph_is_behind(store: PostgresManager, world: _World) -> None:

@@ -22,7 +22,7 @@ import pytest
 from neo4j import AsyncDriver, AsyncGraphDatabase, ResultSummary
 
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
-from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories.graph import neo4j as entity_graph_neo4j
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
@@ -286,6 +286,8 @@ def _text(name: str) -> str:
 
 def test_every_query_is_tried() -> None:
     """A new query has to be added here, or this fails."""
+    # An inspection asks about the server and its schema.
+    assert all_query_files("cypher") == ["graph", "inspection"]
     assert set(_CYPHER) == set(_PARAMETERS) | _OF_NO_TENANT
     assert all("$external_id" in text for name, text in _CYPHER.items() if name not in _OF_NO_TENANT)
     assert not [text for name in _CYPHER if re.search(r"{\w+}", text := _text(name))]

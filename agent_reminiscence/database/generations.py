@@ -12,9 +12,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 
-from agent_reminiscence.config.constants import OWNER_ROLE, SCHEMA_NAME
+from agent_reminiscence.config.constants import OWNER_ROLE
 from agent_reminiscence.database.connection import ConnectionSettings, Deferred, Row, SqlExecutor, open_connection
-from agent_reminiscence.database.schema import SEARCH_PATH_SCRIPT
+from agent_reminiscence.database.literals import literal
+from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.schema import act_as_owner
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.exceptions import ConfigurationError, ReembeddingError, StoreError, StoreTimeoutError
 
@@ -35,15 +37,7 @@ _IN_USE = "the vectors are in use"
 _DROP_ATTEMPTS = 30
 _DROP_PAUSE_SECONDS = 1.0
 
-_COLUMNS = "generation AS number, model_name, dimension, state, state_since, provider, model"
-_CURRENT = f"SELECT {_COLUMNS} FROM embedding_generation WHERE state = 'current'"  # noqa: S608 - a constant
-# A snapshot may be older than the lock that the statement waits for, and miss what was dropped meanwhile.
-_LIST = (
-    f"SELECT {_COLUMNS} FROM embedding_generation"  # noqa: S608 - constants
-    f" WHERE state <> 'dropped' AND to_regclass('{SCHEMA_NAME}.{VECTOR_TABLE_PREFIX}' || generation) IS NOT NULL"
-    " ORDER BY generation"
-)
-_HISTORY = f"SELECT {_COLUMNS} FROM embedding_generation ORDER BY generation"  # noqa: S608
+_SQL = load_queries("sql", "generations")
 
 
 async def current_generation(db: SqlExecutor) -> Generation:
@@ -61,7 +55,7 @@ async def ask_for_current(db: SqlExecutor) -> Deferred[Generation]:
             )
         return Generation.model_validate(rows[0])
 
-    return await db.ask(_CURRENT, None, read)
+    return await db.ask(_SQL["current_generation"], None, read)
 
 
 async def list_generations(db: SqlExecutor) -> list[Generation]:
@@ -69,7 +63,7 @@ async def list_generations(db: SqlExecutor) -> list[Generation]:
 
     None of them is dropped before the transaction ends.
     """
-    return [Generation.model_validate(row) for row in await db.fetch_all(_LIST)]
+    return [Generation.model_validate(row) for row in await db.fetch_all(_SQL["list_generations"])]
 
 
 async def ask_for_tables(db: SqlExecutor, generation: int) -> Deferred[bool]:
@@ -78,31 +72,23 @@ async def ask_for_tables(db: SqlExecutor, generation: int) -> Deferred[bool]:
     def is_listed(rows: list[Row]) -> bool:
         return any(row["number"] == generation for row in rows)
 
-    return await db.ask(_LIST, None, is_listed)
+    return await db.ask(_SQL["list_generations"], None, is_listed)
 
 
 async def all_generations(db: SqlExecutor) -> list[Generation]:
     """Return every generation that ever existed, oldest first."""
-    return [Generation.model_validate(row) for row in await db.fetch_all(_HISTORY)]
+    return [Generation.model_validate(row) for row in await db.fetch_all(_SQL["list_all_generations"])]
 
 
 async def table_sizes(db: SqlExecutor) -> dict[int, int]:
     """Return the disk size of each generation's tables with their indexes, in bytes."""
-    rows = await db.fetch_all(
-        "SELECT substring(p.relname FROM '[0-9]+$')::int AS number,"
-        " sum(pg_total_relation_size(i.inhrelid))::bigint AS size_bytes"
-        " FROM pg_class AS p JOIN pg_inherits AS i ON i.inhparent = p.oid"
-        " WHERE p.relkind = 'p' AND p.relnamespace = 'reminiscence'::regnamespace"
-        " AND p.relname ~ ('^(' || array_to_string($(prefixes)p::text[], '|') || ')[0-9]+$')"
-        " GROUP BY 1",
-        {"prefixes": list(_PREFIXES)},
-    )
+    rows = await db.fetch_all(_SQL["size_tables"], {"prefixes": list(_PREFIXES)})
     return {row["number"]: row["size_bytes"] for row in rows}
 
 
 async def first_migration(db: SqlExecutor) -> datetime | None:
     """When the schema was created, to the microsecond; this identifies the database."""
-    row = await db.fetch_one("SELECT min(applied_at) AS applied_at FROM schema_migration")
+    row = await db.fetch_one(_SQL["find_first_migration"])
     return None if row is None else row["applied_at"]
 
 
@@ -114,11 +100,7 @@ class GenerationOwner:
 
     async def holds_lock(self) -> bool:
         """Whether this connection still holds the lock; behind a pooler, another one may hold it."""
-        row = await self._db.fetch_one(
-            "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted"
-            " AND classid = 0 AND objid::bigint = $(key)p::bigint) AS is_mine",
-            {"key": _BUILD_LOCK},
-        )
+        row = await self._db.fetch_one(_SQL["holds_build_lock"], {"key": _BUILD_LOCK})
         return row is not None and bool(row["is_mine"])
 
     async def generations(self) -> list[Generation]:
@@ -133,10 +115,7 @@ class GenerationOwner:
 
     async def seconds_since(self, generation: Generation) -> float:
         """How long the generation has been in its state, by the server's clock."""
-        row = await self._db.fetch_one(
-            "SELECT extract(epoch FROM clock_timestamp() - $(since)p::timestamptz)::float8 AS seconds",
-            {"since": generation.state_since},
-        )
+        row = await self._db.fetch_one(_SQL["count_seconds_since"], {"since": generation.state_since})
         assert row is not None
         return float(row["seconds"])
 
@@ -144,18 +123,12 @@ class GenerationOwner:
         """Create a table and a row in state 'building'; from then on all writers keep its vectors valid."""
         async with self._transaction() as db:
             row = await db.fetch_one(
-                "INSERT INTO embedding_generation (generation, model_name, dimension, state, provider, model)"  # noqa: S608
-                " SELECT max(generation) + 1, $(model_name)p, $(dimension)p, 'building', $(provider)p, $(model)p"
-                " FROM embedding_generation"
-                f" RETURNING {_COLUMNS}",
+                _SQL["add_generation"],
                 {"model_name": model_name, "dimension": dimension, "provider": provider, "model": model},
             )
             assert row is not None
             generation = Generation.model_validate(row)
-            await db.execute(
-                "SELECT create_chunk_vectors($(number)p, $(dimension)p)::text",
-                {"number": generation.number, "dimension": dimension},
-            )
+            await db.execute(_SQL["create_tables"], {"number": generation.number, "dimension": dimension})
             return generation
 
     async def switch(self, generation: Generation) -> Generation:
@@ -165,12 +138,7 @@ class GenerationOwner:
             return await self._set_state(db, "building", "current", number=generation.number)
 
     async def _set_state(self, db: SqlExecutor, before: str, after: str, *, number: int | None = None) -> Generation:
-        row = await db.fetch_one(
-            "UPDATE embedding_generation SET state = $(after)p, state_since = clock_timestamp()"  # noqa: S608 - a constant
-            " WHERE state = $(before)p AND ($(number)p::int IS NULL OR generation = $(number)p::int)"
-            f" RETURNING {_COLUMNS}",
-            {"before": before, "after": after, "number": number},
-        )
+        row = await db.fetch_one(_SQL["set_state"], {"before": before, "after": after, "number": number})
         if row is None:
             raise StoreError(f"no vector generation is in the state '{before}'")
         return Generation.model_validate(row)
@@ -201,27 +169,14 @@ class GenerationOwner:
     async def _try_to_drop(self, generation: Generation) -> None:
         async with self._transaction() as db:
             await db.set_local({"lock_timeout": _DROP_LOCK_TIMEOUT})
-            # Users of a vector table first ask which tables exist, and hold a lock on embedding_generation from then
-            # on.
-            await db.execute_script(
-                "DO $$ BEGIN"  # noqa: S608 - a number
-                " LOCK TABLE embedding_generation IN ACCESS EXCLUSIVE MODE;"
-                " UPDATE embedding_generation SET state = 'dropped', state_since = clock_timestamp()"
-                f" WHERE generation = {generation.number} AND state IN ('building', 'retired');"
-                # If the build lock was lost unnoticed, another process may have switched to this generation.
-                f" IF NOT FOUND THEN RAISE EXCEPTION 'generation {generation.number} is not to be dropped'; END IF;"
-                f" DROP TABLE IF EXISTS {', '.join(f'{prefix}{generation.number}' for prefix in _PREFIXES)};"
-                f" EXCEPTION WHEN lock_not_available THEN RAISE EXCEPTION '{_IN_USE}';"
-                " END $$"
-            )
+            await db.execute_script(_SQL["drop_generation"].fill(generation=generation.number, in_use=literal(_IN_USE)))
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[SqlExecutor]:
         """A transaction as the owner of the schema."""
         await self._db.execute_script("BEGIN")
         try:
-            await self._db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
-            await self._db.execute_script(SEARCH_PATH_SCRIPT)
+            await act_as_owner(self._db)
             yield self._db
             await self._db.execute_script("COMMIT")
         except Exception:
@@ -232,7 +187,7 @@ class GenerationOwner:
 async def _took_lock(db: SqlExecutor) -> bool:
     deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
     while True:
-        row = await db.fetch_one("SELECT pg_try_advisory_lock($(key)p) AS is_mine", {"key": _BUILD_LOCK})
+        row = await db.fetch_one(_SQL["try_build_lock"], {"key": _BUILD_LOCK})
         if row is not None and row["is_mine"]:
             return True
         if time.monotonic() >= deadline:
@@ -253,9 +208,7 @@ async def owning_generations(administrator: ConnectionSettings) -> AsyncIterator
     """
     db = await open_connection(administrator)
     try:
-        row = await db.fetch_one(
-            "SELECT pg_has_role(oid, 'SET') AS may_set FROM pg_roles WHERE rolname = $(role)p", {"role": OWNER_ROLE}
-        )
+        row = await db.fetch_one(_SQL["may_act_as_owner"], {"role": OWNER_ROLE})
         if row is None or not row["may_set"]:
             raise ConfigurationError(
                 f"{administrator.user!r} may not act as {OWNER_ROLE}, who owns the vector tables; connect as the"

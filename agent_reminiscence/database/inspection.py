@@ -19,8 +19,11 @@ from agent_reminiscence.config.constants import (
 from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.queries import statement_folder
+from agent_reminiscence.database.queries import load_queries, statement_folder
 from agent_reminiscence.database.repositories.graph.progress import graph_lag
+
+_SQL = load_queries("sql", "inspection")
+_CYPHER = load_queries("cypher", "inspection")
 
 EXTENSIONS: Final = ("vector",)
 ROLES: Final = (APP_ROLE, SCHEDULER_ROLE, WORKER_ROLE, ERASER_ROLE)
@@ -117,95 +120,44 @@ def embedded_server_exists(data_dir: Path) -> bool:
 
 async def read_server(db: SqlExecutor) -> ServerFacts:
     """Return the version of the server."""
-    rows = await db.fetch_all(_SERVER)
+    rows = await db.fetch_all(_SQL["read_server"])
     return ServerFacts(**rows[0])
-
-
-_SERVER = """
-SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_name
-"""
 
 
 async def read_extensions(db: SqlExecutor) -> list[ExtensionFacts]:
     """Return the extensions that the schema needs."""
-    rows = await db.fetch_all(_EXTENSIONS, {"names": list(EXTENSIONS)})
+    rows = await db.fetch_all(_SQL["list_extensions"], {"names": list(EXTENSIONS)})
     return [ExtensionFacts(**row) for row in rows]
-
-
-_EXTENSIONS = """
-SELECT wanted.name, a.default_version AS available, a.installed_version AS installed
-FROM unnest($(names)p::text[]) WITH ORDINALITY AS wanted (name, place)
-LEFT JOIN pg_available_extensions AS a ON a.name = wanted.name
-ORDER BY wanted.place
-"""
 
 
 async def read_login(db: SqlExecutor) -> LoginFacts:
     """Return the login of this connection."""
-    rows = await db.fetch_all(
-        "SELECT rolname::text AS name, rolsuper AS is_superuser, rolbypassrls AS bypasses_row_security,"
-        " rolcreaterole AS creates_roles FROM pg_roles WHERE rolname = session_user"
-    )
+    rows = await db.fetch_all(_SQL["read_login"])
     return LoginFacts(**rows[0])
 
 
 async def read_memberships(db: SqlExecutor) -> list[MembershipFacts]:
     """Return the login's membership in each of our roles, the owner last."""
-    rows = await db.fetch_all(_MEMBERSHIPS, {"names": [*ROLES, OWNER_ROLE]})
+    rows = await db.fetch_all(_SQL["list_memberships"], {"names": [*ROLES, OWNER_ROLE]})
     return [MembershipFacts(**row) for row in rows]
-
-
-# Several grantors may grant a role, each with their own options; it is enough if one allows something.
-_MEMBERSHIPS = """
-SELECT wanted.name AS role, r.oid IS NOT NULL AS exists, m.inherits, m.may_set,
-    coalesce(pg_has_role(session_user, r.oid, 'USAGE'), false) AS has_usage
-FROM unnest($(names)p::text[]) WITH ORDINALITY AS wanted (name, place)
-LEFT JOIN pg_roles AS r ON r.rolname = wanted.name
-LEFT JOIN LATERAL (
-    SELECT bool_or(am.inherit_option) AS inherits, bool_or(am.set_option) AS may_set
-    FROM pg_auth_members AS am
-    JOIN pg_roles AS login ON login.oid = am.member
-    WHERE am.roleid = r.oid AND login.rolname = session_user
-) AS m ON true
-ORDER BY wanted.place
-"""
 
 
 async def has_schema(db: SqlExecutor) -> bool:
     """Whether this database has our schema with a record of its migrations."""
-    # Not to_regclass: the login itself has no usage right on the schema.
-    row = await db.fetch_one(
-        "SELECT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = $(schema)p AND c.relname = 'schema_migration') AS found",
-        {"schema": SCHEMA_NAME},
-    )
+    row = await db.fetch_one(_SQL["find_schema"], {"schema": SCHEMA_NAME})
     return row is not None and bool(row["found"])
 
 
 async def read_unprotected_tables(db: SqlExecutor) -> list[str]:
     """Return tables of our schema that hold memory without forced row level security; there should be none."""
-    rows = await db.fetch_all(_UNPROTECTED, {"schema": SCHEMA_NAME})
+    rows = await db.fetch_all(_SQL["list_unprotected_tables"], {"schema": SCHEMA_NAME})
     return [row["name"] for row in rows]
-
-
-_UNPROTECTED = """
-SELECT c.relname::text AS name
-FROM pg_class AS c
-JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'external_id'
-JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE n.nspname = $(schema)p AND c.relkind IN ('r', 'p')
-    AND NOT (c.relrowsecurity AND c.relforcerowsecurity)
-ORDER BY 1
-"""
 
 
 async def read_streams(store: PostgresManager) -> list[StreamFacts]:
     """Return all streams, those with most chunks first."""
     async with store.transaction("", role=SCHEDULER_ROLE, read_only=True) as db:
-        rows = await db.fetch_all(
-            "SELECT external_id, live_chunks, last_recorded_at, work_at, failed_at, graph_head, graph_position,"
-            " graph_store FROM memory_stream ORDER BY live_chunks DESC, external_id"
-        )
+        rows = await db.fetch_all(_SQL["list_streams"])
     return [StreamFacts(**row) for row in rows]
 
 
@@ -214,11 +166,9 @@ async def read_neo4j(neo4j: Neo4jManager) -> Neo4jFacts:
 
     async def look(db: CypherExecutor) -> tuple[Row | None, list[Row], list[Row]]:
         return (
-            await db.fetch_one(
-                "CALL dbms.components() YIELD name, versions, edition RETURN versions[0] AS version, edition"
-            ),
-            await db.fetch_all("SHOW CONSTRAINTS YIELD name"),
-            await db.fetch_all("SHOW INDEXES YIELD name"),
+            await db.fetch_one(_CYPHER["read_server"]),
+            await db.fetch_all(_CYPHER["list_constraints"]),
+            await db.fetch_all(_CYPHER["list_indexes"]),
         )
 
     server, constraints, indexes = await neo4j.read(look)
@@ -232,12 +182,5 @@ async def read_neo4j(neo4j: Neo4jManager) -> Neo4jFacts:
 async def count_workers(store: PostgresManager, *, silence_seconds: float) -> int:
     """Count workers that have sent a heartbeat within `silence_seconds`."""
     async with store.transaction("", role=WORKER_ROLE, read_only=True) as db:
-        row = await db.fetch_one(_WORKERS, {"silence": silence_seconds})
+        row = await db.fetch_one(_SQL["count_workers"], {"silence": silence_seconds})
     return 0 if row is None else int(row["workers"])
-
-
-_WORKERS = """
-SELECT count(*) AS workers
-FROM reminiscence_jobs.procrastinate_workers
-WHERE last_heartbeat > clock_timestamp() - make_interval(secs => $(silence)p::float8)
-"""

@@ -25,6 +25,7 @@ from agent_reminiscence.database.connection import (
     SqlExecutor,
     open_connection,
 )
+from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
     StoreError,
@@ -35,6 +36,8 @@ from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.database")
 
+
+_SQL = load_queries("sql", "postgres_manager")
 
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -83,10 +86,7 @@ class PostgresManager:
         self._is_open = True
         connection = await open_connection(self._settings, self._telemetry)
         try:
-            rows = await connection.fetch_all(
-                "SELECT DISTINCT extnamespace::regnamespace::text AS name FROM pg_extension"
-                " WHERE extname = 'vector' ORDER BY 1"
-            )
+            rows = await connection.fetch_all(_SQL["list_extension_schemas"])
         except BaseException:
             connection.close()
             raise

@@ -11,17 +11,14 @@ from agent_reminiscence.config.constants import (
     EMBEDDED_DATABASE,
     EMBEDDED_LOGIN,
     JOBS_SCHEMA_NAME,
-    OWNER_ROLE,
     SCHEDULER_ROLE,
-    SCHEMA_NAME,
 )
 from agent_reminiscence.database import jobs_schema
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.literals import identifier
 from agent_reminiscence.database.migrations import Migration, SchemaParameters, migrations, render
-from agent_reminiscence.database.queries import statement_folder
+from agent_reminiscence.database.queries import load_queries, statement_folder
 from agent_reminiscence.database.schema_checks import (
-    MADE_WITH,
     check_administrator,
     check_server,
     is_current,
@@ -37,6 +34,7 @@ from agent_reminiscence.text.words import ANALYSER_VERSION
 
 _logger = logging.getLogger("agent_reminiscence.database")
 
+_SQL = load_queries("sql", "schema")
 
 # Advisory lock of everyone who changes a database's schema: the bytes of "remi" as a number.
 _SCHEMA_LOCK = 0x72656D69
@@ -59,8 +57,8 @@ def installation_script(login: str, parameters: SchemaParameters) -> str:
         [
             "BEGIN;",
             bootstrap_script(login),
-            f"SET LOCAL ROLE {OWNER_ROLE};",
-            SEARCH_PATH_SCRIPT,
+            f"{_SQL['take_owner_role']};",
+            f"{_SQL['set_search_path']};",
             render(schema_script(), parameters),
             records_script(migrations(), parameters),
             "COMMIT;",
@@ -69,10 +67,10 @@ def installation_script(login: str, parameters: SchemaParameters) -> str:
     )
 
 
-# The extension may be in any schema; its operators must be found without qualifying them.
-SEARCH_PATH_SCRIPT = f"""SELECT set_config(
-    'search_path', '{SCHEMA_NAME}, ' || string_agg(DISTINCT extnamespace::regnamespace::text, ', '), true)
-FROM pg_extension WHERE extname = 'vector';"""
+async def act_as_owner(db: SqlExecutor) -> None:
+    """Let the rest of the transaction act as the owner of the schema."""
+    await db.execute_script(_SQL["take_owner_role"])
+    await db.execute_script(_SQL["set_search_path"])
 
 
 async def migrate(settings: ConnectionSettings, *, login: str, parameters: SchemaParameters) -> list[Migration]:
@@ -95,10 +93,9 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
         await refuse_earlier_release(db)
         await check_administrator(db, login)
         await db.execute_script("BEGIN")
-        await db.execute("SELECT pg_advisory_xact_lock($(key)p)::text", {"key": _SCHEMA_LOCK})
+        await db.execute(_SQL["lock_schema"], {"key": _SCHEMA_LOCK})
         await db.execute_script(bootstrap_script(login))
-        await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
-        await db.execute_script(SEARCH_PATH_SCRIPT)
+        await act_as_owner(db)
         applied = await read_applied(db)
         pending = migrations()[len(applied) :]
         if not applied:
@@ -106,7 +103,7 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
             await db.execute_script(render(schema_script(), parameters))
             await db.execute_script(records_script(pending, parameters))
         elif pending:
-            stored = await db.fetch_one(MADE_WITH)
+            stored = await db.fetch_one(_SQL["read_made_with"])
             if stored is None:
                 raise ConfigurationError("the schema does not record its parameters; it was not created by `migrate`")
             made_with = SchemaParameters(stored["chunk_partitions"], stored["dimension"], stored["model_name"])
@@ -115,7 +112,7 @@ async def migrate(settings: ConnectionSettings, *, login: str, parameters: Schem
             await db.execute_script(migration_records(pending))
         upgraded = await _upgrade_jobs(db)
         if applied and pending:
-            await db.execute_script("RESET ROLE")
+            await db.execute_script(_SQL["leave_owner_role"])
             await _drop_samples(db)
         await db.execute_script("COMMIT")
     finally:
@@ -131,35 +128,24 @@ async def _upgrade_jobs(db: SqlExecutor) -> list[str]:
     """Upgrade Procrastinate's tables, as their owner, to the installed package; returns what was applied."""
     migrations_due = jobs_schema.migrations_after(await read_jobs_version(db))
     for name, script in migrations_due:
-        await db.execute_script(f"SET LOCAL search_path = {JOBS_SCHEMA_NAME}")
+        await db.set_local({"search_path": JOBS_SCHEMA_NAME})
         await db.execute_script(script)
-        await db.execute_script(SEARCH_PATH_SCRIPT)
-        await db.execute(
-            "UPDATE schema_parameter SET value = $(name)p WHERE name = 'procrastinate_schema'", {"name": name}
-        )
+        await db.execute_script(_SQL["set_search_path"])
+        await db.execute(_SQL["record_jobs_version"], {"name": name})
     return [name for name, _ in migrations_due]
 
 
 async def _drop_samples(db: SqlExecutor) -> None:
     """Drop the planner's samples of columns that may no longer be sampled: ANALYZE does not remove them."""
-    row = await db.fetch_one("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+    row = await db.fetch_one(_SQL["is_superuser"])
     if row is None or not row["rolsuper"]:
         _logger.warning(
             "samples of memory text may remain in pg_statistic from before this migration, where erasures do not reach"
             " them; a superuser removes them with: %s",
-            " ".join(_DROP_SAMPLES.split()),
+            " ".join(_SQL["drop_samples"].split()),
         )
         return
-    await db.execute_script(_DROP_SAMPLES)
-
-
-_DROP_SAMPLES = f"""
-DELETE FROM pg_catalog.pg_statistic AS s
-USING pg_catalog.pg_attribute AS a
-JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid
-WHERE s.starelid = a.attrelid AND s.staattnum = a.attnum AND a.attstattarget = 0
-    AND c.relnamespace = '{SCHEMA_NAME}'::regnamespace
-"""
+    await db.execute_script(_SQL["drop_samples"])
 
 
 async def prepare_embedded(
@@ -177,16 +163,12 @@ async def prepare_embedded(
     admin = await open_connection(server)
     try:
         # Session lock: CREATE DATABASE cannot run in a transaction, and another process may be doing the same.
-        await admin.execute("SELECT pg_advisory_lock($(key)p)::text", {"key": _SCHEMA_LOCK})
-        rows = await admin.fetch_all(
-            "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $(login)p) AS has_login,"
-            " EXISTS (SELECT FROM pg_database WHERE datname = $(database)p) AS has_database",
-            {"login": EMBEDDED_LOGIN, "database": EMBEDDED_DATABASE},
-        )
+        await admin.execute(_SQL["lock_schema_for_session"], {"key": _SCHEMA_LOCK})
+        rows = await admin.fetch_all(_SQL["find_embedded"], {"login": EMBEDDED_LOGIN, "database": EMBEDDED_DATABASE})
         if not rows[0]["has_login"]:
-            await admin.execute_script(f"CREATE ROLE {EMBEDDED_LOGIN} LOGIN NOSUPERUSER NOBYPASSRLS NOINHERIT")
+            await admin.execute_script(_SQL["create_login"].fill(login=identifier(EMBEDDED_LOGIN)))
         if not rows[0]["has_database"]:
-            await admin.execute_script(f"CREATE DATABASE {EMBEDDED_DATABASE}")
+            await admin.execute_script(_SQL["create_database"].fill(database=identifier(EMBEDDED_DATABASE)))
     finally:
         admin.close()
     owner = ConnectionSettings(host=server.host, port=server.port, user=server.user, database=EMBEDDED_DATABASE)
@@ -205,7 +187,7 @@ async def is_analyser_outdated(administrator: ConnectionSettings) -> bool:
 async def count_reindexed(administrator: ConnectionSettings) -> int:
     """Return how many streams this release's analyser had indexed before it was interrupted."""
     async with _as_owner(administrator) as db:
-        row = await db.fetch_one("SELECT value FROM schema_parameter WHERE name = 'reindexed'")
+        row = await db.fetch_one(_SQL["read_reindexed"])
     version, _, done = ("" if row is None else str(row["value"])).partition(":")
     return int(done) if version == str(ANALYSER_VERSION) else 0
 
@@ -213,21 +195,14 @@ async def count_reindexed(administrator: ConnectionSettings) -> int:
 async def record_reindexed(administrator: ConnectionSettings, streams: int) -> None:
     """Record that this release's analyser has indexed the first `streams` streams."""
     async with _as_owner(administrator) as db:
-        await db.execute(
-            "INSERT INTO schema_parameter (name, value) VALUES ('reindexed', $(value)p)"
-            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            {"value": f"{ANALYSER_VERSION}:{streams}"},
-        )
+        await db.execute(_SQL["record_reindexed"], {"value": f"{ANALYSER_VERSION}:{streams}"})
 
 
 async def record_analyser(administrator: ConnectionSettings) -> None:
     """Record that this release's analyser has indexed all words."""
     async with _as_owner(administrator) as db:
-        await db.execute(
-            "UPDATE schema_parameter SET value = $(version)p WHERE name = 'analyser_version'",
-            {"version": str(ANALYSER_VERSION)},
-        )
-        await db.execute("DELETE FROM schema_parameter WHERE name = 'reindexed'")
+        await db.execute(_SQL["record_analyser"], {"version": str(ANALYSER_VERSION)})
+        await db.execute(_SQL["delete_reindexed"])
 
 
 @asynccontextmanager
@@ -236,8 +211,7 @@ async def _as_owner(administrator: ConnectionSettings) -> AsyncIterator[SqlExecu
     db = await open_connection(administrator)
     try:
         await db.execute_script("BEGIN")
-        await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
-        await db.execute_script(SEARCH_PATH_SCRIPT)
+        await act_as_owner(db)
         yield db
         await db.execute_script("COMMIT")
     finally:
@@ -252,18 +226,14 @@ async def reindexing_allowed(administrator: ConnectionSettings) -> AsyncIterator
     """
     db = await open_connection(administrator)
     try:
-        rows = await db.fetch_all(
-            "SELECT rolname::text AS role FROM pg_roles"
-            " WHERE rolname = ANY($(roles)p::text[]) AND NOT pg_has_role(oid, 'SET') ORDER BY 1",
-            {"roles": [APP_ROLE, SCHEDULER_ROLE]},
-        )
-        roles = ", ".join(row["role"] for row in rows)
+        rows = await db.fetch_all(_SQL["list_roles_to_grant"], {"roles": [APP_ROLE, SCHEDULER_ROLE]})
+        roles = ", ".join(identifier(row["role"]) for row in rows)
         if roles:
-            await db.execute_script(f"GRANT {roles} TO CURRENT_USER WITH INHERIT FALSE, SET TRUE")
+            await db.execute_script(_SQL["grant_roles"].fill(roles=roles))
         try:
             yield
         finally:
             if roles:
-                await db.execute_script(f"REVOKE {roles} FROM CURRENT_USER")
+                await db.execute_script(_SQL["revoke_roles"].fill(roles=roles))
     finally:
         db.close()

@@ -11,9 +11,12 @@ from agent_reminiscence.database import jobs_schema
 from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.literals import identifier, literal, optional_literal
 from agent_reminiscence.database.migrations import Migration, SchemaParameters, migrations
+from agent_reminiscence.database.queries import NamedQuery, load_queries
 from agent_reminiscence.database.versions import version_numbers
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.text.words import ANALYSER_VERSION
+
+_SQL = load_queries("sql", "schema_checks")
 
 # Migrations of releases before this one, by number and checksum. Their schema needs the extension pg_textsearch, and
 # this release's migrations start again at 1: only an export leads from there to here. These checksums identify such a
@@ -47,7 +50,7 @@ class SchemaState:
 
 async def read_jobs_version(db: SqlExecutor) -> str:
     """Which version of the job queue's schema is installed; empty for none."""
-    row = await db.fetch_one("SELECT value FROM schema_parameter WHERE name = 'procrastinate_schema'")
+    row = await db.fetch_one(_SQL["read_jobs_version"])
     return "" if row is None else str(row["value"])
 
 
@@ -61,7 +64,7 @@ async def check_login(settings: ConnectionSettings) -> None:
     db = await open_connection(settings)
     try:
         await check_server(db)
-        row = await db.fetch_one(_LOGIN_FACTS, {"role": APP_ROLE, "schema": SCHEMA_NAME})
+        row = await db.fetch_one(_SQL["describe_login"], {"role": APP_ROLE, "schema": SCHEMA_NAME})
         assert row is not None
         if not row["has_schema"] or row["may_set"] is None:
             raise ConfigurationError(
@@ -85,33 +88,6 @@ async def check_login(settings: ConnectionSettings) -> None:
             )
     finally:
         db.close()
-
-
-_LOGIN_FACTS = """
-SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $(schema)p) AS has_schema,
-    (SELECT pg_has_role(oid, 'SET') FROM pg_roles WHERE rolname = $(role)p) AS may_set,
-    (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) AS bypasses,
-    (SELECT array_agg(rolname::text ORDER BY rolname) FROM pg_roles
-     WHERE starts_with(rolname, $(schema)p || '_') AND rolname <> current_user
-        AND pg_has_role(oid, 'USAGE')) AS inherits
-"""
-
-
-_STATE = """
-SELECT p.value::int AS chunk_partitions, g.generation, g.model_name, g.dimension
-FROM embedding_generation AS g
-CROSS JOIN schema_parameter AS p
-WHERE g.state = 'current' AND p.name = 'chunk_partitions'
-"""
-
-
-# For a schema of any release: the first generation is the one the schema was created with.
-MADE_WITH = """
-SELECT p.value::int AS chunk_partitions, g.model_name, g.dimension
-FROM embedding_generation AS g
-CROSS JOIN schema_parameter AS p
-WHERE g.generation = 1 AND p.name = 'chunk_partitions'
-"""
 
 
 async def check_version(db: SqlExecutor) -> SchemaState:
@@ -144,7 +120,7 @@ async def check_version(db: SqlExecutor) -> SchemaState:
             f" {ANALYSER_VERSION}; have an administrator run `agent-reminiscence migrate --admin-dsn …` to index them"
             " again"
         )
-    row = await db.fetch_one(_STATE)
+    row = await db.fetch_one(_SQL["read_state"])
     if row is None:
         raise ConfigurationError("the schema does not record its parameters; it was not created by `migrate`")
     return SchemaState(**row)
@@ -152,17 +128,13 @@ async def check_version(db: SqlExecutor) -> SchemaState:
 
 async def read_analyser_version(db: SqlExecutor) -> int:
     """The version of the analyser that indexed the words."""
-    row = await db.fetch_one("SELECT value::int AS version FROM schema_parameter WHERE name = 'analyser_version'")
+    row = await db.fetch_one(_SQL["read_analyser_version"])
     return 0 if row is None else int(row["version"])
 
 
 async def check_server(db: SqlExecutor) -> None:
     """Refuse a PostgreSQL or pgvector that is too old, or a server without pgvector."""
-    row = await db.fetch_one(
-        "SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS name,"
-        " (SELECT coalesce(installed_version, default_version) FROM pg_available_extensions WHERE name = 'vector')"
-        " AS vector"
-    )
+    row = await db.fetch_one(_SQL["describe_server"])
     assert row is not None
     needed = ".".join(map(str, constants.PGVECTOR_MIN_VERSION))
     if row["version"] < constants.POSTGRES_MIN_VERSION:
@@ -183,14 +155,7 @@ async def check_server(db: SqlExecutor) -> None:
 
 async def check_administrator(db: SqlExecutor, login: str) -> None:
     """Refuse a login that may not install the schema."""
-    row = await db.fetch_one(
-        "SELECT r.rolsuper, r.rolcreaterole, current_user::text AS name,"
-        " EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') AS has_vector,"
-        " (SELECT pg_has_role(datdba, 'USAGE') FROM pg_database WHERE datname = current_database()) AS owns_database,"
-        " EXISTS (SELECT FROM pg_roles WHERE rolname = $(login)p) AS has_login"
-        " FROM pg_roles r WHERE r.rolname = current_user",
-        {"login": login},
-    )
+    row = await db.fetch_one(_SQL["describe_administrator"], {"login": login})
     assert row is not None
     if not row["has_login"]:
         raise ConfigurationError(
@@ -220,12 +185,10 @@ async def is_current(settings: ConnectionSettings) -> bool:
     """Whether the schema of the database is that of this release."""
     db = await open_connection(settings)
     try:
-        row = await db.fetch_one(
-            "SELECT to_regclass($(name)p)::text AS name", {"name": f"{SCHEMA_NAME}.schema_migration"}
-        )
+        row = await db.fetch_one(_SQL["find_migrations"])
         if row is None or row["name"] is None:
             return False
-        await db.execute_script(f"SET search_path = {SCHEMA_NAME}")
+        await db.execute_script(_SQL["search_own_schema"])
         return (
             len(await read_applied(db)) == len(migrations())
             and await read_jobs_version(db) >= jobs_schema.current_version()
@@ -240,24 +203,14 @@ async def refuse_earlier_release(db: SqlExecutor) -> None:
     Raises:
         ConfigurationError: It exists.
     """
-    row = await db.fetch_one(_MAY_LOOK, {"owner": OWNER_ROLE, "schema": SCHEMA_NAME})
+    row = await db.fetch_one(_SQL["may_look"], {"owner": OWNER_ROLE, "schema": SCHEMA_NAME})
     if row is None or not row["may_look"]:
         # There is no schema, or this role may not act as its owner yet: the check is repeated as its owner later.
         return
     await db.execute_script("BEGIN READ ONLY")
-    await db.execute_script(f"SET LOCAL ROLE {OWNER_ROLE}")
+    await db.set_local({"role": OWNER_ROLE})
     await read_applied(db)
     await db.execute_script("ROLLBACK")
-
-
-_MAY_LOOK = """
-SELECT EXISTS (
-    SELECT FROM pg_class AS c
-    JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    JOIN pg_roles AS r ON r.rolname = $(owner)p
-    WHERE n.nspname = $(schema)p AND c.relname = 'schema_migration' AND pg_has_role(r.oid, 'SET')
-) AS may_look
-"""
 
 
 async def read_applied(db: SqlExecutor) -> list[int]:
@@ -267,10 +220,10 @@ async def read_applied(db: SqlExecutor) -> list[int]:
         ConfigurationError: The schema was created by an earlier release, which this one cannot upgrade, or by a newer
             one, or an applied migration was changed.
     """
-    exists = await db.fetch_one(f"SELECT to_regclass('{SCHEMA_NAME}.schema_migration')::text AS name")
+    exists = await db.fetch_one(_SQL["find_migrations"])
     if exists is None or exists["name"] is None:
         return []
-    rows = await db.fetch_all(f"SELECT version, name, checksum FROM {SCHEMA_NAME}.schema_migration ORDER BY version")
+    rows = await db.fetch_all(_SQL["list_applied"])
     known = migrations()
     own = {(migration.version, migration.checksum.hex()) for migration in known}
     if ({(row["version"], row["checksum"].hex()) for row in rows} - own) & _EARLIER_MIGRATIONS:
@@ -295,15 +248,23 @@ async def read_applied(db: SqlExecutor) -> list[int]:
 
 def records_script(applied: list[Migration], parameters: SchemaParameters) -> str:
     """The script that records a fresh schema: its migrations, parameters and first vector generation."""
-    return f"""{migration_records(applied)}
-INSERT INTO schema_parameter (name, value) VALUES
-    ('chunk_partitions', '{parameters.chunk_partitions}'), ('analyser_version', '{ANALYSER_VERSION}');
-INSERT INTO embedding_generation (generation, model_name, dimension, state, provider, model)
-VALUES (1, {literal(parameters.model_name)}, {parameters.embedding_dimension}, 'current',
-    {optional_literal(parameters.provider)}, {optional_literal(parameters.model)});"""
+    statements = [
+        migration_records(applied),
+        _SQL["record_parameters"].fill(
+            chunk_partitions=literal(str(parameters.chunk_partitions)),
+            analyser_version=literal(str(ANALYSER_VERSION)),
+        ),
+        _SQL["record_first_generation"].fill(
+            model_name=literal(parameters.model_name),
+            dimension=parameters.embedding_dimension,
+            provider=optional_literal(parameters.provider),
+            model=optional_literal(parameters.model),
+        ),
+    ]
+    return "\n".join(f"{statement};" for statement in statements)
 
 
-def migration_records(applied: list[Migration]) -> str:
+def migration_records(applied: list[Migration]) -> NamedQuery:
     """The statement that records migrations as applied."""
-    values = ", ".join(rf"({m.version}, {literal(m.name)}, '\x{m.checksum.hex()}')" for m in applied)
-    return f"INSERT INTO schema_migration (version, name, checksum) VALUES {values};"
+    values = (f"({m.version}, {literal(m.name)}, {literal(rf'\x{m.checksum.hex()}')})" for m in applied)
+    return _SQL["record_migrations"].fill(values=", ".join(values))

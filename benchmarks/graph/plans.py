@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 _PAGE = 1_000
 _SCHEMA_QUERIES = {"identify_store", "await_indexes"}
-# Parts of queries, and what no call above needs.
-_PARTS = {"matches", "fits", "entity_states", "canonical_type", "ranked", "relationship_states", "strongest_among"}
-_CANDIDATES = {"candidates_by_id", "candidates_by_key"}
 
 
 @dataclass(slots=True)
@@ -109,7 +106,7 @@ class _ExplainingExecutor(SqlExecutor):
         nodes = list(_sql_nodes(plan["Plan"]))
         top = plan["Plan"]
         self._plans.note(
-            _name(statement),
+            statement_name(statement),
             cost=top["Shared Hit Blocks"] + top["Shared Read Blocks"],
             rows=top["Actual Rows"],
             milliseconds=plan["Execution Time"],
@@ -121,15 +118,6 @@ class _ExplainingExecutor(SqlExecutor):
                 if node["Node Type"] == "Seq Scan" and node["Actual Loops"]
             },
         )
-
-
-def _name(statement: str) -> str:
-    """The query's name; one that is put together from candidates is told by which."""
-    name = statement_name(statement)
-    if name != "find_entities":
-        return name
-    queries = load_queries("sql", "graph")
-    return " + ".join([name, *(part for part in sorted(_CANDIDATES) if queries[part] in statement)])
 
 
 def _sql_nodes(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -321,8 +309,7 @@ def _with_removals(delta: GraphDelta) -> GraphDelta:
 
 def not_seen(language: str, plans: Plans) -> list[str]:
     """Queries of the graph that no call has run."""
-    seen = {part for name in plans for part in name.split(" + ")}
-    return sorted(set(load_queries(language, "graph")) - seen - _PARTS - _SCHEMA_QUERIES)
+    return sorted(set(load_queries(language, "graph")) - plans.keys() - _SCHEMA_QUERIES)
 
 
 async def _read_all(graph: GraphStore, tenant: str, world: World) -> None:

@@ -1,6 +1,5 @@
 // Except for the first three, every query begins with $external_id and reaches its data by a seek within it. The hints
 // enforce this: the planner counts all tenants together, by possibly old statistics, and would sometimes rather scan.
-// `{{...}}` stands for another part of this file.
 //
 // Results come as one record with a list in it, and as lists of values instead of maps: the driver takes 0.1 ms for a
 // record and several times as long for a map. Times are sent as text, because it takes 0.1 ms for each time value, too.
@@ -283,7 +282,7 @@ USING INDEX SEEK n:EntityName(external_id, entity_id)
 WITH e, n ORDER BY e.mentions DESC, e.id, n.key LIMIT $limit
 RETURN collect([e.id, n.key, e.mentions]) AS names
 
-// name: fits
+// part: fits
 // Whether a relationship r matches the filter.
 r.external_id = $external_id
 AND ($relationship_types IS NULL OR r.type IN $relationship_types)
@@ -291,18 +290,18 @@ AND r.confidence >= $min_confidence
 AND r.start_date <= $starts_by
 AND (r.end_date IS NULL OR r.end_date > $ends_after)
 
-// name: strongest_among
+// part: strongest_among
 // The strongest relationships between any two of some entities; $ids may narrow them down.
 MATCH (a:Entity)
 USING INDEX SEEK a:Entity(external_id, id)
 WHERE a.external_id = $external_id AND a.id IN $entity_ids
 MATCH (a)-[r:RELATES_TO]->(b)
 WHERE b.external_id = $external_id AND b.id IN $entity_ids
-    AND r.external_id = $external_id AND ($ids IS NULL OR r.id IN $ids) AND ($with_any OR ({{fits}}))
+    AND r.external_id = $external_id AND ($ids IS NULL OR r.id IN $ids) AND ($with_any OR ({include fits}))
 WITH a, r, b ORDER BY r.observations DESC, r.id LIMIT $limit
 
 // name: find_ids_among
-{{strongest_among}}
+{include strongest_among}
 RETURN collect(r.id) AS ids
 
 // name: outline
@@ -315,7 +314,7 @@ CALL () {
     RETURN collect([e.id, e.mentions]) AS entities
 }
 CALL () {
-    {{strongest_among}}
+    {include strongest_among}
     RETURN collect([r.id, a.id, b.id, r.strength]) AS relationships
 }
 RETURN entities, relationships
@@ -328,7 +327,7 @@ MATCH (e:Entity {external_id: $external_id, id: id})
 USING INDEX SEEK e:Entity(external_id, id)
 CALL (e) {
     MATCH (e)-[r:RELATES_TO]-(other)
-    WHERE other.external_id = $external_id AND {{fits}}
+    WHERE other.external_id = $external_id AND {include fits}
     WITH r, other ORDER BY r.observations DESC, r.id LIMIT $fan_out + 1
     RETURN collect({id: other.id, observations: r.observations}) AS edges
 }
@@ -350,8 +349,8 @@ MATCH (a:Entity {external_id: $external_id, id: $from_id})
 USING INDEX SEEK a:Entity(external_id, id)
 MATCH (b:Entity {external_id: $external_id, id: $to_id})
 USING INDEX SEEK b:Entity(external_id, id)
-MATCH way = allShortestPaths((a)-[:RELATES_TO*..{{max_hops}}]-(b))
-WHERE all(r IN relationships(way) WHERE {{fits}})
+MATCH way = allShortestPaths((a)-[:RELATES_TO*..{max_hops}]-(b))
+WHERE all(r IN relationships(way) WHERE {include fits})
     AND all(e IN nodes(way) WHERE e.external_id = $external_id)
 WITH way LIMIT 10000
 WITH [e IN nodes(way) | e.id] AS ids
@@ -366,7 +365,7 @@ MATCH (b:Entity {external_id: $external_id, id: $ids[place + 1]})
 USING INDEX SEEK b:Entity(external_id, id)
 CALL (a, b) {
     MATCH (a)-[r:RELATES_TO]-(b)
-    WHERE {{fits}}
+    WHERE {include fits}
     RETURN r.id AS id ORDER BY r.observations DESC, r.id LIMIT 1
 }
 WITH place, id ORDER BY place
@@ -375,14 +374,14 @@ RETURN collect(id) AS ids
 // name: match_any
 MATCH (a)-[r:RELATES_TO]->(b)
 USING INDEX SEEK r:RELATES_TO(external_id, id)
-WHERE r.external_id = $external_id AND r.id > '' AND {{matches}}
+WHERE r.external_id = $external_id AND r.id > '' AND {include matches}
 
 // name: match_of_type
 MATCH (a)-[r:RELATES_TO]->(b)
 USING INDEX SEEK r:RELATES_TO(external_id, type)
-WHERE r.external_id = $external_id AND r.type = $relationship_type AND {{matches}}
+WHERE r.external_id = $external_id AND r.type = $relationship_type AND {include matches}
 
-// name: matches
+// part: matches
 // Whether a relationship and its ends match a pattern, and the strongest of those that do.
 a.external_id = $external_id AND b.external_id = $external_id
     AND ($from_type IS NULL OR a.type = $from_type)
@@ -390,6 +389,6 @@ a.external_id = $external_id AND b.external_id = $external_id
     AND all(fact IN $from_facts WHERE fact IN a.metadata_facts)
     AND all(fact IN $relationship_facts WHERE fact IN r.metadata_facts)
     AND all(fact IN $to_facts WHERE fact IN b.metadata_facts)
-    AND {{fits}}
+    AND {include fits}
 WITH a, r, b ORDER BY r.observations DESC, r.id LIMIT $limit
 RETURN collect([r.id, a.id, b.id]) AS matched

@@ -1,9 +1,9 @@
--- name: missing_chunks
+-- part: all_chunks
 -- All chunks of the tenant.
 FROM memory_chunk AS c
 WHERE c.external_id = $(external_id)p
 
--- name: missing_chunks_of
+-- part: chunks_of
 -- Those of some memories, memory by memory: the planner must not read all of the tenant's for them.
 FROM unnest($(memory_ids)p::uuid[]) AS asked (memory_id)
 CROSS JOIN LATERAL (
@@ -11,18 +11,18 @@ CROSS JOIN LATERAL (
 ) AS c
 WHERE true
 
--- name: missing_headings
+-- part: all_headings
 FROM memory_heading AS h
 WHERE h.external_id = $(external_id)p
 
--- name: missing_headings_of
+-- part: headings_of
 FROM unnest($(memory_ids)p::uuid[]) AS asked (memory_id)
 CROSS JOIN LATERAL (
     SELECT * FROM memory_heading WHERE external_id = $(external_id)p AND memory_id = asked.memory_id OFFSET 0
 ) AS h
 WHERE true
 
--- name: find_missing
+-- part: find_missing_among
 -- Chunks and headings after a number that have no vectors, in order: what their texts are made of, and whether the
 -- cache holds their vectors. Headings have negative numbers and come first. Here and below, OFFSET 0 makes the planner
 -- look each up by its key: as a join it might compare every chunk with every vector.
@@ -55,9 +55,15 @@ SELECT missing.*, EXISTS (
     OFFSET 0
 ) AS is_cached
 FROM missing
-ORDER BY missing.number;
+ORDER BY missing.number
 
--- name: nearest_cell
+-- name: find_missing
+{include find_missing_among chunks=all_chunks headings=all_headings};
+
+-- name: find_missing_of
+{include find_missing_among chunks=chunks_of headings=headings_of};
+
+-- part: nearest_cell
 -- A new vector goes to the nearest cell of the last sorting; if nothing was ever sorted, there is one cell. Computed
 -- here for the few vectors that come from the cache: it takes a millisecond for three hundred cells.
 coalesce((
@@ -127,7 +133,7 @@ WITH asked AS MATERIALIZED (
     INSERT INTO chunk_vector_{generation} (external_id, cell, number, mass, vector)
     SELECT $(external_id)p, CASE WHEN found.cell = 0 OR EXISTS (
         SELECT FROM vector_cell_{generation} AS k WHERE k.external_id = $(external_id)p AND k.cell = found.cell
-    ) THEN found.cell ELSE {nearest_cell} END, found.number, found.mass, found.vector
+    ) THEN found.cell ELSE {include nearest_cell} END, found.number, found.mass, found.vector
     FROM found
     ON CONFLICT (external_id, number) WHERE number IS NOT NULL DO NOTHING
     RETURNING number
@@ -155,11 +161,17 @@ WHERE NOT EXISTS (
 )
 ORDER BY h.place;
 
--- name: count_missing
+-- part: count_missing_among
 SELECT count(*) AS chunks
 {chunks} AND NOT EXISTS (
     SELECT FROM chunk_vector_{generation} WHERE external_id = $(external_id)p AND number = c.number OFFSET 0
-);
+)
+
+-- name: count_missing
+{include count_missing_among chunks=all_chunks};
+
+-- name: count_missing_of
+{include count_missing_among chunks=chunks_of};
 
 -- name: lacks_vectors
 -- Whether a chunk or heading of a memory has no vector.

@@ -257,3 +257,29 @@ WHERE s.external_id = $(external_id)p AND l2_norm(s.vector) > 0 AND NOT EXISTS (
         SELECT max(cell) >> 16 FROM reminiscence.vector_cell_{generation} WHERE external_id = $(external_id)p
     )
 );
+
+-- part: of_tenant
+external_id = $(external_id)p
+
+-- part: of_tenant_but_receipts
+-- Receipts hold only ids and the name of the eraser.
+external_id = $(external_id)p AND kind <> 'memory.erased'
+
+-- part: text_count
+count(*) FILTER (WHERE strpos({column}, $(text)p) > 0) AS {column}
+
+-- part: type_count
+-- A type from our own list is no one's text, just like a field name.
+count(*) FILTER (WHERE strpos({column}, $(text)p) > 0 AND {column} <> ALL($(types)p::text[])) AS {column}
+
+-- name: count_texts
+-- How many of a table's rows hold a text, by column.
+SELECT {counts} FROM reminiscence.{table} WHERE {rows};
+
+-- name: list_json_values
+-- Values of a JSON column that match a text, whether they contain it as a value or not.
+SELECT {kind} AS kind, {column}::text AS value
+FROM reminiscence.{table}
+WHERE {rows} AND strpos({column}::text, $(json_text)p) > 0
+ORDER BY {key}
+LIMIT $(limit)p::int OFFSET $(offset)p::int;

@@ -1,4 +1,4 @@
--- name: entity_states
+-- part: entity_states
 -- Canonical entities r of the ids in `chosen`, each with everything merged into it, in the order of all their lists.
 SELECT r.entity_id AS id, r.external_id, members.tier, r.name, members.type,
     members.description, members.confidence, members.importance,
@@ -13,7 +13,7 @@ CROSS JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT array_agg(m.entity_id ORDER BY m.entity_id) AS ids,
         CASE WHEN bool_or(m.tier = 'longterm') THEN 'longterm' ELSE 'shortterm' END AS tier,
-        {canonical_type} AS type,
+        {include canonical_type} AS type,
         -- The description with the highest confidence: a merged entity and the one it became part of may both have one.
         (array_agg(m.description ORDER BY m.confidence DESC, m.merged_into IS NOT NULL, m.last_seen DESC, m.entity_id)
             FILTER (WHERE m.description IS NOT NULL))[1] AS description,
@@ -57,11 +57,11 @@ CROSS JOIN LATERAL (
     ) AS newest
 ) AS evidence
 
--- name: canonical_type
+-- part: canonical_type
 -- The type of entities m that are one: that of the canonical one if it is known, otherwise the first known one.
 coalesce((array_agg(m.type ORDER BY m.merged_into IS NOT NULL, m.entity_id) FILTER (WHERE m.type <> 'other'))[1], 'other')
 
--- name: ranked
+-- part: ranked
 -- All canonical entities of some types with their mentions. Only those with merged entities need to be summed up.
 merged AS MATERIALIZED (
     SELECT DISTINCT canonical_id AS id
@@ -78,14 +78,14 @@ merged AS MATERIALIZED (
     SELECT merged.id, members.mentions
     FROM merged
     CROSS JOIN LATERAL (
-        SELECT sum(m.mentions)::bigint AS mentions, {canonical_type} AS type
+        SELECT sum(m.mentions)::bigint AS mentions, {include canonical_type} AS type
         FROM entity AS m
         WHERE m.external_id = $(external_id)p AND m.canonical_id = merged.id
     ) AS members
     WHERE $(types)p::text[] IS NULL OR members.type = ANY($(types)p::text[])
 )
 
--- name: relationship_states
+-- part: relationship_states
 -- Relationships of the ids in `chosen`. An entity's relationship to itself, as left behind by a merge, does not count.
 SELECT r.relationship_id AS id, r.external_id, r.tier, r.from_id, r.to_id, r.type, r.description, r.confidence,
     r.importance, r.observations, r.first_observed, r.last_observed, r.start_date, r.end_date, r.last_updated,
@@ -109,20 +109,20 @@ CROSS JOIN LATERAL (
     ) AS newest
 ) AS evidence
 
--- name: fits
+-- part: fits
 -- Whether a relationship r matches the filter.
 ($(relationship_types)p::text[] IS NULL OR r.type = ANY($(relationship_types)p::text[]))
 AND r.confidence >= $(min_confidence)p::float8
 AND ($(at)p::timestamptz IS NULL OR r.start_date <= $(at)p::timestamptz)
 AND (r.end_date IS NULL OR r.end_date > coalesce($(at)p::timestamptz, $(now)p::timestamptz, now()))
 
--- name: candidates_by_id
+-- part: candidates_by_id
 -- The canonical entities of some ids.
 SELECT DISTINCT canonical_id AS id
 FROM entity
 WHERE external_id = $(external_id)p AND entity_id = ANY($(ids)p::uuid[])
 
--- name: candidates_by_key
+-- part: candidates_by_key
 -- The canonical entities that have, or had, this name.
 SELECT DISTINCT e.canonical_id AS id
 FROM unnest($(keys)p::text[]) AS wanted (key)
@@ -134,13 +134,16 @@ CROSS JOIN LATERAL (
     SELECT canonical_id FROM entity WHERE external_id = $(external_id)p AND entity_id = n.entity_id OFFSET 0
 ) AS e
 
--- name: find_entities
+-- part: candidates_by_both
+{include candidates_by_id} INTERSECT {include candidates_by_key}
+
+-- part: find_entities_among
 -- The candidates with most mentions.
 WITH chosen AS (
     SELECT candidate.id
     FROM ({candidates}) AS candidate
     CROSS JOIN LATERAL (
-        SELECT sum(m.mentions) AS mentions, {canonical_type} AS type
+        SELECT sum(m.mentions) AS mentions, {include canonical_type} AS type
         FROM entity AS m
         WHERE m.external_id = $(external_id)p AND m.canonical_id = candidate.id
     ) AS members
@@ -148,21 +151,30 @@ WITH chosen AS (
     ORDER BY members.mentions DESC, candidate.id
     LIMIT $(limit)p
 )
-{entity_states}
-ORDER BY mentions DESC, id;
+{include entity_states}
+ORDER BY mentions DESC, id
+
+-- name: find_entities_by_id
+{include find_entities_among candidates=candidates_by_id};
+
+-- name: find_entities_by_key
+{include find_entities_among candidates=candidates_by_key};
+
+-- name: find_entities_by_id_and_key
+{include find_entities_among candidates=candidates_by_both};
 
 -- name: list_entities
 -- The entities with most mentions.
-WITH {ranked}, chosen AS (
+WITH {include ranked}, chosen AS (
     SELECT id FROM ranked ORDER BY mentions DESC, id LIMIT $(limit)p
 )
-{entity_states}
+{include entity_states}
 ORDER BY mentions DESC, id;
 
 -- name: find_names
 -- The keys of all names, each with its canonical entity, those of the entities with most mentions first. As every
 -- entity has one, no more entities than wanted names need to be read.
-WITH {ranked}, chosen AS (
+WITH {include ranked}, chosen AS (
     SELECT id, mentions FROM ranked ORDER BY mentions DESC, id LIMIT $(limit)p
 )
 SELECT chosen.id, n.key, chosen.mentions
@@ -198,7 +210,7 @@ ORDER BY known.id;
 WITH chosen AS (
     SELECT DISTINCT wanted.id FROM unnest($(ids)p::uuid[]) AS wanted (id)
 )
-{relationship_states}
+{include relationship_states}
 ORDER BY r.observations DESC, r.relationship_id
 LIMIT $(limit)p;
 
@@ -213,7 +225,7 @@ CROSS JOIN LATERAL (
     WHERE r.external_id = $(external_id)p AND r.from_id = first.id AND r.to_id IS DISTINCT FROM first.id
         AND r.to_id = ANY($(entity_ids)p::uuid[])
         AND ($(ids)p::uuid[] IS NULL OR r.relationship_id = ANY($(ids)p::uuid[]))
-        AND ($(with_any)p::boolean OR ({fits}))
+        AND ($(with_any)p::boolean OR ({include fits}))
     OFFSET 0
 ) AS r
 ORDER BY r.observations DESC, r.relationship_id
@@ -222,9 +234,9 @@ LIMIT $(limit)p
 -- name: find_relationships_among
 -- The same, with everything known of them.
 WITH chosen AS (
-    {strongest_among}
+    {include strongest_among}
 )
-{relationship_states}
+{include relationship_states}
 ORDER BY r.observations DESC, r.relationship_id;
 
 -- name: walk
@@ -270,7 +282,7 @@ WITH RECURSIVE walk AS (
                             SELECT r.relationship_id, r.to_id AS other_id, r.observations
                             FROM relationship AS r
                             WHERE r.external_id = $(external_id)p AND r.from_id = entity.id AND r.to_id IS DISTINCT FROM entity.id
-                                AND {fits}
+                                AND {include fits}
                             ORDER BY r.observations DESC, r.relationship_id
                             LIMIT $(fan_out)p::bigint + 1
                         )
@@ -279,7 +291,7 @@ WITH RECURSIVE walk AS (
                             SELECT r.relationship_id, r.from_id, r.observations
                             FROM relationship AS r
                             WHERE r.external_id = $(external_id)p AND r.to_id = entity.id AND r.from_id IS DISTINCT FROM entity.id
-                                AND {fits}
+                                AND {include fits}
                             ORDER BY r.observations DESC, r.relationship_id
                             LIMIT $(fan_out)p::bigint + 1
                         )
@@ -316,11 +328,11 @@ FROM unnest($(entity_ids)p::uuid[]) AS entity (id)
 CROSS JOIN LATERAL (
     SELECT r.to_id AS other_id
     FROM relationship AS r
-    WHERE r.external_id = $(external_id)p AND r.from_id = entity.id AND r.to_id IS DISTINCT FROM entity.id AND {fits}
+    WHERE r.external_id = $(external_id)p AND r.from_id = entity.id AND r.to_id IS DISTINCT FROM entity.id AND {include fits}
     UNION ALL
     SELECT r.from_id
     FROM relationship AS r
-    WHERE r.external_id = $(external_id)p AND r.to_id = entity.id AND r.from_id IS DISTINCT FROM entity.id AND {fits}
+    WHERE r.external_id = $(external_id)p AND r.to_id = entity.id AND r.from_id IS DISTINCT FROM entity.id AND {include fits}
 ) AS edge
 LIMIT $(limit)p;
 
@@ -331,7 +343,7 @@ FROM unnest($(first_ids)p::uuid[], $(second_ids)p::uuid[]) WITH ORDINALITY AS pa
 CROSS JOIN LATERAL (
     SELECT r.relationship_id
     FROM relationship AS r
-    WHERE r.external_id = $(external_id)p AND {fits}
+    WHERE r.external_id = $(external_id)p AND {include fits}
         AND r.relationship_id IN (
             SELECT s.relationship_id
             FROM relationship AS s
@@ -353,7 +365,7 @@ SELECT r.relationship_id, r.from_id, r.to_id
 FROM relationship AS r
 LEFT JOIN entity AS f ON f.external_id = $(external_id)p AND f.entity_id = r.from_id
 LEFT JOIN entity AS t ON t.external_id = $(external_id)p AND t.entity_id = r.to_id
-WHERE r.external_id = $(external_id)p AND r.from_id <> r.to_id AND {fits}
+WHERE r.external_id = $(external_id)p AND r.from_id <> r.to_id AND {include fits}
     AND ($(relationship_type)p::text IS NULL OR r.type = $(relationship_type)p::text)
     AND ($(from_type)p::text IS NULL OR f.entity_id = ANY($(more_from_ids)p::uuid[])
         OR (f.type = $(from_type)p::text AND f.entity_id <> ALL($(less_from_ids)p::uuid[])))
@@ -394,7 +406,7 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS r
 CROSS JOIN LATERAL (
-    SELECT sum(m.mentions)::bigint AS mentions, {canonical_type} AS type
+    SELECT sum(m.mentions)::bigint AS mentions, {include canonical_type} AS type
     FROM entity AS m
     WHERE m.external_id = $(external_id)p AND m.canonical_id = r.entity_id
 ) AS members
@@ -416,7 +428,7 @@ FROM (
 JOIN entity AS e ON e.external_id = $(external_id)p AND e.entity_id = n.entity_id
 JOIN entity AS r ON r.external_id = $(external_id)p AND r.entity_id = e.canonical_id
 CROSS JOIN LATERAL (
-    SELECT {canonical_type} AS type
+    SELECT {include canonical_type} AS type
     FROM entity AS m
     WHERE m.external_id = $(external_id)p AND m.canonical_id = r.entity_id
 ) AS members
@@ -545,7 +557,7 @@ WITH chosen AS (
     FROM entity
     WHERE external_id = $(external_id)p AND position > $(after)p::bigint
 )
-{entity_states}
+{include entity_states}
 ORDER BY r.entity_id;
 
 -- name: find_merged_away
@@ -562,7 +574,7 @@ WITH chosen AS (
     FROM relationship
     WHERE external_id = $(external_id)p AND position > $(after)p::bigint
 )
-{relationship_states}
+{include relationship_states}
 ORDER BY r.relationship_id;
 
 -- name: find_closed_in
@@ -582,7 +594,7 @@ WITH chosen AS (
     ORDER BY entity_id
     LIMIT $(limit)p
 )
-{entity_states}
+{include entity_states}
 ORDER BY r.entity_id;
 
 -- name: read_relationships
@@ -595,5 +607,5 @@ WITH chosen AS (
     ORDER BY relationship_id
     LIMIT $(limit)p
 )
-{relationship_states}
+{include relationship_states}
 ORDER BY r.relationship_id;

@@ -1,4 +1,4 @@
--- name: touched_at
+-- part: touched_at
 -- When a chunk c was last touched: it was added, begins to hold, was returned by a search, or was said again elsewhere;
 -- or its memory, or one that says it again, was updated (while the chunk is in the active tier) or consolidated.
 greatest(
@@ -11,7 +11,7 @@ greatest(
     )
 )
 
--- name: live_chunks
+-- part: live_chunks
 -- Live chunks with their use and their memory.
 memory_chunk AS c
 LEFT JOIN chunk_use AS u ON u.external_id = $(external_id)p AND u.chunk_id = c.chunk_id
@@ -22,17 +22,17 @@ WHERE c.external_id = $(external_id)p AND c.superseded_at IS NULL
 -- name: find_untouched
 -- Chunks of one tier untouched since a moment, after a chunk id in order.
 SELECT c.chunk_id
-FROM {live_chunks}
+FROM {include live_chunks}
     AND c.tier = $(tier)p AND c.recorded_at <= $(moment)p::timestamptz
     AND ($(after)p::uuid IS NULL OR c.chunk_id > $(after)p::uuid)
-    AND {touched_at} <= $(moment)p::timestamptz
+    AND {include touched_at} <= $(moment)p::timestamptz
 ORDER BY c.chunk_id
 LIMIT $(limit)p;
 
 -- name: find_first_touched
 -- For each tier, the touch that is longest ago.
-SELECT c.tier, min({touched_at}) AS touched_at
-FROM {live_chunks}
+SELECT c.tier, min({include touched_at}) AS touched_at
+FROM {include live_chunks}
     AND c.tier = ANY($(tiers)p::text[])
 GROUP BY c.tier;
 
@@ -58,8 +58,8 @@ LIMIT $(limit)p;
 -- name: read_live
 -- Those of some chunks that are live, with everything that decides about their end.
 SELECT c.chunk_id, c.memory_id, c.tier, c.source, c.importance, c.recorded_at, coalesce(u.uses, 0) AS uses,
-    greatest(c.recorded_at, u.last_used_at) AS used_at, {touched_at} AS touched_at
-FROM {live_chunks}
+    greatest(c.recorded_at, u.last_used_at) AS used_at, {include touched_at} AS touched_at
+FROM {include live_chunks}
     AND c.chunk_id = ANY($(chunk_ids)p::uuid[])
 ORDER BY c.chunk_id;
 

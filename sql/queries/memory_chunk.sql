@@ -185,7 +185,7 @@ WHERE c.external_id = $(external_id)p AND c.chunk_id = rating.chunk_id
         OR c.tier <> 'longterm' AND c.tier <> coalesce($(tier)p::text, c.tier)
     );
 
--- name: newest_compared
+-- part: newest_compared
 -- Live consolidated chunks, no facts, newest first: numbers grow with the ledger.
 SELECT c.number
 FROM memory_chunk AS c
@@ -196,7 +196,13 @@ WHERE c.external_id = $(external_id)p AND c.superseded_at IS NULL AND c.tier <> 
 ORDER BY c.number DESC
 LIMIT $(compared)p
 
--- name: mine
+-- part: of_other_memories
+c.memory_id IS DISTINCT FROM $(memory_id)p
+
+-- part: of_sources
+c.source = ANY($(sources)p::text[])
+
+-- part: mine
 -- The vectors of the requested chunks.
 SELECT c.chunk_id, v.vector
 FROM memory_chunk AS c
@@ -206,7 +212,7 @@ WHERE c.external_id = $(external_id)p AND c.chunk_id = ANY($(chunk_ids)p::uuid[]
 -- name: count_similar
 -- For some chunks of a memory: how many live consolidated chunks of other memories are close to each, at most `limit`,
 -- and how many have ended as its duplicates. One scan reads the others; the search for each chunk stops at the limit.
-WITH mine AS MATERIALIZED ({mine}), newest AS MATERIALIZED ({newest_compared}), other AS MATERIALIZED (
+WITH mine AS MATERIALIZED ({include mine}), newest AS MATERIALIZED ({include newest_compared condition=of_other_memories}), other AS MATERIALIZED (
     SELECT v.vector
     FROM newest
     CROSS JOIN LATERAL (
@@ -235,7 +241,7 @@ WHERE asked.external_id = $(external_id)p AND asked.chunk_id = ANY($(chunk_ids)p
 -- name: find_near
 -- The live consolidated chunks of some labels, of any memory, that are most similar to some chunks; no facts. One scan
 -- reads the others.
-WITH mine AS MATERIALIZED ({mine}), newest AS MATERIALIZED ({newest_compared}), other AS MATERIALIZED (
+WITH mine AS MATERIALIZED ({include mine}), newest AS MATERIALIZED ({include newest_compared condition=of_sources}), other AS MATERIALIZED (
     SELECT newest.number, v.vector
     FROM newest
     CROSS JOIN LATERAL (

@@ -1,11 +1,11 @@
--- name: visible
+-- part: visible
 -- Which rows of memory_chunk a search may see.
 external_id = $(external_id)p AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8
     AND chunk_is_visible(
         recorded_at, superseded_at, start_date, end_date, corrected_at, corrected_end_dates, $(as_of)p::timestamptz,
         $(known_at)p::timestamptz)
 
--- name: postings
+-- part: postings
 -- Blocks of terms, term by term and block by block: index of the term, block, number of bytes, and the entries.
 SELECT string_agg(int4send(asked.place::int), ''::bytea ORDER BY asked.place, stored.block) AS places,
     string_agg(int8send(stored.block), ''::bytea ORDER BY asked.place, stored.block) AS blocks,
@@ -14,7 +14,7 @@ SELECT string_agg(int4send(asked.place::int), ''::bytea ORDER BY asked.place, st
 
 -- name: find_postings
 -- All entries of some terms.
-{postings}
+{include postings}
 FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
 CROSS JOIN LATERAL (
     -- Looked up one by one: the planner does not know how many entries a term has.
@@ -59,7 +59,7 @@ SELECT stream.*, found.*,
     ARRAY(SELECT total::bigint FROM counted ORDER BY place) AS totals
 FROM stream
 CROSS JOIN (
-    {postings}
+    {include postings}
     FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
     CROSS JOIN LATERAL (
         SELECT block, entries FROM posting WHERE external_id = $(external_id)p AND term = asked.term OFFSET 0
@@ -85,7 +85,7 @@ SELECT ARRAY(SELECT place FROM counted ORDER BY place) AS counted,
     ARRAY(SELECT total::bigint FROM counted ORDER BY place) AS totals,
     found.*
 FROM (
-    {postings}
+    {include postings}
     FROM counted
     CROSS JOIN LATERAL (SELECT ($(terms)p::text[])[counted.place] AS term, counted.place) AS asked
     CROSS JOIN LATERAL (
@@ -98,7 +98,7 @@ FROM (
 
 -- name: find_postings_in
 -- All entries of some terms in some blocks.
-{postings}
+{include postings}
 FROM unnest($(terms)p::text[]) WITH ORDINALITY AS asked (term, place)
 CROSS JOIN LATERAL (
     SELECT block, entries FROM posting
@@ -153,13 +153,13 @@ LEFT JOIN LATERAL (
 -- Which of some chunks may be hits.
 SELECT string_agg(int8send(number), ''::bytea) AS numbers
 FROM memory_chunk
-WHERE {visible} AND number = ANY($(numbers)p::bigint[]);
+WHERE {include visible} AND number = ANY($(numbers)p::bigint[]);
 
 -- name: find_eligible
 -- The numbers of all chunks that may be hits, if not all live ones may.
 SELECT string_agg(int8send(number), ''::bytea) AS numbers
 FROM memory_chunk
-WHERE {visible};
+WHERE {include visible};
 
 -- name: find_said
 -- Which of some chunks were said by some speakers.
@@ -205,7 +205,7 @@ SELECT number, memory_id, day, title, words
 FROM memory_heading
 WHERE external_id = $(external_id)p;
 
--- name: newest_mentions
+-- part: newest_mentions
 -- The mentions of an item that a search of this moment may consider; a chunk's id tells when it was created.
 SELECT g.chunk_id
 FROM graph_mention AS g
@@ -233,10 +233,10 @@ FROM (
             SELECT stated.id, stated.weight, stated.id
             FROM unnest($(relationship_ids)p::uuid[], $(relationship_weights)p::float8[]) AS stated (id, weight)
         ) AS item
-        CROSS JOIN LATERAL ({newest_mentions}) AS mention
+        CROSS JOIN LATERAL ({include newest_mentions}) AS mention
     ) AS mentioned
     CROSS JOIN LATERAL (
-        SELECT number FROM memory_chunk WHERE {visible} AND chunk_id = mentioned.chunk_id OFFSET 0
+        SELECT number FROM memory_chunk WHERE {include visible} AND chunk_id = mentioned.chunk_id OFFSET 0
     ) AS seen
     GROUP BY seen.number
 ) AS reached
@@ -257,11 +257,11 @@ FROM (
     SELECT wanted.id, wanted.id, NULL, NULL
     FROM unnest($(relationship_ids)p::uuid[]) AS wanted (id)
 ) AS item
-CROSS JOIN LATERAL ({newest_mentions}) AS mention
+CROSS JOIN LATERAL ({include newest_mentions}) AS mention
 CROSS JOIN LATERAL (
     SELECT chunk_id, start_date, recorded_at
     FROM memory_chunk
-    WHERE {visible} AND chunk_id = mention.chunk_id
+    WHERE {include visible} AND chunk_id = mention.chunk_id
     OFFSET 0
 ) AS seen
 GROUP BY item.id, item.item_id, item.name, item.type

@@ -53,7 +53,7 @@ DELETE FROM posting AS p
 USING unnest($(terms)p::text[], $(blocks)p::bigint[]) AS t (term, block)
 WHERE p.external_id = $(external_id)p AND p.term = t.term AND p.block = t.block;
 
--- name: newest_heading
+-- part: newest_heading
 -- Numbers are negative, so the smallest is the newest.
 SELECT h.number, h.words
 FROM memory_heading AS h
@@ -88,7 +88,7 @@ WITH asked AS (
         placed.flags | CASE WHEN placed.place = min(placed.place) OVER (PARTITION BY placed.memory_id) THEN 1 ELSE 0 END
             AS flags
     FROM placed
-    LEFT JOIN LATERAL ({newest_heading}) AS heading ON true
+    LEFT JOIN LATERAL ({include newest_heading}) AS heading ON true
     UNION ALL
     SELECT c.memory_id, 1, c.number, c.words, c.number, 0, 0, (c.start_date AT TIME ZONE 'UTC')::date, c.speaker_key,
         c.text_flags | 3

@@ -14,6 +14,7 @@ import pytest
 from agent_reminiscence.config.constants import MAX_PATH_NEIGHBOURS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.graph import postgres
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
 from agent_reminiscence.database.repositories.graph.store import GraphFilter
@@ -93,11 +94,13 @@ async def store(test_server: TestServer, database: str) -> AsyncIterator[Postgre
     await manager.close()
 
 
+_SQL = load_queries("sql", "graph")
 _FILTER = {"relationship_types": None, "min_confidence": 0.0, "at": None, "now": None}
 _AMONG = _FILTER | {"entity_ids": [_entity(3), _entity(4)], "ids": None, "with_any": False, "limit": 10}
+_FEW = {"types": None, "evidence_chunks": 20, "limit": 10}
 _PLANNED: dict[str, dict[str, Any]] = {
-    "candidates_by_id": {"ids": [_entity(1), _entity(2)]},
-    "candidates_by_key": {"keys": ["name 1", "name 2"]},
+    "find_entities_by_id": _FEW | {"ids": [_entity(1), _entity(2)]},
+    "find_entities_by_key": _FEW | {"keys": ["name 1", "name 2"]},
     "find_relationships": {"ids": [_entity(1)], "evidence_chunks": 20, "limit": 10},
     "find_relationships_among": _AMONG | {"evidence_chunks": 20},
     "strongest_among": _AMONG,
@@ -125,7 +128,7 @@ async def test_a_reading_about_few_reads_few(
     test_server: TestServer, store: PostgresManager, database: str, name: str, is_analysed: bool
 ) -> None:
     """What asks for some entities must find them by an index, also before the planner knows anything of the tables."""
-    statement = EntityGraphRepository()._sql[name]
+    statement = _SQL[name]
     params = {"external_id": _TENANT} | _PLANNED[name]
     if is_analysed:
         async with superuser(test_server, database) as db:
@@ -168,7 +171,7 @@ async def _plan(
 
 async def test_what_a_pattern_leaves_open_is_not_read(store: PostgresManager) -> None:
     """A pattern of relationships alone must not look at each one's ends, nor at properties nobody asked for."""
-    statement = EntityGraphRepository()._sql["match"]
+    statement = _SQL["match"]
 
     of_type = await _plan(store, statement, _FILTER | _OPEN | {"relationship_type": "knows", "limit": 10})
     from_person = await _plan(store, statement, _FILTER | _OPEN | {"from_type": "person", "limit": 10})
@@ -230,13 +233,12 @@ async def _find_known(
     )
 
 
-@pytest.mark.parametrize("name", ["find_entities", "list_entities", "find_names"])
+@pytest.mark.parametrize("name", ["find_entities_by_id", "list_entities", "find_names"])
 async def test_names_and_members_are_looked_up_one_by_one(
     test_server: TestServer, store: PostgresManager, name: str
 ) -> None:
     """What belongs to an entity is found by its id, also before the planner knows anything of the tables."""
-    repository = EntityGraphRepository()
-    statement = repository._sql[name].replace("{candidates}", repository._sql["candidates_by_id"])
+    statement = _SQL[name]
     params = {"ids": [_entity(1), _entity(2)], "types": None, "limit": 100, "evidence_chunks": 20}
     used = {key: value for key, value in params.items() if f"$({key})p" in statement}
     fresh = await test_server.create_database()

@@ -6,6 +6,7 @@ Both tenants live in the same hash partition, so what keeps them apart is the po
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -21,14 +22,11 @@ from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER
 from agent_reminiscence.database.connection import Params, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import all_query_files, load_queries
-from agent_reminiscence.database.repositories import chunk_vector, memory_chunk, search, text_index
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, halfvec
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
-from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
-from agent_reminiscence.database.repositories.live_chunks import LiveChunksRepository
 from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ReplayTablesRepository
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
@@ -427,6 +425,10 @@ def _evidence(w: _World) -> dict[str, Any]:
     return _stream(w) | {"evidence_chunks": 20}
 
 
+def _celebrations(w: _World) -> dict[str, Any]:
+    return _evidence(w) | {"types": ["celebration"], "limit": 10}
+
+
 def _graph_filter(w: _World) -> dict[str, Any]:
     return _stream(w) | {"relationship_types": None, "min_confidence": 0.0, "at": LONG_AGO, "now": None}
 
@@ -483,6 +485,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
     "chunk_vector": {
         "find_missing": _missing,
+        "find_missing_of": lambda w: _missing(w) | _missing_memories(w),
         "fill_vectors": lambda w: (
             _vectors(w)
             | {"numbers": [w.number_without_vector], "text_hashes": [w.hash_without_vector], "places": [1]}
@@ -491,6 +494,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         ),
         "find_uncached": lambda w: _vectors(w) | {"text_hashes": [w.uncached_hash, w.hash_without_vector]},
         "count_missing": _stream,
+        "count_missing_of": lambda w: _stream(w) | _missing_memories(w),
         "lacks_vectors": lambda w: _stream(w) | {"memory_id": w.memory_without_vector},
         "read_newest_cells": _stream,
         "count_chunks": _stream,
@@ -551,13 +555,12 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_left_over_vectors": _stream,
     },
     "graph": {
-        "candidates_by_id": lambda w: _stream(w) | {"ids": [w.victim.merged_entity_id]},
-        "candidates_by_key": lambda w: _stream(w) | {"keys": ["the summer party"]},
-        "find_entities": lambda w: (
-            _evidence(w)
-            | {"ids": [w.victim.merged_entity_id], "keys": ["the summer party"], "types": ["celebration"], "limit": 10}
+        "find_entities_by_id": lambda w: _celebrations(w) | {"ids": [w.victim.merged_entity_id]},
+        "find_entities_by_key": lambda w: _celebrations(w) | {"keys": ["the summer party"]},
+        "find_entities_by_id_and_key": lambda w: (
+            _celebrations(w) | {"ids": [w.victim.merged_entity_id], "keys": ["the summer party"]}
         ),
-        "list_entities": lambda w: _evidence(w) | {"types": ["celebration"], "limit": 10},
+        "list_entities": _celebrations,
         "find_names": lambda w: _stream(w) | {"types": None, "limit": 100},
         "find_known_types": _stream,
         "find_relationships": lambda w: _evidence(w) | {"ids": [w.victim.parted_relationship_id], "limit": 10},
@@ -790,19 +793,14 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "allow_retry": _stream,
     },
 }
+# Files of statements that read and write no memory.
+_OF_NO_TENANT = ("generations", "inspection", "jobs", "postgres_manager", "schema", "schema_checks")
+# What of them is about all tenants, each with a test of its own below.
+_OF_ALL_TENANTS = {"list_streams", "drop_generation"}
 # What is not tried above, each with a test of its own below.
 _ELSEWHERE = {
-    # Pieces that repositories put into others of their file.
-    "search": {"visible", "newest_mentions", "postings"},
-    "text_index": {"newest_heading"},
-    "memory_chunk": {"newest_compared", "mine"},
-    "chunk_vector": {
-        *("missing_chunks", "missing_headings", "nearest_cell"),
-        # Tried as parts of `_SCOPED`.
-        *("missing_chunks_of", "missing_headings_of"),
-    },
-    "live_chunks": {"live_chunks", "touched_at"},
-    "graph": {"entity_states", "canonical_type", "ranked", "relationship_states", "fits"},
+    # Made from the registry of places, for one table or column at a time.
+    "erasure": {"count_texts", "list_json_values"},
     # About temporary tables alone, which only their own session sees.
     "replay_tables": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
     # Across tenants on purpose.
@@ -813,11 +811,8 @@ _ELSEWHERE = {
         *("enqueue_work", "enqueue_idle_work", "list_work"),
         *("list_due_streams", "list_failing_streams", "list_all_work", "list_busy_streams"),
     },
-}
-# Statements that are put together in another way where they are about some memories only.
-_SCOPED: dict[tuple[str, str], _Parameters] = {
-    ("chunk_vector", "find_missing of some"): lambda w: _missing(w) | _missing_memories(w),
-    ("chunk_vector", "count_missing of some"): lambda w: _stream(w) | _missing_memories(w),
+    # About the server, the database and its schema; what of it is across tenants is tried below.
+    **{stem: set(load_queries("sql", stem)) for stem in _OF_NO_TENANT},
 }
 # Statements that answer for each thing they were asked about, and how they say that it is not there.
 _SAYS_NOT_THERE: dict[tuple[str, str], Callable[[list[Row]], bool]] = {
@@ -868,22 +863,6 @@ SELECT external_id, gen_random_uuid(), version, title, summary, last_updated FRO
 
 
 def _statement(file: str, name: str) -> str:
-    if file == "search":
-        return search._of_generation(name, _GENERATION)
-    if file == "chunk_vector":
-        whole, is_scoped, _ = name.partition(" of some")
-        return chunk_vector._sql(whole, _GENERATION, "_of" if is_scoped else "")
-    if name == "refresh_layouts":
-        return text_index._REFRESH
-    if name in {"count_similar", "find_near"}:
-        condition = memory_chunk._OTHER_MEMORIES if name == "count_similar" else memory_chunk._OF_SOURCES
-        return memory_chunk._of_others(name, _GENERATION, condition)
-    if file == "live_chunks":
-        return LiveChunksRepository()._sql[name]
-    if file == "graph":
-        graph = EntityGraphRepository()._sql
-        candidates = (graph[f"candidates_by_{criterion}"] for criterion in ("id", "key"))
-        return graph[name].replace("{candidates}", " INTERSECT ".join(candidates))
     table = "shortterm_memory" if name == "insert_missing" else "active_memory"
     statement = load_queries("sql", file)[name].replace("{generation}", str(_GENERATION))
     return PROJECTED_TABLES[table].fill(statement.replace("{table}", table))
@@ -909,12 +888,12 @@ async def _transaction(store: PostgresManager, external_id: str, file: str, abou
 
 
 def _parameters(world: _World, file: str, name: str) -> dict[str, Any]:
-    return (_SCOPED.get((file, name)) or _PARAMETERS[file][name])(world)
+    return _PARAMETERS[file][name](world)
 
 
 _EVERY_QUERY = pytest.mark.parametrize(
     ("file", "name"),
-    [*((file, name) for file, queries in _PARAMETERS.items() for name in queries), *_SCOPED],
+    [(file, name) for file, queries in _PARAMETERS.items() for name in queries],
 )
 
 
@@ -1155,6 +1134,49 @@ async def test_only_the_scheduler_sees_all_work_that_is_due_or_fails(store: Post
     }
     async with store.transaction("victim") as db:
         assert await queue.list_due_streams(db, grace_seconds=0, after="", limit=100) == []
+
+
+async def test_statements_about_the_database_name_no_table_of_memory(keeper: SqlExecutor) -> None:
+    """They are bound to no tenant, so they must not reach any: not even by a new column or a new statement."""
+    rows = await keeper.fetch_all(
+        "SELECT DISTINCT c.relname::text AS name FROM pg_class AS c"
+        " JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'external_id'"
+        " WHERE c.relkind IN ('r', 'p') AND c.relnamespace = $(schema)p::text::regnamespace",
+        {"schema": SCHEMA_NAME},
+    )
+    tables = {row["name"] for row in rows}
+    statements = {name: query for stem in _OF_NO_TENANT for name, query in load_queries("sql", stem).items()}
+
+    assert "memory_chunk" in tables
+    named = {
+        name: words
+        for name, query in statements.items()
+        if (words := tables & set(re.findall(r"\w+", query.replace("{generation}", str(_GENERATION)))))
+    }
+    assert named.keys() == _OF_ALL_TENANTS
+
+
+async def test_only_the_scheduler_inspects_the_streams_of_others(store: PostgresManager, world: _World) -> None:
+    """The doctor counts what every tenant has; in any other role the same statement sees one's own."""
+    intruder = world.intruder.external_id
+    seen: dict[str, set[str]] = {}
+    for role in (SCHEDULER_ROLE, APP_ROLE, ERASER_ROLE):
+        async with store.transaction(intruder, role=role) as db:
+            rows = await db.fetch_all(load_queries("sql", "inspection")["list_streams"])
+            seen[role] = {row["external_id"] for row in rows}
+
+    assert seen == {SCHEDULER_ROLE: {intruder, "victim"}, APP_ROLE: {intruder}, ERASER_ROLE: {intruder}}
+
+
+async def test_no_role_of_the_login_drops_the_vectors_of_all(store: PostgresManager, world: _World) -> None:
+    """Only the owner of the schema drops a generation's tables; the worker does not even see that there are any."""
+    drop = load_queries("sql", "generations")["drop_generation"].fill(generation=_GENERATION, in_use="'in use'")
+
+    denied = dict.fromkeys((APP_ROLE, SCHEDULER_ROLE, ERASER_ROLE), "permission denied") | {WORKER_ROLE: "not exist"}
+    for role, reason in denied.items():
+        with pytest.raises(StoreError, match=reason):
+            async with store.transaction(world.intruder.external_id, role=role) as db:
+                await db.execute_script(drop)
 
 
 async def test_only_the_scheduler_sees_whose_graph_is_behind(store: PostgresManager, world: _World) -> None:

@@ -14,7 +14,7 @@ from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.queries import load_parts, load_queries
 from agent_reminiscence.database.repositories import chunk_vector
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.domain.canonical import sha256
@@ -154,22 +154,22 @@ async def test_writing_a_long_text_reads_few_rows_for_each_chunk(
 
 
 @pytest.mark.parametrize(
-    ("name", "scope"),
+    "name",
     [
-        ("find_uncached", ""),
-        ("find_missing", ""),
-        ("find_missing", "_of"),
-        ("count_missing", ""),
-        ("count_missing", "_of"),
-        ("lacks_vectors", ""),
-        ("count_chunks", ""),
+        "find_uncached",
+        "find_missing",
+        "find_missing_of",
+        "count_missing",
+        "count_missing_of",
+        "lacks_vectors",
+        "count_chunks",
     ],
 )
 async def test_what_has_no_vector_is_found_by_one_lookup_each(
-    test_server: TestServer, store: PostgresManager, filled: UUID, database: str, name: str, scope: str
+    test_server: TestServer, store: PostgresManager, filled: UUID, database: str, name: str
 ) -> None:
     """Held against every vector, one more line of a text of twenty thousand lines could not be written."""
-    statement = chunk_vector._sql(name, 1, scope)
+    statement = load_queries("sql", "chunk_vector")[name].replace("{generation}", "1")
     params = {
         "external_id": _NEWCOMER,
         "memory_ids": [filled],
@@ -306,8 +306,8 @@ async def test_the_newest_are_read_in_the_order_of_an_index(
     """Every consolidation asks for them: sorted, they would cost it more the more there is."""
     async with superuser(test_server, database) as db:
         await db.execute_script("ANALYZE")
-    statement = load_queries("sql", file)[name].replace("{condition}", "c.memory_id IS DISTINCT FROM $(memory_id)p")
-    statement = statement.replace("{canonical_type}", "min(m.type)")
+    queries = load_queries("sql", file) | load_parts("sql", file)
+    statement = queries[name].replace("{condition}", "c.memory_id IS DISTINCT FROM $(memory_id)p")
     params = {"external_id": _NEWCOMER, "memory_id": filled, "compared": 9, "beginnings": ["h"], "limit": 9}
 
     # What little there is here may well be sorted: the question is whether the index can be read in its order.

@@ -22,8 +22,9 @@ import pytest
 from neo4j import AsyncDriver, AsyncGraphDatabase, ResultSummary
 
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
+from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories.graph import neo4j as neo4j_graph
-from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, graph_queries
+from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
 from agent_reminiscence.domain.graph import Entity, Relationship, strength
 from tests.neo4j_server import Neo4jAddress
@@ -276,15 +277,20 @@ _PARAMETERS: dict[str, _Parameters] = {
 }
 
 
+_CYPHER = load_queries("cypher", "graph")
+
+
 def _text(name: str) -> str:
-    return graph_queries()[name].replace("{{max_hops}}", "6")
+    return _CYPHER[name].replace("{max_hops}", "6")
 
 
 def test_every_query_is_tried() -> None:
     """A new query has to be added here, or this fails."""
-    assert set(graph_queries()) == set(_PARAMETERS) | _OF_NO_TENANT
-    assert all("$external_id" in text for name, text in graph_queries().items() if name not in _OF_NO_TENANT)
-    assert not [text for name in graph_queries() if "{{" in (text := _text(name))]
+    # An inspection asks about the server and its schema.
+    assert all_query_files("cypher") == ["graph", "inspection"]
+    assert set(_CYPHER) == set(_PARAMETERS) | _OF_NO_TENANT
+    assert all("$external_id" in text for name, text in _CYPHER.items() if name not in _OF_NO_TENANT)
+    assert not [text for name in _CYPHER if re.search(r"{\w+}", text := _text(name))]
 
 
 @pytest.mark.parametrize("name", _PARAMETERS)
@@ -432,10 +438,10 @@ async def test_a_query_seeks_what_it_reads(driver: AsyncDriver, crowd: str, name
     assert [operator for operator in operators if "IndexSeek" in operator], operators
 
 
-@pytest.mark.parametrize("name", sorted(graph_queries()))
+@pytest.mark.parametrize("name", sorted(_CYPHER))
 def test_a_query_says_which_index_to_seek(name: str) -> None:
     """What the planner thinks of a small store, or of one with old statistics, does not decide what a query costs."""
-    lines = [line.strip() for line in graph_queries()[name].splitlines()]
+    lines = [line.strip() for line in _CYPHER[name].splitlines()]
     found: set[str] = set()
     for line, following in pairwise([*lines, ""]):
         match = re.search(r"MATCH \((\w*)", line)

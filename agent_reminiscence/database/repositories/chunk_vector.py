@@ -6,7 +6,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache
 from itertools import batched
 from typing import Final
 from uuid import UUID
@@ -15,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
-from agent_reminiscence.database.queries import NamedQuery, load_queries
+from agent_reminiscence.database.queries import NamedQuery, load_queries, vector_query
 from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import NORMS_DTYPE, are_among
 
-_QUERIES = load_queries("sql", "chunk_vector")
+_SQL = load_queries("sql", "chunk_vector")
 # Below the number of any heading.
 BEFORE_ALL: Final = -(1 << 62)
 # How many texts one statement looks up, so that no statement takes long.
@@ -221,7 +220,7 @@ class ChunkVectorRepository:
                 "model_name": generation.model_name,
                 "text_hashes": [text_hash.hex() for text_hash in batch],
             }
-            rows = await db.fetch_all(_sql("find_uncached", generation.number), params)
+            rows = await db.fetch_all(_SQL["find_uncached"], params)
             uncached += [bytes.fromhex(row["text_hash"]) for row in rows]
         return uncached
 
@@ -240,7 +239,7 @@ class ChunkVectorRepository:
     async def delete_cached(self, db: SqlExecutor, external_id: str, generation: Generation) -> None:
         """Delete what the cache holds for the generation's model."""
         params = {"external_id": external_id, "model_name": generation.model_name}
-        await db.execute(_sql("delete_cached_vectors", generation.number), params)
+        await db.execute(_SQL["delete_cached_vectors"], params)
 
     async def find_dots(
         self, db: SqlExecutor, external_id: str, generation: int, vector: Sequence[float], *, cells: int | None = None
@@ -357,13 +356,8 @@ def _scoped(
     """The query on all chunks of the tenant or on those of some memories, and its parameters."""
     if memory_ids is None:
         return _sql(name, generation), params
-    return _sql(name, generation, "_of"), params | {"memory_ids": list(memory_ids)}
+    return _sql(f"{name}_of", generation), params | {"memory_ids": list(memory_ids)}
 
 
-@cache
-def _sql(name: str, generation: int, scope: str = "") -> NamedQuery:
-    statement = _QUERIES[name]
-    for part in ("chunks", "headings"):
-        statement = statement.replace(f"{{{part}}}", _QUERIES[f"missing_{part}{scope}"])
-    statement = statement.replace("{nearest_cell}", _QUERIES["nearest_cell"])
-    return statement.replace("{generation}", str(generation))
+def _sql(name: str, generation: int) -> NamedQuery:
+    return vector_query("chunk_vector", name, generation)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import list_generations
-from agent_reminiscence.database.queries import load_queries, vector_query
+from agent_reminiscence.database.queries import NamedQuery, load_parts, load_queries, vector_query
 from agent_reminiscence.database.repositories.event_ledger import event_from_row
 from agent_reminiscence.database.text_columns import Place, scanned_places
 from agent_reminiscence.domain.erasure import (
@@ -67,6 +67,7 @@ class Selection:
 
 
 _SQL = load_queries("sql", "erasure")
+_PARTS = load_parts("sql", "erasure")
 
 
 class ErasureRepository:
@@ -224,9 +225,10 @@ class ErasureRepository:
     async def find_text(self, db: SqlExecutor, external_id: str, text: str) -> list[ErasureFinding]:
         """Find `text` in every place that can hold memory text; each place is reported once."""
         counts: dict[Place, int] = {}
+        params = {"external_id": external_id, "text": text, "types": [*ENTITY_TYPES, *RELATIONSHIP_TYPES]}
         for table, places in scanned_places().items():
             plain = [place for place in places if not place.is_json]
-            row = await db.fetch_one(_scan(table, plain), {"external_id": external_id, "text": text})
+            row = await db.fetch_one(_scan(table, plain), params)
             assert row is not None
             counts |= {place: row[place.column] for place in plain}
             for place in places:
@@ -277,30 +279,24 @@ def _spelled_json(text: str) -> Any:
     return json.loads(text, parse_int=str, parse_float=str)
 
 
-def _scan(table: str, places: Sequence[Place]) -> str:
+def _scan(table: str, places: Sequence[Place]) -> NamedQuery:
     """The query that counts a table's rows containing a text, by column; its names come from the registry only."""
-    counts = ", ".join(f"count(*) FILTER (WHERE {_holds(place)}) AS {place.column}" for place in places)
-    return f"SELECT {counts} FROM reminiscence.{table} WHERE external_id = $(external_id)p{_kept(table)}"  # noqa: S608
+    counts = (
+        _PARTS["type_count" if place.column == "type" else "text_count"].fill(column=place.column) for place in places
+    )
+    return _SQL["count_texts"].fill(counts=", ".join(counts), table=table, rows=_rows(table))
 
 
-def _holds(place: Place) -> str:
-    if place.column == "type":
-        # A type from our own list is no one's text, just like a field name.
-        listed = ", ".join(f"'{name}'" for name in (*ENTITY_TYPES, *RELATIONSHIP_TYPES))
-        return f"strpos(type, $(text)p) > 0 AND type NOT IN ({listed})"
-    return f"strpos({place.column}, $(text)p) > 0"
-
-
-def _json_candidates(place: Place) -> str:
+def _json_candidates(place: Place) -> NamedQuery:
     """The query for values of a JSON column that match a text, whether they contain it as a value or not."""
-    kind = "kind, " if place.table == "memory_event" else ""
-    return (
-        f"SELECT {kind}{place.column}::text AS value FROM reminiscence.{place.table}"  # noqa: S608
-        f" WHERE external_id = $(external_id)p AND strpos({place.column}::text, $(json_text)p) > 0{_kept(place.table)}"
-        f" ORDER BY {_KEYS[place.table]} LIMIT $(limit)p::int OFFSET $(offset)p::int"
+    return _SQL["list_json_values"].fill(
+        kind="kind" if place.table == "memory_event" else "NULL",
+        column=place.column,
+        table=place.table,
+        rows=_rows(place.table),
+        key=_KEYS[place.table],
     )
 
 
-def _kept(table: str) -> str:
-    # Receipts hold only ids and the name of the eraser.
-    return " AND kind <> 'memory.erased'" if table == "memory_event" else ""
+def _rows(table: str) -> NamedQuery:
+    return _PARTS["of_tenant_but_receipts" if table == "memory_event" else "of_tenant"]

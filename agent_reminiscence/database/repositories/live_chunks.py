@@ -14,6 +14,8 @@ from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.event import Duplicate
 from agent_reminiscence.domain.trust import Source
 
+_SQL = load_queries("sql", "live_chunks")
+
 
 @dataclass(frozen=True, slots=True)
 class LiveChunk:
@@ -38,26 +40,19 @@ class LiveChunk:
 class LiveChunksRepository:
     """Reads over all live chunks of a stream."""
 
-    def __init__(self) -> None:
-        queries = load_queries("sql", "live_chunks")
-        self._sql = {
-            name: sql.replace("{live_chunks}", queries["live_chunks"]).replace("{touched_at}", queries["touched_at"])
-            for name, sql in queries.items()
-        }
-
     async def find_untouched(
         self, db: SqlExecutor, external_id: str, tier: Tier, *, moment: datetime, after: UUID | None, limit: int
     ) -> list[UUID]:
         """Return live chunks of `tier` untouched since `moment`, at most `limit` after `after`, in order."""
         params = {"external_id": external_id, "tier": tier, "moment": moment, "after": after, "limit": limit}
-        return [UUID(row["chunk_id"]) for row in await db.fetch_all(self._sql["find_untouched"], params)]
+        return [UUID(row["chunk_id"]) for row in await db.fetch_all(_SQL["find_untouched"], params)]
 
     async def find_first_touched(
         self, db: SqlExecutor, external_id: str, tiers: Sequence[Tier]
     ) -> dict[Tier, datetime]:
         """Return, for each of `tiers` with live chunks, the touch that is longest ago."""
         params = {"external_id": external_id, "tiers": list(tiers)}
-        rows = await db.fetch_all(self._sql["find_first_touched"], params)
+        rows = await db.fetch_all(_SQL["find_first_touched"], params)
         return {row["tier"]: row["touched_at"] for row in rows}
 
     async def find_least_important(self, db: SqlExecutor, external_id: str, *, now: datetime, limit: int) -> list[UUID]:
@@ -71,14 +66,14 @@ class LiveChunksRepository:
             "fade_share": constants.IMPORTANCE_FADE,
             "fade_half_life_days": constants.IMPORTANCE_FADE_HALF_LIFE_DAYS,
         }
-        return [UUID(row["chunk_id"]) for row in await db.fetch_all(self._sql["find_least_important"], params)]
+        return [UUID(row["chunk_id"]) for row in await db.fetch_all(_SQL["find_least_important"], params)]
 
     async def read_live(self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID]) -> list[LiveChunk]:
         """Return those of the chunks that are live, in order of their ids."""
         params = {"external_id": external_id, "chunk_ids": list(chunk_ids)}
         return [
             LiveChunk(**row | {"chunk_id": UUID(row["chunk_id"]), "memory_id": UUID(row["memory_id"])})
-            for row in await db.fetch_all(self._sql["read_live"], params)
+            for row in await db.fetch_all(_SQL["read_live"], params)
         ]
 
     async def find_repetitions(
@@ -104,5 +99,5 @@ class LiveChunksRepository:
         }
         return [
             Duplicate(id=UUID(row["chunk_id"]), duplicate_of=UUID(row["duplicate_of"]))
-            for row in await db.fetch_all(self._sql["find_repetitions"], params)
+            for row in await db.fetch_all(_SQL["find_repetitions"], params)
         ]

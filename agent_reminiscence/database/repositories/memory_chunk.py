@@ -6,14 +6,13 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from itertools import batched
 from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
-from agent_reminiscence.database.queries import NamedQuery, load_queries
+from agent_reminiscence.database.queries import load_queries, vector_query
 from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.domain.event import ChunkRating, Duplicate
 from agent_reminiscence.domain.memory import StoredChunk
@@ -382,7 +381,7 @@ class MemoryChunkRepository:
             "compared": compared,
         }
         return await db.ask(
-            _of_others("count_similar", generation, _OTHER_MEMORIES),
+            vector_query("memory_chunk", "count_similar", generation),
             params,
             lambda rows: {UUID(row["chunk_id"]): row["near"] + row["duplicates"] for row in rows},
         )
@@ -419,7 +418,7 @@ class MemoryChunkRepository:
             "compared": compared,
             "total": limit,
         }
-        rows = await db.fetch_all(_of_others("find_near", generation, _OF_SOURCES), params)
+        rows = await db.fetch_all(vector_query("memory_chunk", "find_near", generation), params)
         return [
             NearChunk(**row | {"chunk_id": UUID(row["chunk_id"]), "memory_id": UUID(row["memory_id"])}) for row in rows
         ]
@@ -500,19 +499,6 @@ def _twins(rows: Sequence[Row]) -> list[Twin]:
         )
         for row in rows
     ]
-
-
-# Which of the stored chunks are compared.
-_OTHER_MEMORIES = "c.memory_id IS DISTINCT FROM $(memory_id)p"
-_OF_SOURCES = "c.source = ANY($(sources)p::text[])"
-
-
-@cache
-def _of_others(name: str, generation: int, condition: str) -> NamedQuery:
-    """A query that compares the vectors of `generation`."""
-    newest = _SQL["newest_compared"].replace("{condition}", condition)
-    query = _SQL[name].replace("{mine}", _SQL["mine"]).replace("{newest_compared}", newest)
-    return query.replace("{generation}", str(generation))
 
 
 def _ended(rows: Sequence[Row], *, per_chunk: int = 1) -> EndedChunks:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import Row, SqlExecutor
-from agent_reminiscence.database.queries import NamedQuery, load_queries
+from agent_reminiscence.database.queries import NamedQuery, load_queries, vector_query
 from agent_reminiscence.database.repositories.graph.progress import graph_lag
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
@@ -22,6 +21,8 @@ from agent_reminiscence.domain.search import SearchRequest
 
 # Chunks of another moment are read this many at a time, so that other tasks can run in between.
 _PAST_CHUNKS: Final = 1_000
+
+_SQL = load_queries("sql", "search")
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +272,7 @@ class SearchRepository:
             "last_day": last,
             "dated": dated,
         }
-        row = await db.fetch_one(_of_generation("read_layouts_of", generation), params)
+        row = await db.fetch_one(vector_query("search", "read_layouts_of", generation), params)
         assert row is not None
         return _layouts(row)
 
@@ -444,19 +445,3 @@ def _hit(row: Row) -> Row:
     row["derived_from"] = tuple(row["derived_from"] or ())
     row["chunk_id"], row["memory_id"] = UUID(row["chunk_id"]), UUID(row["memory_id"])
     return row
-
-
-def _complete(name: str) -> NamedQuery:
-    queries = load_queries("sql", "search")
-    query = queries[name]
-    for part in ("newest_mentions", "postings", "visible"):
-        query = query.replace(f"{{{part}}}", queries[part])
-    return query
-
-
-_SQL = {name: _complete(name) for name in load_queries("sql", "search")}
-
-
-@cache
-def _of_generation(name: str, generation: int) -> NamedQuery:
-    return _SQL[name].replace("{generation}", str(generation))

@@ -14,8 +14,7 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.domain.index import HEADING, MAX_COUNT, block_of, offset_of, position_in_block
 
-_QUERIES = load_queries("sql", "text_index")
-_REFRESH = _QUERIES["refresh_layouts"].replace("{newest_heading}", _QUERIES["newest_heading"])
+_SQL = load_queries("sql", "text_index")
 
 _ENTRY = struct.Struct(">HHH")
 _TEXTS_PER_STATEMENT: Final = 1_000
@@ -77,13 +76,13 @@ class TextIndexRepository:
         # A portion at a time: no statement takes long, and other tasks can run in between.
         send = db.defer if len(texts) <= _TEXTS_PER_STATEMENT else db.execute
         for portion in batched(texts, _TEXTS_PER_STATEMENT):
-            await send(_QUERIES["add_texts"], _params(external_id, memory_id, portion, title, headings))
+            await send(_SQL["add_texts"], _params(external_id, memory_id, portion, title, headings))
             headings = ()
 
     async def find_heading_days(self, db: SqlExecutor, external_id: str, memory_id: UUID, title: str) -> set[date]:
         """Return the days for which the memory has a heading with this title."""
         params = {"external_id": external_id, "memory_id": memory_id, "title": title}
-        return {row["day"] for row in await db.fetch_all(_QUERIES["find_heading_days"], params)}
+        return {row["day"] for row in await db.fetch_all(_SQL["find_heading_days"], params)}
 
     async def add_layout(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, entries: bytes, totals: TextTotals
@@ -100,18 +99,18 @@ class TextIndexRepository:
             "chunks": totals.chunks,
             "words": totals.words,
         }
-        await db.defer(_QUERIES["add_layout"], params)
+        await db.defer(_SQL["add_layout"], params)
 
     async def get_headings(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[tuple[int, date, str]]:
         """Return number, day and title of every heading that the memory ever had."""
         params = {"external_id": external_id, "memory_id": memory_id}
-        rows = await db.fetch_all(_QUERIES["get_headings"], params)
+        rows = await db.fetch_all(_SQL["get_headings"], params)
         return [(row["number"], row["day"], row["title"]) for row in rows]
 
     async def reread_headings(self, db: SqlExecutor, external_id: str, words: Mapping[int, int]) -> None:
         """Store how many terms headings have in another language, by number."""
         params = {"external_id": external_id, "numbers": list(words), "words": list(words.values())}
-        await db.execute(_QUERIES["reread_headings"], params)
+        await db.execute(_SQL["reread_headings"], params)
 
     async def replace_texts(
         self, db: SqlExecutor, external_id: str, before: Sequence[PostedText], after: Sequence[PostedText]
@@ -127,20 +126,20 @@ class TextIndexRepository:
         keys = sorted(_entries_of(before).keys() | (made := _entries_of(after)).keys())
         places = {"external_id": external_id, "terms": [k[0] for k in keys], "blocks": [k[1] for k in keys]}
         stored = {
-            (row["term"], row["block"]): row["entries"] for row in await db.fetch_all(_QUERIES["read_entries"], places)
+            (row["term"], row["block"]): row["entries"] for row in await db.fetch_all(_SQL["read_entries"], places)
         }
         merged = {key: _merged(stored.get(key, b""), bytes(made.get(key, b"")), replaced[key[1]]) for key in keys}
         filled = {key: entries for key, entries in merged.items() if entries}
         if filled:
-            await db.execute(_QUERIES["put_entries"], {"external_id": external_id, **_rows(filled)})
+            await db.execute(_SQL["put_entries"], {"external_id": external_id, **_rows(filled)})
         if emptied := [key for key in keys if not merged[key]]:
             params = {"terms": [term for term, _ in emptied], "blocks": [block for _, block in emptied]}
-            await db.execute(_QUERIES["delete_entries"], {"external_id": external_id, **params})
+            await db.execute(_SQL["delete_entries"], {"external_id": external_id, **params})
 
     async def refresh_layouts(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> TextTotals:
         """Refresh the layouts of some memories from their current rows; returns the change of the tenant's totals."""
         params = {"external_id": external_id, "memory_ids": list(memory_ids)}
-        row = await db.fetch_one(_REFRESH, params)
+        row = await db.fetch_one(_SQL["refresh_layouts"], params)
         assert row is not None
         return TextTotals(row["chunks"], row["words"])
 

@@ -23,11 +23,10 @@ from procrastinate.manager import JobManager
 
 from agent_reminiscence.config.constants import (
     CONNECT_TIMEOUT_SECONDS,
-    JOBS_SCHEMA_NAME,
     TCP_SILENCE_SECONDS,
     WORKER_GRACE_SECONDS,
-    WORKER_ROLE,
 )
+from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.work.stream_work import WorkerSetup, describe_error
 from agent_reminiscence.telemetry import detached
@@ -49,6 +48,8 @@ MISSED_HEARTBEATS: Final = 3
 WORKER_POLL_SECONDS: Final = 1.0
 
 _logger = logging.getLogger("agent_reminiscence.jobs")
+
+_SQL = load_queries("sql", "jobs")
 
 # How many streams may wait for each one being sent to Neo4j; more are left to others.
 _FOLLOWED_PER_SLOT = 20
@@ -338,8 +339,6 @@ def _connector(settings: ConnectionSettings, *, pool_size: int) -> PsycopgConnec
 
 
 async def _take_role(connection: psycopg.AsyncConnection[Any]) -> None:
-    await connection.execute(f"SET ROLE {WORKER_ROLE}")
-    await connection.execute(f"SET search_path = {JOBS_SCHEMA_NAME}")
-    await connection.execute("SET statement_timeout = '30s'")
+    await connection.execute(_SQL["take_worker_role"].encode())
     if not connection.autocommit:
         await connection.commit()

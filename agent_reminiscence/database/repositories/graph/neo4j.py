@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row
-from agent_reminiscence.database.queries import NamedQuery, load_queries, statement_folder
+from agent_reminiscence.database.queries import load_queries, statement_folder
 from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     ENTITY_FIELDS,
     RELATIONSHIP_FIELDS,
@@ -41,6 +40,7 @@ from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, Gra
 from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.likeness import rank_alike
 
+_CYPHER = load_queries("cypher", "graph")
 # Deletions per transaction of an erasure.
 _ERASED_ROWS = 5_000
 
@@ -200,7 +200,7 @@ class Neo4jGraph:
             path = [first]
             if first != last:
                 # The length of a path cannot be a parameter.
-                query = graph_queries()["find_shortest_path"].replace("{{max_hops}}", str(int(max_hops)))
+                query = _CYPHER["find_shortest_path"].fill(max_hops=int(max_hops))
                 params = filter_params(where) | {"external_id": external_id, "from_id": first, "to_id": last}
                 found = await db.fetch_one(query, params)
                 if found is None:
@@ -254,14 +254,14 @@ class Neo4jGraph:
         for statement in schema.split(";\n"):
             if statement.strip():
                 await self._manager.write(_running(statement))
-        await self._manager.write(_running(graph_queries()["await_indexes"], {"seconds": 300}))
-        await self._manager.write(_running(graph_queries()["identify_store"]))
+        await self._manager.write(_running(_CYPHER["await_indexes"], {"seconds": 300}))
+        await self._manager.write(_running(_CYPHER["identify_store"]))
 
     async def find_store_id(self) -> str | None:
         """The id that this store gave itself, which changes when it is emptied or recreated; None if it has none."""
 
         async def work(db: CypherExecutor) -> str | None:
-            row = await db.fetch_one(graph_queries()["find_store"])
+            row = await db.fetch_one(_CYPHER["find_store"])
             return None if row is None else str(row["id"])
 
         return await self._manager.read(work, latest=True)
@@ -391,7 +391,7 @@ class Neo4jGraph:
                     return False
 
         if turn is None:
-            await self._manager.write(_running(graph_queries()["erase_stream"], {"external_id": external_id}))
+            await self._manager.write(_running(_CYPHER["erase_stream"], {"external_id": external_id}))
         return True
 
     async def _changes(self, work: Callable[[CypherExecutor], Awaitable[None]]) -> bool:
@@ -407,22 +407,9 @@ class _OtherwiseError(Exception):
     """The store is not in the state the caller expects. Raising it rolls the transaction back."""
 
 
-@cache
-def graph_queries() -> Mapping[str, NamedQuery]:
-    """Return the queries of `cypher/queries/graph.cypher` by name, with their common parts filled in."""
-    queries = load_queries("cypher", "graph")
-    return {
-        name: query.replace("{{strongest_among}}", queries["strongest_among"])
-        .replace("{{matches}}", queries["matches"])
-        .replace("{{fits}}", queries["fits"])
-        for name, query in queries.items()
-        if name not in ("strongest_among", "matches", "fits")
-    }
-
-
 async def _one(db: CypherExecutor, query: str, external_id: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """The single record of a query that collects its results."""
-    row = await db.fetch_one(graph_queries()[query], {"external_id": external_id} | dict(params))
+    row = await db.fetch_one(_CYPHER[query], {"external_id": external_id} | dict(params))
     assert row is not None
     return row
 
@@ -433,7 +420,7 @@ async def _ids(db: CypherExecutor, query: str, external_id: str, **params: Any) 
 
 
 async def _run(db: CypherExecutor, query: str, external_id: str, **params: Any) -> None:
-    await db.fetch_all(graph_queries()[query], {"external_id": external_id, **params})
+    await db.fetch_all(_CYPHER[query], {"external_id": external_id, **params})
 
 
 def _running(statement: str, params: Mapping[str, Any] | None = None) -> Callable[[CypherExecutor], Awaitable[None]]:
@@ -446,7 +433,7 @@ def _running(statement: str, params: Mapping[str, Any] | None = None) -> Callabl
 
 
 async def _mark(db: CypherExecutor, external_id: str) -> StreamMark:
-    row = await db.fetch_one(graph_queries()["find_mark"], {"external_id": external_id})
+    row = await db.fetch_one(_CYPHER["find_mark"], {"external_id": external_id})
     return StreamMark() if row is None else StreamMark(**row)
 
 

@@ -37,6 +37,7 @@ from agent_reminiscence.domain.graph import (
 from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.text.folding import name_key
 
+_SQL = load_queries("sql", "graph")
 # The type of an entity about which nothing is known.
 _ANY_TYPE = "other"
 
@@ -144,18 +145,6 @@ class MatchedIds:
 class EntityGraphRepository:
     """Reads the tables of the graph. Results are canonical: merges are resolved, and what they closed is left out."""
 
-    def __init__(self) -> None:
-        queries = load_queries("sql", "graph")
-        self._sql = {
-            name: sql.replace("{entity_states}", queries["entity_states"])
-            .replace("{relationship_states}", queries["relationship_states"])
-            .replace("{ranked}", queries["ranked"])
-            .replace("{strongest_among}", queries["strongest_among"])
-            .replace("{canonical_type}", queries["canonical_type"])
-            .replace("{fits}", queries["fits"])
-            for name, sql in queries.items()
-        }
-
     async def find_entities(
         self,
         db: SqlExecutor,
@@ -175,15 +164,12 @@ class EntityGraphRepository:
         }
         given = []
         if ids is not None:
-            given.append("candidates_by_id")
+            given.append("id")
             params["ids"] = list(ids)
         if names is not None:
-            given.append("candidates_by_key")
+            given.append("key")
             params["keys"] = list(dict.fromkeys(key for key in map(name_key, names) if key))
-        statement = self._sql["list_entities"]
-        if given:
-            candidates = " INTERSECT ".join(self._sql[name] for name in given)
-            statement = self._sql["find_entities"].replace("{candidates}", candidates)
+        statement = _SQL[f"find_entities_by_{'_and_'.join(given)}" if given else "list_entities"]
         return [_entity(row) for row in await db.fetch_all(statement, params)]
 
     async def find_names(
@@ -191,7 +177,7 @@ class EntityGraphRepository:
     ) -> list[tuple[UUID, str, int]]:
         """Return canonical entities with the key of each name and their mentions; those with most mentions first."""
         params = {"external_id": external_id, "types": _listed(types), "limit": limit}
-        rows = await db.fetch_all(self._sql["find_names"], params)
+        rows = await db.fetch_all(_SQL["find_names"], params)
         return [(UUID(row["id"]), row["key"], row["mentions"]) for row in rows]
 
     async def find_relationships(
@@ -220,9 +206,9 @@ class EntityGraphRepository:
         }
         if entity_ids is not None:
             params |= _among_params(entity_ids, where)
-            rows = await db.fetch_all(self._sql["find_relationships_among"], params)
+            rows = await db.fetch_all(_SQL["find_relationships_among"], params)
         elif wanted is not None:
-            rows = await db.fetch_all(self._sql["find_relationships"], params)
+            rows = await db.fetch_all(_SQL["find_relationships"], params)
         else:
             rows = []
         return [_relationship(row) for row in rows]
@@ -240,7 +226,7 @@ class EntityGraphRepository:
         }
         return [
             ReachedEntities(row["hop"], [UUID(entity_id) for entity_id in row["reached"]], row["is_cut"])
-            for row in await db.fetch_all(self._sql["walk"], params)
+            for row in await db.fetch_all(_SQL["walk"], params)
         ]
 
     async def outline_entities(
@@ -248,7 +234,7 @@ class EntityGraphRepository:
     ) -> list[EntityOutline]:
         """Return how often some canonical entities are mentioned; most mentions first, then by id."""
         params = {"external_id": external_id, "ids": list(entity_ids)}
-        rows = await db.fetch_all(self._sql["count_mentions"], params)
+        rows = await db.fetch_all(_SQL["count_mentions"], params)
         return [EntityOutline(UUID(row["id"]), row["mentions"]) for row in rows]
 
     async def outline_relationships(
@@ -256,7 +242,7 @@ class EntityGraphRepository:
     ) -> list[RelationshipOutline]:
         """Return the relationships that `find_relationships` finds between some canonical entities."""
         params = _among_params(entity_ids, where) | {"external_id": external_id, "ids": None, "limit": limit}
-        rows = await db.fetch_all(self._sql["strongest_among"], params)
+        rows = await db.fetch_all(_SQL["strongest_among"], params)
         return [
             RelationshipOutline(
                 UUID(row["id"]), UUID(row["from_id"]), UUID(row["to_id"]), strength(row["observations"])
@@ -273,7 +259,7 @@ class EntityGraphRepository:
             "entity_ids": list(entity_ids),
             "limit": limit,
         }
-        rows = await db.fetch_all(self._sql["find_neighbours"], params)
+        rows = await db.fetch_all(_SQL["find_neighbours"], params)
         return [(UUID(row["id"]), UUID(row["other_id"])) for row in rows]
 
     async def find_strongest(
@@ -285,7 +271,7 @@ class EntityGraphRepository:
             "first_ids": [first for first, _ in pairs],
             "second_ids": [second for _, second in pairs],
         }
-        return [UUID(row["id"]) for row in await db.fetch_all(self._sql["find_strongest"], params)]
+        return [UUID(row["id"]) for row in await db.fetch_all(_SQL["find_strongest"], params)]
 
     async def match(
         self, db: SqlExecutor, external_id: str, pattern: GraphPattern, *, where: GraphFilter, limit: int
@@ -293,7 +279,7 @@ class EntityGraphRepository:
         """Return relationships that match a pattern; strongest first, then by id."""
         known: dict[UUID, str] = {}
         if pattern.from_type is not None or pattern.to_type is not None:
-            rows = await db.fetch_all(self._sql["find_known_types"], {"external_id": external_id})
+            rows = await db.fetch_all(_SQL["find_known_types"], {"external_id": external_id})
             known = {UUID(row["id"]): row["type"] for row in rows}
         params = _filter_params(where) | {
             "external_id": external_id,
@@ -311,17 +297,17 @@ class EntityGraphRepository:
         }
         return [
             MatchedIds(UUID(row["relationship_id"]), UUID(row["from_id"]), UUID(row["to_id"]))
-            for row in await db.fetch_all(self._sql["match"], params)
+            for row in await db.fetch_all(_SQL["match"], params)
         ]
 
     async def find_mentioned(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[UUID]:
         """Return the canonical entities that the live chunks of a memory name."""
         params = {"external_id": external_id, "memory_id": memory_id}
-        return [UUID(row["id"]) for row in await db.fetch_all(self._sql["find_mentioned"], params)]
+        return [UUID(row["id"]) for row in await db.fetch_all(_SQL["find_mentioned"], params)]
 
     async def find_place(self, db: SqlExecutor, external_id: str, entity_id: UUID) -> EntityPlace | None:
         """Return the place of an entity among merged ones; None if it does not exist."""
-        row = await db.fetch_one(self._sql["find_place"], {"external_id": external_id, "entity_id": entity_id})
+        row = await db.fetch_one(_SQL["find_place"], {"external_id": external_id, "entity_id": entity_id})
         if row is None:
             return None
         return EntityPlace(row["merged_into"] is not None, UUID(row["canonical_id"]))
@@ -335,7 +321,7 @@ class EntityGraphRepository:
     ) -> Deferred[list[KnownEntityName]]:
         """Like `known_names`, but deferred."""
         params = {"external_id": external_id, "keys": list(dict.fromkeys(keys))}
-        return await db.ask(self._sql["known_names"], params, lambda rows: [_known_name(row) for row in rows])
+        return await db.ask(_SQL["known_names"], params, lambda rows: [_known_name(row) for row in rows])
 
     async def list_names(
         self, db: SqlExecutor, external_id: str, *, beginnings: Iterable[str], limit: int
@@ -346,12 +332,12 @@ class EntityGraphRepository:
             beginnings: Only names whose key begins with one of these characters, ignoring `the`.
         """
         params = {"external_id": external_id, "beginnings": sorted(set(beginnings)), "limit": limit}
-        return [_known_name(row) for row in await db.fetch_all(self._sql["list_names"], params)]
+        return [_known_name(row) for row in await db.fetch_all(_SQL["list_names"], params)]
 
     async def ask_for_last_change(self, db: SqlExecutor, external_id: str) -> Deferred[int]:
         """Return the position of the last event that changed an entity; 0 if none did."""
         return await db.ask(
-            self._sql["last_entity_change"],
+            _SQL["last_entity_change"],
             {"external_id": external_id},
             lambda rows: int(rows[0]["position"]) if rows else 0,
         )
@@ -376,7 +362,7 @@ class EntityGraphRepository:
                 stated_to_id=UUID(row["stated_to_id"]),
                 observations=row["observations"],
             )
-            for row in await db.fetch_all(self._sql["find_between"], params)
+            for row in await db.fetch_all(_SQL["find_between"], params)
         ]
 
     async def find_stated(
@@ -408,7 +394,7 @@ class EntityGraphRepository:
                 last_observed=row["last_observed"],
                 sources=_labels(row, evidence_chunks),
             )
-            for row in await db.fetch_all(self._sql["find_stated"], params)
+            for row in await db.fetch_all(_SQL["find_stated"], params)
         ]
 
     async def find_known_relationships(
@@ -450,17 +436,17 @@ class EntityGraphRepository:
                 seen=tuple(row["sources"]),
                 memory_ids=frozenset(UUID(str(memory_id)) for memory_id in row["memory_ids"]),
             )
-            for row in await db.fetch_all(self._sql["find_known_relationships"], params)
+            for row in await db.fetch_all(_SQL["find_known_relationships"], params)
         ]
 
     async def read_changes(self, db: SqlExecutor, external_id: str, *, after: int) -> GraphDelta:
         """Return the current state of everything that changed after a position, in one snapshot."""
         params = {"external_id": external_id, "after": after}
         with_evidence = params | {"evidence_chunks": GRAPH_EVIDENCE_CHUNKS}
-        entities = await db.fetch_all(self._sql["read_changed_entities"], with_evidence)
-        relationships = await db.fetch_all(self._sql["read_changed_relationships"], with_evidence)
-        merged_away = await db.fetch_all(self._sql["find_merged_away"], params)
-        closed = await db.fetch_all(self._sql["find_closed_in"], params)
+        entities = await db.fetch_all(_SQL["read_changed_entities"], with_evidence)
+        relationships = await db.fetch_all(_SQL["read_changed_relationships"], with_evidence)
+        merged_away = await db.fetch_all(_SQL["find_merged_away"], params)
+        closed = await db.fetch_all(_SQL["find_closed_in"], params)
         return GraphDelta(
             entities=[_entity(row) for row in entities],
             relationships=[_relationship(row) for row in relationships],
@@ -485,7 +471,7 @@ class EntityGraphRepository:
             "limit": limit,
             "evidence_chunks": GRAPH_EVIDENCE_CHUNKS,
         }
-        return await db.fetch_all(self._sql[query], params)
+        return await db.fetch_all(_SQL[query], params)
 
 
 def _filter_params(where: GraphFilter) -> dict[str, Any]:

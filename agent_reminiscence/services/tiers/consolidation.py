@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from itertools import batched
 from uuid import UUID
@@ -57,8 +58,8 @@ from agent_reminiscence.services.tiers.plan import (
     summarize,
 )
 from agent_reminiscence.services.tiers.promotion import PromotionService
-from agent_reminiscence.services.tiers.proposal import ReadRelationshipEnding
-from agent_reminiscence.services.tiers.reading import MemorizingService
+from agent_reminiscence.services.tiers.proposal import Reading, ReadRelationshipEnding
+from agent_reminiscence.services.tiers.reading import Cost, MemorizingService
 from agent_reminiscence.services.tiers.relationships import (
     find_pairs,
     plan_graph,
@@ -142,27 +143,58 @@ class ConsolidationService:
     async def _consolidate(
         self, external_id: str, memory_id: UUID, *, locked: bool, is_dry_run: bool, needs_vectors: bool
     ) -> ConsolidationReport:
-        if locked:
-            async with self._store.transaction(external_id) as db:
-                await self._ledger.lock(db, external_id)
-                async with self._draft(external_id, memory_id, db, needs_vectors=needs_vectors) as draft:
+        async with self._memorizing.metered(external_id) as cost:
+            if locked:
+                async with self._store.transaction(external_id) as db:
+                    await self._ledger.lock(db, external_id)
+                    draft = await self._draft(external_id, memory_id, cost, db, needs_vectors=needs_vectors)
                     events, promoted = await self._apply(db, draft)
-        else:
-            async with self._draft(external_id, memory_id, needs_vectors=needs_vectors) as draft:
-                events = None
-                try:
-                    async with self._store.transaction(external_id, settings=PLANNED_ONCE, read_only=is_dry_run) as db:
-                        if is_dry_run:
-                            events, promoted = await self._plan(db, draft), 0
-                        else:
-                            events, promoted = await self._apply(db, draft)
-                except (CommitUnknownError, asyncio.CancelledError):
-                    # A cancellation at COMMIT leaves the outcome unknown too.
-                    draft.reading.is_recorded = events is not None and await self._was_committed(draft.memory, events)
-                    raise
-                # Only a committed plan records its cost.
-                draft.reading.is_recorded = events is not None and not is_dry_run
+            else:
+                draft = await self._draft(external_id, memory_id, cost, needs_vectors=needs_vectors)
+                if is_dry_run:
+                    events, promoted = await self._preview(draft), 0
+                else:
+                    events, promoted = await self._commit(draft, cost)
         return _report(draft, events, promoted, is_dry_run=is_dry_run)
+
+    async def _draft(
+        self, external_id: str, memory_id: UUID, cost: Cost, db: SqlExecutor | None = None, *, needs_vectors: bool
+    ) -> Draft:
+        """Find out everything about a memory that can be found out while others write.
+
+        Args:
+            cost: Grows by what a model costs.
+            db: The transaction that holds the stream's lock, if there is one; then no model is asked.
+            needs_vectors: Whether to give up if a vector is missing.
+
+        Raises:
+            _LacksVectorsError: A vector is missing and `needs_vectors` is set.
+        """
+        draft = await self._read(external_id, memory_id, db, needs_vectors=needs_vectors)
+        # A model takes its time; no transaction of ours is open meanwhile.
+        reading = await self._memorizing.read(
+            draft.memory, draft.chunks, draft.entities, draft.known, cost, is_busy=db is not None
+        )
+        return await self._complete(draft, reading, db)
+
+    async def _preview(self, draft: Draft) -> Events | None:
+        """What `_commit` would record now."""
+        external_id = draft.memory.external_id
+        async with self._store.transaction(external_id, settings=PLANNED_ONCE, read_only=True) as db:
+            return await self._plan(db, draft)
+
+    async def _commit(self, draft: Draft, cost: Cost) -> tuple[Events | None, int]:
+        """Apply a draft in a transaction of its own; if that is committed, its event records the cost."""
+        events = None
+        try:
+            async with self._store.transaction(draft.memory.external_id, settings=PLANNED_ONCE) as db:
+                events, promoted = await self._apply(db, draft)
+        except (CommitUnknownError, asyncio.CancelledError):
+            # A cancellation at COMMIT leaves the outcome unknown too.
+            cost.is_recorded = events is not None and await self._was_committed(draft.memory, events)
+            raise
+        cost.is_recorded = events is not None
+        return events, promoted
 
     async def _was_committed(self, memory: StoredMemory, events: Events) -> bool:
         """Whether this plan was committed after an unknown COMMIT; False if that cannot be found out."""
@@ -185,24 +217,9 @@ class ConsolidationService:
             async with self._store.transaction(external_id, settings=PLANNED_ONCE, read_only=True) as own:
                 yield own
 
-    @asynccontextmanager
-    async def _draft(
-        self, external_id: str, memory_id: UUID, db: SqlExecutor | None = None, *, needs_vectors: bool
-    ) -> AsyncIterator[Draft]:
-        """Read a memory and find out everything that can be found out while others write.
-
-        Args:
-            db: The transaction that holds the stream's lock, if there is one.
-            needs_vectors: Whether to give up if a vector is missing.
-
-        Raises:
-            _LacksVectorsError: A vector is missing and `needs_vectors` is set.
-        """
-        # A model or a long text takes time, so no transaction stays open meanwhile. Most memories are read and compared
-        # in a single one.
-        async with AsyncExitStack() as open_transaction:
-            reader: SqlExecutor | None = await open_transaction.enter_async_context(self._reading(external_id, db))
-            assert reader is not None
+    async def _read(self, external_id: str, memory_id: UUID, db: SqlExecutor | None, *, needs_vectors: bool) -> Draft:
+        """A memory as it is stored, with the names that rules find in what is new."""
+        async with self._reading(external_id, db) as reader:
             asked_memory = await self._tables.active.ask_by_id(reader, external_id, memory_id)
             asked_generation = await ask_for_current(reader)
             asked_change = await self._graph.ask_for_last_change(reader, external_id)
@@ -215,34 +232,35 @@ class ConsolidationService:
                 raise _LacksVectorsError
             # A chunk that has ended for good stays in the text but takes part in nothing else.
             chunks = [chunk for chunk in layout if not chunk.has_ended]
+            texts = [chunk.content for chunk in chunks]
             generation = current.number
             compared_at = await asked_change.result()
-            if len(chunks) <= constants.RECURRENCE_BATCH_CHUNKS:
+            is_short = len(chunks) <= constants.RECURRENCE_BATCH_CHUNKS
+            if is_short:
                 recurring = await self._ask_how_many_similar(reader, memory, chunks, generation)
-                texts = [chunk.content for chunk in chunks]
                 looked_up = await beside(lambda: keys_to_look_up(chunks), value=texts)
                 known = await self._known_names(external_id, looked_up, reader)
                 recurrences = await recurring.result()
-                if self._memorizing.has_model:
-                    await open_transaction.aclose()
-                    reader = db
-                named = await beside(lambda: draft_entities(chunks, known), value=texts)
-            else:
-                await open_transaction.aclose()
-                reader = db
-                recurrences, generation = await self._find_recurrences(external_id, memory, chunks, db)
-                looked_up = await asyncio.to_thread(keys_to_look_up, chunks)
-                known = await self._known_names(external_id, looked_up, db)
-                named = await asyncio.to_thread(draft_entities, chunks, known)
-            async with self._memorizing.reading(memory, chunks, named, known, is_busy=db is not None) as reading:
-                sure = {row.key for row in known} | {name_key(chunk.speaker) for chunk in chunks if chunk.speaker}
-                by_rules = left_to_rules(named, reading.entities, reading.importances, sure)
-                entities, became = combine([*reading.entities, *by_rules])
-                others = {entity.key for entity in entities}.difference(looked_up)
-                known += await self._known_names(external_id, sorted(others), reader)
-                entities = await self._compare_names(external_id, entities, known, reader)
-                await open_transaction.aclose()
-                yield Draft(memory, chunks, recurrences, generation, entities, compared_at, reading, became)
+        if not is_short:
+            # Comparing a long text takes time, so it is done in portions with a transaction each.
+            recurrences, generation = await self._find_recurrences(external_id, memory, chunks, db)
+            looked_up = await beside(lambda: keys_to_look_up(chunks), value=texts)
+            known = await self._known_names(external_id, looked_up, db)
+        entities = await beside(lambda: draft_entities(chunks, known), value=texts)
+        return Draft(
+            memory, chunks, recurrences, generation, compared_at, entities, known, looked_up=frozenset(looked_up)
+        )
+
+    async def _complete(self, draft: Draft, reading: Reading, db: SqlExecutor | None) -> Draft:
+        """The draft with what a model read, and with the known entities that all its names most likely mean."""
+        external_id = draft.memory.external_id
+        sure = {row.key for row in draft.known} | {name_key(chunk.speaker) for chunk in draft.chunks if chunk.speaker}
+        by_rules = left_to_rules(draft.entities, reading.entities, reading.importances, sure)
+        entities, became = combine([*reading.entities, *by_rules])
+        others = {entity.key for entity in entities} - draft.looked_up
+        known = [*draft.known, *await self._known_names(external_id, sorted(others), db)]
+        entities = await self._compare_names(external_id, entities, known, db)
+        return replace(draft, entities=entities, known=known, reading=reading, became=became)
 
     async def _find_recurrences(
         self, external_id: str, memory: StoredMemory, chunks: Sequence[StoredChunk], db: SqlExecutor | None
@@ -368,7 +386,7 @@ class ConsolidationService:
                 "graph": graph,
                 "facts": await self._plan_facts(db, draft, plan),
                 "summary": summarize(draft, plan),
-                "usage": tuple(reading.usage),
+                "usage": reading.usage,
                 "fallback": reading.fallback,
                 "fallback_chunks": reading.unread,
                 "rests_on": tuple(sorted(reading.rests_on)),
@@ -553,7 +571,7 @@ def _report(draft: Draft, events: Events | None, promoted: int, *, is_dry_run: b
         chunks_ended=0 if events is None else len(events.ended),
         relationships_ended=0 if events is None else len(events.relationships_ended),
         promoted=promoted,
-        usage=tuple(draft.reading.usage),
+        usage=draft.reading.usage,
         fallback=draft.reading.fallback,
         plan=plan if is_dry_run else None,
         ends=tuple(ended for ended, _ in events.ended) if events is not None and is_dry_run else (),

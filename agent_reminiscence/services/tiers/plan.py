@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.database.repositories.graph.tables import KnownPeriod
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownPeriod
 from agent_reminiscence.database.repositories.memory_chunk import Twin
 from agent_reminiscence.domain.event import (
     ChunkRating,
@@ -34,19 +34,29 @@ from agent_reminiscence.text.sentences import first_sentence
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The slow part of planning a memory's consolidation, for one version."""
+    """The slow part of planning a memory's consolidation, for one version; it grows while the memory is read.
+
+    Attributes:
+        chunks: Its chunks in text order, without those that have ended for good.
+        recurrences: How often a chunk recurs elsewhere, by chunk id.
+        generation: The vector generation that these were found with.
+        compared_at: The last event that had changed an entity when names were compared.
+        entities: What its new chunks name.
+        known: What is known of these names.
+        looked_up: The name keys for which `known` was read first.
+        became: Which combined entity each entity drafted by the model became part of.
+    """
 
     memory: StoredMemory
     chunks: Sequence[StoredChunk]
     recurrences: Mapping[UUID, int]
-    # The vector generation they were found with.
     generation: int
-    entities: list[DraftedEntity]
-    # The last event that had changed an entity when names were compared.
     compared_at: int
-    reading: Reading
-    # Which combined entity each entity drafted by the model became part of.
-    became: Mapping[UUID, UUID]
+    entities: list[DraftedEntity]
+    known: Sequence[KnownEntityName]
+    looked_up: frozenset[str]
+    reading: Reading = field(default_factory=Reading)
+    became: Mapping[UUID, UUID] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,11 +76,9 @@ class Reading:
         importances: Its ratings of the chunks it has read, by place.
         summaries: One per window.
         rests_on: Other memories that it was shown parts of and that may have influenced it.
-        usage: What the requests cost.
-        unanswered: How many of these requests got no answer.
+        usage: What the requests cost, by model.
         fallback: Why chunks were not read, or not compared with less trusted ones, although a model is configured.
         unread: How many were not read.
-        is_recorded: Whether the consolidation event records the cost.
     """
 
     importances: dict[int, float] = field(default_factory=dict)
@@ -91,11 +89,9 @@ class Reading:
     endings: list[ReadEnding] = field(default_factory=list)
     relationship_endings: list[ReadRelationshipEnding] = field(default_factory=list)
     rests_on: set[UUID] = field(default_factory=set)
-    usage: list[ModelUsage] = field(default_factory=list)
-    unanswered: int = 0
+    usage: tuple[ModelUsage, ...] = ()
     fallback: Fallback | None = None
     unread: int = 0
-    is_recorded: bool = False
 
     @property
     def summary(self) -> str | None:

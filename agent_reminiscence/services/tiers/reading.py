@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
@@ -41,6 +41,40 @@ AGENT = "memorizer"
 _HOPELESS = frozenset({"timeout", "limit", "unavailable", "failed"})
 
 
+@dataclass(slots=True)
+class Cost:
+    """What models have cost while a memory was read, also if that failed.
+
+    Attributes:
+        usage: One per model.
+        unanswered: How many of the requests got no answer.
+        outcome: How it went so far.
+        is_recorded: Whether the consolidation event records it.
+    """
+
+    usage: list[ModelUsage] = field(default_factory=list)
+    unanswered: int = 0
+    outcome: AskOutcome = "failed"
+    is_recorded: bool = False
+
+    def add(self, meter: Meter) -> None:
+        """Add the cost of one request or more to the total of the same model."""
+        self.unanswered += meter.unanswered
+        usage = meter.usage
+        if usage is None or not usage.requests:
+            return
+        for place, one in enumerate(self.usage):
+            if one.model == usage.model:
+                self.usage[place] = ModelUsage(
+                    model=one.model,
+                    requests=one.requests + usage.requests,
+                    input_tokens=one.input_tokens + usage.input_tokens,
+                    output_tokens=one.output_tokens + usage.output_tokens,
+                )
+                return
+        self.usage.append(usage)
+
+
 class MemorizingService:
     """Asks a model window by window and collects its proposals.
 
@@ -70,43 +104,52 @@ class MemorizingService:
         return self._model is not None
 
     @asynccontextmanager
-    async def reading(
+    async def metered(self, external_id: str) -> AsyncIterator[Cost]:
+        """Record what models cost in the enclosed block, however it ends, unless the consolidation event records it."""
+        cost = Cost()
+        try:
+            yield cost
+        except StoreError:
+            cost.outcome = "store"
+            raise
+        except asyncio.CancelledError:
+            cost.outcome = "cancelled"
+            raise
+        finally:
+            if not cost.is_recorded:
+                for number, usage in enumerate(cost.usage):
+                    unanswered = cost.unanswered if number == 0 else 0
+                    await self._budget.record(external_id, AGENT, usage, cost.outcome, unanswered=unanswered)
+
+    async def read(
         self,
         memory: StoredMemory,
         chunks: Sequence[StoredChunk],
         entities: Sequence[DraftedEntity],
         known: Sequence[KnownEntityName],
+        cost: Cost,
         *,
         is_busy: bool = False,
-    ) -> AsyncIterator[Reading]:
-        """Collect what a model makes of the chunks that no consolidation has read yet.
-
-        The cost is recorded at the end, however the block ends, unless the consolidation event records it.
+    ) -> Reading:
+        """What a model makes of the chunks that no consolidation has read yet.
 
         Args:
             chunks: All chunks of the memory that have not ended for good, in text order.
             entities: Names in the new chunks that were found without a model.
             known: What is known of these names.
+            cost: Grows with each request, so that it is known even if this fails.
             is_busy: Whether others are waiting for this to end; then no model is asked.
         """
         reading = Reading()
-        outcome: AskOutcome = "failed"
-        try:
-            await self._read(reading, memory, chunks, entities, known, is_busy=is_busy)
-            outcome = "answered" if reading.fallback is None or reading.fallback == "busy" else reading.fallback
-            yield reading
-        except StoreError:
-            outcome = "store"
-            raise
-        except asyncio.CancelledError:
-            outcome = "cancelled"
-            raise
-        finally:
-            if not reading.is_recorded:
-                for number, usage in enumerate(reading.usage):
-                    await self._budget.record(
-                        memory.external_id, AGENT, usage, outcome, unanswered=reading.unanswered if number == 0 else 0
-                    )
+        if self._model is not None and memory.consolidated_version < memory.version:
+            if is_busy:
+                reading.unread = sum(chunk.tier == "active" for chunk in chunks)
+                reading.fallback = "busy" if reading.unread else None
+            else:
+                await self._read(reading, memory, chunks, entities, known, cost)
+        reading.usage = tuple(cost.usage)
+        cost.outcome = "answered" if reading.fallback is None or reading.fallback == "busy" else reading.fallback
+        return reading
 
     async def _read(
         self,
@@ -115,46 +158,41 @@ class MemorizingService:
         chunks: Sequence[StoredChunk],
         entities: Sequence[DraftedEntity],
         known: Sequence[KnownEntityName],
-        *,
-        is_busy: bool,
+        cost: Cost,
     ) -> None:
-        if self._model is None or memory.consolidated_version >= memory.version:
-            return
         # In a thread: counting the tokens of a long text takes time.
         windows = await asyncio.to_thread(make_windows, chunks)
         comparisons: list[Window] = []
         for number, window in enumerate(windows):
-            if not is_busy and not await self._is_current(memory):
+            if not await self._is_current(memory):
                 # The result would be dropped.
                 return
-            fallback: Fallback | None = "busy"
-            if not is_busy:
-                whole, apart = await self._complete(memory, window, entities, known)
-                comparisons += apart
-                fallback = await self._read_window(reading, memory, whole)
+            whole, apart = await self._complete(memory, window, entities, known)
+            comparisons += apart
+            fallback = await self._read_window(reading, memory, whole, cost)
             if fallback is None:
                 continue
             reading.fallback = reading.fallback or fallback
-            if is_busy or fallback in _HOPELESS:
+            if fallback in _HOPELESS:
                 reading.unread += sum(len(left.places) for left in windows[number:])
                 return
             reading.unread += len(window.places)
-        await self._compare(reading, memory, comparisons)
+        await self._compare(reading, memory, comparisons, cost)
 
-    async def _read_window(self, reading: Reading, memory: StoredMemory, window: Window) -> Fallback | None:
+    async def _read_window(self, reading: Reading, memory: StoredMemory, window: Window, cost: Cost) -> Fallback | None:
         """Read one window; returns why it failed, or None."""
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memorizer import make_memorizer, make_prompt, propose
 
         material = window.material(memory)
-        plan = await self._ask(reading, memory, material, make_memorizer(), make_prompt(material))
+        plan = await self._ask(memory, material, cost, make_memorizer(), make_prompt(material))
         if isinstance(plan, str):
             return plan
         reading.rests_on |= window.rests_on(memory)
         take_over(reading, window, propose(plan, material))
         return None
 
-    async def _compare(self, reading: Reading, memory: StoredMemory, comparisons: Sequence[Window]) -> None:
+    async def _compare(self, reading: Reading, memory: StoredMemory, comparisons: Sequence[Window], cost: Cost) -> None:
         """Compare windows that were read with less trusted memories.
 
         This runs last, so that less trusted text cannot keep anything from being read.
@@ -171,7 +209,7 @@ class MemorizingService:
                 # Erased while the windows were being read.
                 continue
             material = compared.material(memory)
-            plan = await self._ask(reading, memory, material, make_comparer(), make_comparing_prompt(material))
+            plan = await self._ask(memory, material, cost, make_comparer(), make_comparing_prompt(material))
             if isinstance(plan, str):
                 reading.fallback = reading.fallback or plan
                 if plan in _HOPELESS:
@@ -183,9 +221,9 @@ class MemorizingService:
 
     async def _ask[T: BaseModel](
         self,
-        reading: Reading,
         memory: StoredMemory,
         material: ConsolidationMaterial,
+        cost: Cost,
         agent: Agent[ConsolidationMaterial, T],
         prompt: str,
     ) -> T | Fallback:
@@ -193,7 +231,7 @@ class MemorizingService:
         from agent_reminiscence.agents.running import run_agent
 
         assert self._model is not None
-        spent = sum(usage.input_tokens + usage.output_tokens for usage in reading.usage)
+        spent = sum(usage.input_tokens + usage.output_tokens for usage in cost.usage)
         limits = await self._budget.limits(memory.external_id, spent=spent)
         if limits is None:
             return "limit"
@@ -206,8 +244,7 @@ class MemorizingService:
             )
             return error.reason
         finally:
-            _add_usage(reading.usage, meter.usage)
-            reading.unanswered += meter.unanswered
+            cost.add(meter)
         if not await self._is_clean(answered.output.model_dump(mode="json"), memory.external_id):
             return "invalid"
         return answered.output
@@ -298,19 +335,3 @@ def _strings(value: object) -> Iterator[str]:
         case list():
             for item in value:
                 yield from _strings(item)
-
-
-def _add_usage(total: list[ModelUsage], usage: ModelUsage | None) -> None:
-    """Add the cost of one window to the total of the same model."""
-    if usage is None or not usage.requests:
-        return
-    for place, one in enumerate(total):
-        if one.model == usage.model:
-            total[place] = ModelUsage(
-                model=one.model,
-                requests=one.requests + usage.requests,
-                input_tokens=one.input_tokens + usage.input_tokens,
-                output_tokens=one.output_tokens + usage.output_tokens,
-            )
-            return
-    total.append(usage)

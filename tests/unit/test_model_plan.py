@@ -252,9 +252,9 @@ def test_places_are_those_of_the_memory() -> None:
     assert reading.importances == {3: 0.25, 5: 0.75}
     assert reading.summary == "What was said."
     tom, ann = reading.entities
-    assert (tom.extracted.passages, ann.extracted.passages, ann.is_other) == ((5,), (3, 5), True)
+    assert (tom.passages, ann.passages, ann.is_other) == ((5,), (3, 5), True)
     [knows] = reading.relationships
-    assert (knows.from_id, knows.to_id, knows.passages) == (ann.new_id, tom.new_id, (5,))
+    assert (knows.from_id, knows.to_id, knows.passages) == (ann.entity_id, tom.entity_id, (5,))
     [fact] = reading.facts
     assert (fact.text, fact.places) == ("Ann knows Tom.", (3, 5))
 

@@ -37,7 +37,7 @@ from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.entities import (
-    DraftedEntity,
+    PlannedEntity,
     beginnings_of,
     combine,
     draft_entities,
@@ -256,11 +256,11 @@ class ConsolidationService:
         external_id = draft.memory.external_id
         sure = {row.key for row in draft.known} | {name_key(chunk.speaker) for chunk in draft.chunks if chunk.speaker}
         by_rules = left_to_rules(draft.entities, reading.entities, reading.importances, sure)
-        entities, became = combine([*reading.entities, *by_rules])
-        others = {entity.key for entity in entities} - draft.looked_up
+        entities = combine([*reading.entities, *by_rules])
+        others = {entity.sought_key for entity in entities} - draft.looked_up
         known = [*draft.known, *await self._known_names(external_id, sorted(others), db)]
         entities = await self._compare_names(external_id, entities, known, db)
-        return replace(draft, entities=entities, known=known, reading=reading, became=became)
+        return replace(draft, entities=entities, known=known, reading=reading)
 
     async def _find_recurrences(
         self, external_id: str, memory: StoredMemory, chunks: Sequence[StoredChunk], db: SqlExecutor | None
@@ -290,10 +290,10 @@ class ConsolidationService:
     async def _compare_names(
         self,
         external_id: str,
-        drafted: list[DraftedEntity],
+        drafted: list[PlannedEntity],
         known: Sequence[KnownEntityName],
         db: SqlExecutor | None,
-    ) -> list[DraftedEntity]:
+    ) -> list[PlannedEntity]:
         """`drafted`, with the known entities that unknown names most likely mean."""
         unknown = find_unknown(drafted, known)
         if not unknown:
@@ -359,7 +359,7 @@ class ConsolidationService:
         )
         asked_twins = await self._tables.chunks.ask_for_twins(db, external_id, memory_id, moment=moment)
         asked_change = await self._graph.ask_for_last_change(db, external_id)
-        known = await self._known_names(external_id, [entity.key for entity in draft.entities], db)
+        known = await self._known_names(external_id, [entity.sought_key for entity in draft.entities], db)
         if not await asked_current.result():
             return None
         if not await self._is_there(db, draft):
@@ -539,9 +539,7 @@ class ConsolidationService:
             # Another memory was faster: one of ours may most likely mean one of its names.
             drafted = await self._compare_names(external_id, drafted, known, db)
         planned = resolve_entities(drafted, known)
-        stated = plan_relationships(
-            draft.reading.relationships, draft.became, planned, [chunk.source for chunk in draft.chunks]
-        )
+        stated = plan_relationships(draft.reading.relationships, planned, [chunk.source for chunk in draft.chunks])
         pairs = find_pairs(planned, stated)
         existing = await self._graph.find_between(db, external_id, list(pairs), TOGETHER) if pairs else []
         periods: Sequence[KnownPeriod] = []
@@ -554,7 +552,7 @@ class ConsolidationService:
             )
         known_ids = find_restated(draft, stated, periods)
         changes = plan_graph(planned, pairs, existing, ratings, stated, known_ids)
-        return changes, plan_merges(drafted, planned)
+        return changes, plan_merges(planned)
 
 
 def _report(draft: Draft, events: Events | None, promoted: int, *, is_dry_run: bool) -> ConsolidationReport:

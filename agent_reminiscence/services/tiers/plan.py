@@ -24,7 +24,7 @@ from agent_reminiscence.domain.event import (
 from agent_reminiscence.domain.graph import Relationship
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import Source, is_trusted_less, may_end
-from agent_reminiscence.services.tiers.entities import DraftedEntity
+from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.importance import count_details, estimated, importance
 from agent_reminiscence.services.tiers.proposal import ReadFact, Reading, ReadRelationshipEnding, may_restate
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
@@ -44,7 +44,6 @@ class Draft:
         entities: What its new chunks name.
         known: What is known of these names.
         looked_up: The name keys for which `known` was read first.
-        became: Which combined entity each entity drafted by the model became part of.
     """
 
     memory: StoredMemory
@@ -52,11 +51,10 @@ class Draft:
     recurrences: Mapping[UUID, int]
     generation: int
     compared_at: int
-    entities: list[DraftedEntity]
+    entities: list[PlannedEntity]
     known: Sequence[KnownEntityName]
     looked_up: frozenset[str]
     reading: Reading = field(default_factory=Reading)
-    became: Mapping[UUID, UUID] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

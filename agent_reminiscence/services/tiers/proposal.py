@@ -24,11 +24,10 @@ from agent_reminiscence.domain.event import Fallback, ModelUsage
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
-from agent_reminiscence.services.tiers.entities import DraftedEntity
-from agent_reminiscence.services.tiers.relationships import DraftedRelationship, PlannedRelationship
+from agent_reminiscence.services.tiers.entities import PlannedEntity
+from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.services.tiers.windows import Window
 from agent_reminiscence.text.folding import name_key
-from agent_reminiscence.text.names import ExtractedEntity
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,8 @@ class Reading:
 
     importances: dict[int, float] = field(default_factory=dict)
     summaries: list[str] = field(default_factory=list)
-    entities: list[DraftedEntity] = field(default_factory=list)
-    relationships: list[DraftedRelationship] = field(default_factory=list)
+    entities: list[PlannedEntity] = field(default_factory=list)
+    relationships: list[PlannedRelationship] = field(default_factory=list)
     facts: list[ReadFact] = field(default_factory=list)
     endings: list[ReadEnding] = field(default_factory=list)
     relationship_endings: list[ReadRelationshipEnding] = field(default_factory=list)
@@ -113,9 +112,9 @@ def take_over(reading: Reading, window: Window, proposal: ConsolidationProposal)
     drafted = [_draft(window, entity) for entity in proposal.entities]
     reading.entities += drafted
     reading.relationships += [
-        DraftedRelationship(
-            from_id=drafted[one.from_entity].new_id,
-            to_id=drafted[one.to_entity].new_id,
+        PlannedRelationship(
+            from_id=drafted[one.from_entity].entity_id,
+            to_id=drafted[one.to_entity].entity_id,
             type=one.type,
             description=one.description,
             confidence=one.confidence,
@@ -187,24 +186,23 @@ def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known:
     return is_trusted or stated.start_date >= known.start_date
 
 
-def _draft(window: Window, proposed: ProposedEntity) -> DraftedEntity:
+def _draft(window: Window, proposed: ProposedEntity) -> PlannedEntity:
     known = None if proposed.known is None else window.named[proposed.known]
-    # Looked up by its known type, not the model's: another type would make it a different entity.
-    # Recorded with the model's type: the source of the known one may be erased.
-    is_typed = known is not None and known.extracted.type != ANY_TYPE
-    return DraftedEntity(
-        new_id=uuid7(),
-        extracted=ExtractedEntity(
-            key=name_key(proposed.name),
-            name=proposed.name,
-            type=proposed.type,
-            confidence=proposed.confidence,
-            passages=_places(window, proposed.passages),
-        ),
+    new_id = uuid7()
+    return PlannedEntity(
+        entity_id=new_id,
+        key=name_key(proposed.name),
+        name=proposed.name,
+        # Recorded with the model's type: the source of the known one may be erased.
+        type=proposed.type,
+        confidence=proposed.confidence,
+        passages=_places(window, proposed.passages),
+        drafts=(new_id,),
         description=proposed.description,
         aliases=proposed.aliases,
         known_key=None if known is None else known.key,
-        known_type=known.extracted.type if known is not None and is_typed else None,
+        # Looked up by its known type, not the model's: another type would make it a different entity.
+        known_type=None if known is None or known.type == ANY_TYPE else known.type,
         is_other=proposed.is_other and known is None,
     )
 

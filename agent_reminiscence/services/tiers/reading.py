@@ -25,7 +25,7 @@ from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
 from agent_reminiscence.exceptions import RedactionError, StoreError
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.runtime import Runtime
-from agent_reminiscence.services.tiers.entities import DraftedEntity
+from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.proposal import Reading, take_over, take_over_endings
 from agent_reminiscence.services.tiers.windows import Window, make_windows, set_apart
 
@@ -125,7 +125,7 @@ class MemorizingService:
         self,
         memory: StoredMemory,
         chunks: Sequence[StoredChunk],
-        entities: Sequence[DraftedEntity],
+        entities: Sequence[PlannedEntity],
         known: Sequence[KnownEntityName],
         cost: Cost,
         *,
@@ -156,7 +156,7 @@ class MemorizingService:
         reading: Reading,
         memory: StoredMemory,
         chunks: Sequence[StoredChunk],
-        entities: Sequence[DraftedEntity],
+        entities: Sequence[PlannedEntity],
         known: Sequence[KnownEntityName],
         cost: Cost,
     ) -> None:
@@ -277,18 +277,19 @@ class MemorizingService:
         self,
         memory: StoredMemory,
         window: Window,
-        entities: Sequence[DraftedEntity],
+        entities: Sequence[PlannedEntity],
         known: Sequence[KnownEntityName],
     ) -> tuple[Window, list[Window]]:
         """Add what is stored and known to the window; returns it with the windows to compare separately."""
         inside = set(window.places)
         by_key = {row.key: row for row in reversed(known)}
         named = [
-            replace(entity, extracted=replace(entity.extracted, type=by_key[entity.key].type))
+            # As these chunks spell it: another memory's spelling may be erased.
+            replace(by_key[entity.key], name=entity.name)
             for entity in entities
-            if entity.key in by_key and inside.intersection(entity.extracted.passages)
+            if entity.key in by_key and inside.intersection(entity.passages)
         ]
-        named = sorted(named, key=lambda entity: -by_key[entity.key].mentions)[: constants.KNOWN_ENTITIES_SHOWN]
+        named = sorted(named, key=lambda row: -row.mentions)[: constants.KNOWN_ENTITIES_SHOWN]
         async with self._store.transaction(memory.external_id, read_only=True) as db:
             writers = await self._ledger.find_writers(db, memory.external_id, [memory.memory_id])
             generation = (await current_generation(db)).number
@@ -311,7 +312,7 @@ class MemorizingService:
                 relationships = await self._graph.find_known_relationships(
                     db,
                     memory.external_id,
-                    [by_key[entity.key].canonical_id for entity in named],
+                    [row.canonical_id for row in named],
                     except_type=TOGETHER,
                     now=self._clock(),
                     evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
@@ -320,7 +321,7 @@ class MemorizingService:
         # Erased in the meantime.
         written_by = least_trusted(writers.get(memory.memory_id, SOURCES))
         title = memory.title if may_end(written_by, [window.source]) else None
-        spelled = {by_key[entity.key].canonical_id: entity.extracted.name for entity in reversed(named)}
+        spelled = {row.canonical_id: row.name for row in reversed(named)}
         return set_apart(replace(window, title=title, named=named, spelled=spelled), near, relationships)
 
 

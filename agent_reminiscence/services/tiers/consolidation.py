@@ -58,7 +58,7 @@ from agent_reminiscence.services.tiers.plan import (
     summarize,
 )
 from agent_reminiscence.services.tiers.promotion import PromotionService
-from agent_reminiscence.services.tiers.proposal import Reading, ReadRelationshipEnding
+from agent_reminiscence.services.tiers.proposal import PlannedRelationshipEnding, Reading
 from agent_reminiscence.services.tiers.reading import Cost, MemorizingService
 from agent_reminiscence.services.tiers.relationships import (
     find_pairs,
@@ -489,7 +489,7 @@ class ConsolidationService:
         self, db: SqlExecutor, draft: Draft, plan: MemoryConsolidated
     ) -> list[RelationshipEnded]:
         """Endings of relationships that still hold and have not been stated again since."""
-        proposed: defaultdict[UUID, list[ReadRelationshipEnding]] = defaultdict(list)
+        proposed: defaultdict[UUID, list[PlannedRelationshipEnding]] = defaultdict(list)
         for ending in draft.reading.relationship_endings:
             proposed[ending.relationship.relationship_id].append(ending)
         if not proposed:

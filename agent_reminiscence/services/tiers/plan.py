@@ -26,7 +26,7 @@ from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import Source, is_trusted_less, may_end
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.importance import count_details, estimated, importance
-from agent_reminiscence.services.tiers.proposal import ReadFact, Reading, ReadRelationshipEnding, may_restate
+from agent_reminiscence.services.tiers.proposal import PlannedFact, PlannedRelationshipEnding, Reading, may_restate
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.text.folding import WORD, without_speaker
 from agent_reminiscence.text.sentences import first_sentence
@@ -86,7 +86,7 @@ def find_restated(
 
 
 def make_facts(
-    memory: StoredMemory, chunks: Sequence[StoredChunk], facts: Sequence[ReadFact], ratings: Sequence[ChunkRating]
+    memory: StoredMemory, chunks: Sequence[StoredChunk], facts: Sequence[PlannedFact], ratings: Sequence[ChunkRating]
 ) -> list[FactEntry]:
     """Facts as recorded: with the span of the chunks they rest on, and no more important than these allow.
 
@@ -117,7 +117,7 @@ def make_facts(
 
 
 def may_end_relationship(
-    by: StoredChunk, ending: ReadRelationshipEnding, known: Relationship, said_by: Collection[Source], last: datetime
+    by: StoredChunk, ending: PlannedRelationshipEnding, known: Relationship, said_by: Collection[Source], last: datetime
 ) -> bool:
     """Whether a relationship that still holds, stated by `said_by` and last at `last`, may be ended by a chunk."""
     holds = known.end_date is None or known.end_date > ending.end_date

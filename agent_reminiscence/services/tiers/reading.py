@@ -182,14 +182,14 @@ class MemorizingService:
     async def _read_window(self, reading: Reading, memory: StoredMemory, window: Window, cost: Cost) -> Fallback | None:
         """Read one window; returns why it failed, or None."""
         # Imported here because it takes most of a second the first time.
-        from agent_reminiscence.agents.memorizer import make_memorizer, make_prompt, propose
+        from agent_reminiscence.agents.memorizer import make_memorizer, make_prompt
 
         material = window.material(memory)
         plan = await self._ask(memory, material, cost, make_memorizer(), make_prompt(material))
         if isinstance(plan, str):
             return plan
         reading.rests_on |= window.rests_on(memory)
-        take_over(reading, window, propose(plan, material))
+        take_over(reading, window, plan)
         return None
 
     async def _compare(self, reading: Reading, memory: StoredMemory, comparisons: Sequence[Window], cost: Cost) -> None:
@@ -197,7 +197,7 @@ class MemorizingService:
 
         This runs last, so that less trusted text cannot keep anything from being read.
         """
-        from agent_reminiscence.agents.memorizer import make_comparer, make_comparing_prompt, propose_endings
+        from agent_reminiscence.agents.memorizer import make_comparer, make_comparing_prompt
 
         for compared in comparisons:
             if not set(compared.places) <= reading.importances.keys():
@@ -217,7 +217,7 @@ class MemorizingService:
                 continue
             if plan.ended_chunks or plan.ended_relationships:
                 reading.rests_on |= compared.rests_on(memory)
-            take_over_endings(reading, compared, propose_endings(plan, material), is_compared=True)
+            take_over_endings(reading, compared, plan, is_compared=True)
 
     async def _ask[T: BaseModel](
         self,

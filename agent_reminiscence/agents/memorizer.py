@@ -1,52 +1,25 @@
 """Proposes what a consolidation makes of new passages: how important each is, and what they say in context.
 
 The model writes a `ConsolidationPlan` that refers to its material by number. `check` finds everything wrong with a
-plan, and the model is told until its retries are used up; `propose` turns a valid plan into the values that the
-service works with, and enforces in code the bounds that no model may decide.
+plan, and the model is told until its retries are used up. The service takes a valid plan over, and enforces in code the
+bounds that no model may decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC
 from typing import Any
 
 from pydantic_ai import Agent
 
 from agent_reminiscence.agents.material import ABOUT_MATERIAL, quoted
-from agent_reminiscence.agents.memorizer_checks import ABOUT_ENDINGS, check_endings, check_plan, snake_case
-from agent_reminiscence.agents.memorizer_plan import (
-    ConsolidationPlan,
-    EndedChunk,
-    EndedRelationship,
-    EndingsPlan,
-    Fact,
-    FoundEntity,
-    FoundRelationship,
-)
-from agent_reminiscence.agents.plan_dates import (
-    WEEKDAYS,
-    bound,
-    end_date,
-    ending_date,
-    iso_day,
-    start_date,
-)
-from agent_reminiscence.agents.plans import (
-    ConsolidationMaterial,
-    ConsolidationProposal,
-    NewPassage,
-    ProposedEnding,
-    ProposedEndings,
-    ProposedEntity,
-    ProposedFact,
-    ProposedRelationship,
-    ProposedRelationshipEnding,
-    StoredPassage,
-)
+from agent_reminiscence.agents.memorizer_checks import ABOUT_ENDINGS, check_endings, check_plan
+from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan, EndingsPlan
+from agent_reminiscence.agents.plan_dates import WEEKDAYS, iso_day
+from agent_reminiscence.agents.plans import ConsolidationMaterial, NewPassage, StoredPassage
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
 from agent_reminiscence.domain.trust import least_trusted
-from agent_reminiscence.text.folding import name_key
 
 _RETRIES = 3
 
@@ -176,104 +149,3 @@ def _passage(one: NewPassage | StoredPassage) -> Mapping[str, Any]:
         "weekday": WEEKDAYS[said_at.weekday()],
         "text": one.text,
     }
-
-
-# Names as a text has them
-
-
-# From a plan to a proposal
-
-
-def propose(plan: ConsolidationPlan, material: ConsolidationMaterial) -> ConsolidationProposal:
-    """The proposal of a plan that has passed `check`: indexes from 0, dates in UTC.
-
-    What is derived from passages is trusted no more than the least trusted of them: the confidence of an entity, a
-    relationship or a fact is at most the lowest `SOURCE_TRUST` of its passages, whatever the model says.
-    """
-    ratings = {rated.ref: rated.importance for rated in plan.chunks}
-    entities = plan.auto_resolve.entities
-    places = {entity.ref: place for place, entity in enumerate(entities)}
-    return ConsolidationProposal(
-        importances=tuple(ratings[ref] for ref in range(1, len(material.passages) + 1)),
-        summary=plan.summary,
-        entities=tuple(_propose_entity(entity, material) for entity in entities),
-        relationships=tuple(_propose_relationship(one, places, material) for one in plan.auto_resolve.relationships),
-        facts=tuple(_propose_fact(fact, material) for fact in plan.facts),
-        endings=_propose_endings(plan.ended_chunks),
-        relationship_endings=_propose_relationship_endings(plan.ended_relationships, material),
-    )
-
-
-def propose_endings(plan: EndingsPlan, material: ConsolidationMaterial) -> ProposedEndings:
-    """The proposal of a plan that has passed `check_endings`: indexes from 0, dates in UTC."""
-    return ProposedEndings(
-        endings=_propose_endings(plan.ended_chunks),
-        relationship_endings=_propose_relationship_endings(plan.ended_relationships, material),
-    )
-
-
-def _propose_endings(ended: Sequence[EndedChunk]) -> tuple[ProposedEnding, ...]:
-    return tuple(ProposedEnding(stored=one.stored - 1, by=one.by - 1, reason=one.reason, why=one.why) for one in ended)
-
-
-def _propose_relationship_endings(
-    ended: Sequence[EndedRelationship], material: ConsolidationMaterial
-) -> tuple[ProposedRelationshipEnding, ...]:
-    return tuple(
-        ProposedRelationshipEnding(
-            relationship=one.relationship - 1,
-            by=one.by - 1,
-            end_date=ending_date(one.on, material.passages[one.by - 1]),
-            why=one.why,
-        )
-        for one in ended
-    )
-
-
-def _propose_entity(found: FoundEntity, material: ConsolidationMaterial) -> ProposedEntity:
-    # Each name once, in its first spelling.
-    names = {name_key(found.name): found.name}
-    for alias in found.aliases:
-        names.setdefault(name_key(alias), alias)
-    _, *aliases = names.values()
-    return ProposedEntity(
-        name=found.name,
-        type=snake_case(found.type),
-        description=found.description,
-        confidence=bound(found.confidence, found.chunks, material),
-        aliases=tuple(aliases),
-        passages=_places(found.chunks),
-        known=None if found.known is None else found.known - 1,
-        is_other=found.is_other,
-    )
-
-
-def _propose_relationship(
-    found: FoundRelationship, places: Mapping[int, int], material: ConsolidationMaterial
-) -> ProposedRelationship:
-    return ProposedRelationship(
-        from_entity=places[found.from_entity],
-        to_entity=places[found.to_entity],
-        type=snake_case(found.type),
-        description=found.description,
-        confidence=bound(found.confidence, found.chunks, material),
-        passages=_places(found.chunks),
-        start_date=start_date(found.start),
-        end_date=end_date(found.end),
-    )
-
-
-def _propose_fact(fact: Fact, material: ConsolidationMaterial) -> ProposedFact:
-    return ProposedFact(
-        text=fact.text,
-        importance=fact.importance,
-        confidence=bound(fact.confidence, fact.chunks, material),
-        passages=_places(fact.chunks),
-        start_date=start_date(fact.start),
-        end_date=end_date(fact.end),
-    )
-
-
-def _places(refs: Sequence[int]) -> tuple[int, ...]:
-    """Indexes from 0, in order, each once."""
-    return tuple(sorted({ref - 1 for ref in refs}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from agent_reminiscence.agents.memorizer_plan import (
 from agent_reminiscence.agents.plan_dates import MAX_YEARS_AHEAD, ending_date, iso_day, read_date
 from agent_reminiscence.agents.plans import ConsolidationMaterial, NewPassage, StoredPassage
 from agent_reminiscence.domain.trust import is_trusted_less
-from agent_reminiscence.text.folding import name_key
+from agent_reminiscence.text.folding import name_key, snake_case
 
 # The most one refusal says; the rest follows next time.
 _MAX_COMPLAINTS = 20
@@ -222,7 +221,7 @@ def _check_ended_relationships(endings: Sequence[EndedRelationship], material: C
             yield f"{where} ({known.held_by}) is trusted more than new passage {ending.by} ({by.source}); leave it"
         if known.last_said_at > by.said_at:
             yield f"{where} was said after new passage {ending.by}, which therefore does not end it; leave it"
-        if ending_date(ending.on, by) < known.since:
+        if ending_date(ending.on, by.said_at) < known.since:
             yield f"{where} began on {iso_day(known.since)} and would end before that"
 
 
@@ -321,11 +320,6 @@ def _is_within_word(text: str, place: int) -> bool:
 def _is_spaced(character: str) -> bool:
     """Whether its script puts spaces between words; certain only for digits and scripts that have capitals."""
     return character.isdecimal() or character.upper() != character.lower()
-
-
-def snake_case(type_: str) -> str:
-    """A type, spelled as types are: in lower case, with underscores."""
-    return re.sub(r"[\W_]+", "_", type_.lower()).strip("_")
 
 
 def _without_speaker(text: str, speaker: str | None) -> str:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-
-from agent_reminiscence.agents.plans import ConsolidationMaterial, NewPassage
-from agent_reminiscence.domain.trust import SOURCE_TRUST
 
 MAX_DATE_CHARACTERS = 40
 
@@ -64,11 +60,6 @@ def _next_period(start: datetime, *, has_month: bool, has_day: bool) -> datetime
     return start.replace(year=start.year + 1, month=1)
 
 
-def bound(confidence: float, refs: Sequence[int], material: ConsolidationMaterial) -> float:
-    """A model's confidence, at most what the least trusted of the passages named is worth."""
-    return min(confidence, *(SOURCE_TRUST[material.passages[ref - 1].source] for ref in refs))
-
-
 def start_date(text: str | None) -> datetime | None:
     """The beginning of what a date names; None for none."""
     return None if text is None else read_date(text)
@@ -79,12 +70,12 @@ def end_date(text: str | None) -> datetime | None:
     return None if text is None else read_date(text, is_end=True)
 
 
-def ending_date(on: str | None, by: NewPassage) -> datetime:
-    """When a relationship that `by` says is over ended: when `by` was said, if that lies within the period `on`.
+def ending_date(on: str | None, said_at: datetime) -> datetime:
+    """When something that is said to be over ended: when that was said, if it lies within the period `on`.
 
     "It ended this year", said in May, does not mean that it lasts until December.
     """
-    said_at = by.said_at.astimezone(UTC)
+    said_at = said_at.astimezone(UTC)
     if on is None or read_date(on) <= said_at < read_date(on, is_end=True):
         return said_at
     return read_date(on, is_end=True)

@@ -81,3 +81,8 @@ def fold_name(name: str) -> str:
     decomposed = unicodedata.normalize("NFKD", name)
     plain = "".join(character for character in decomposed if not unicodedata.combining(character))
     return " ".join(plain.casefold().split())
+
+
+def snake_case(type_: str) -> str:
+    """A type, spelled as types are: in lower case, with underscores."""
+    return re.sub(r"[\W_]+", "_", type_.lower()).strip("_")

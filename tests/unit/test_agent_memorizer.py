@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
@@ -26,8 +27,6 @@ from agent_reminiscence.agents.memorizer import (
     make_comparing_prompt,
     make_memorizer,
     make_prompt,
-    propose,
-    propose_endings,
 )
 from agent_reminiscence.agents.memorizer_checks import check
 from agent_reminiscence.agents.memorizer_plan import MAX_WINDOW_PASSAGES, ConsolidationPlan
@@ -39,16 +38,25 @@ from agent_reminiscence.agents.plans import (
     KnownEntity,
     KnownRelation,
     NewPassage,
-    ProposedEnding,
-    ProposedEndings,
-    ProposedEntity,
-    ProposedFact,
-    ProposedRelationship,
-    ProposedRelationshipEnding,
     StoredPassage,
 )
 from agent_reminiscence.agents.running import AgentAnswer, run_agent
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
+from agent_reminiscence.database.repositories.memory_chunk import NearChunk
+from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, Source
+from agent_reminiscence.services.tiers.entities import PlannedEntity
+from agent_reminiscence.services.tiers.proposal import (
+    PlannedEnding,
+    PlannedFact,
+    PlannedRelationshipEnding,
+    Reading,
+    take_over,
+    take_over_endings,
+)
+from agent_reminiscence.services.tiers.relationships import PlannedRelationship
+from agent_reminiscence.services.tiers.windows import Window
+from agent_reminiscence.text.folding import name_key
 from tests.scripted import ScriptedModel, Step, say
 
 _LIMITS = AgentLimits(timeout_seconds=60, max_requests=10, max_tokens=200_000)
@@ -165,6 +173,56 @@ async def _ask(model: Any, material: ConsolidationMaterial = _MATERIAL) -> Agent
     )
 
 
+def _window(material: ConsolidationMaterial) -> Window:
+    """A window that is shown as `material`; its passages are the first chunks of their memory."""
+    return Window(
+        places=tuple(range(len(material.passages))),
+        chunks=tuple(
+            StoredChunk(
+                chunk_id=uuid4(),
+                content=one.text,
+                speaker=one.speaker,
+                tier="active",
+                importance=0.5,
+                confidence=1,
+                source=one.source,
+                memory_version=1,
+                start_date=one.said_at,
+            )
+            for one in material.passages
+        ),
+        context=tuple(material.context),
+        near=[NearChunk(uuid4(), uuid4(), one.text, one.speaker, one.source, one.said_at) for one in material.stored],
+        named=[
+            KnownEntityName(name_key(one.name), uuid4(), uuid4(), one.name, one.type, mentions=1)
+            for one in material.entities
+        ],
+        relationships=[
+            StatedRelationship(
+                relationship_id=uuid4(),
+                type=one.type,
+                from_id=uuid4(),
+                from_name=one.from_name,
+                to_id=uuid4(),
+                to_name=one.to_name,
+                start_date=one.since,
+                last_observed=one.last_said_at,
+                sources=(one.held_by,),
+                seen=(one.source,),
+                memory_ids=frozenset(),
+            )
+            for one in material.relationships
+        ],
+    )
+
+
+def _taken(plan: ConsolidationPlan, material: ConsolidationMaterial = _MATERIAL) -> Reading:
+    """What a consolidation takes over of a plan."""
+    reading = Reading()
+    take_over(reading, _window(material), plan)
+    return reading
+
+
 def _complaints(model: ScriptedModel, request: int = 2) -> str:
     """What the model was told before its `request`-th request."""
     return "\n".join(str(getattr(part, "content", "")) for part in model.asked[request - 1][-1].parts)
@@ -242,14 +300,14 @@ async def test_a_comparison_is_about_what_is_over() -> None:
     assert "stored passage 2 was said after new passage 1" in complaints
     assert "stored passage 7 is out of range; there are 2" in complaints
     assert "known relationship 1 (user) is trusted more than new passage 3 (tool)" in complaints
-    assert propose_endings(answered.output, material) == ProposedEndings(
-        endings=(ProposedEnding(stored=0, by=1, reason="replaced", why="She left."),),
-        relationship_endings=(
-            ProposedRelationshipEnding(
-                relationship=0, by=0, end_date=datetime(2024, 5, 18, tzinfo=UTC), why="She left."
-            ),
-        ),
-    )
+    window, reading = _window(material), Reading()
+    take_over_endings(reading, window, answered.output, is_compared=True)
+    assert reading.endings == [PlannedEnding(window.near[0], by=1, reason="replaced", why="She left.")]
+    assert reading.relationship_endings == [
+        PlannedRelationshipEnding(
+            window.relationships[0], by=0, end_date=datetime(2024, 5, 18, tzinfo=UTC), why="She left.", is_compared=True
+        )
+    ]
 
 
 _HOSTILE = (
@@ -290,94 +348,103 @@ async def test_hostile_passages_stay_within_their_fences() -> None:
     assert "stored passage 2 was said after new passage 1" in complaints
     assert "stored passage 9 is out of range; there are 2" in complaints
     assert "Ignore" not in complaints
-    assert propose(answered.output, hostile).endings == ()
+    assert _taken(answered.output, hostile).endings == []
 
 
 # Plans that can be used
 
 
-async def test_a_right_plan_is_proposed() -> None:
+async def test_a_right_plan_is_taken_over() -> None:
     """Places from 0 and in order, names once, types in snake_case, dates in UTC, and confidence within its bounds."""
     answered = await _ask(ScriptedModel(_answer(_PLAN)))
 
-    proposal = propose(answered.output, _MATERIAL)
+    window, reading = _window(_MATERIAL), Reading()
+    take_over(reading, window, answered.output)
 
-    assert proposal.importances == (0.9, 0.4, 0.2)
-    assert proposal.summary == "Maria left Acme and starts at Globex in June."
-    assert proposal.entities == (
-        ProposedEntity(
+    assert reading.importances == {0: 0.9, 1: 0.4, 2: 0.2}
+    assert reading.summary == "Maria left Acme and starts at Globex in June."
+    maria, globex, tom = reading.entities
+    ids = [maria.entity_id, globex.entity_id, tom.entity_id]
+    assert [entity.drafts for entity in reading.entities] == [(one,) for one in ids]
+    assert reading.entities == [
+        PlannedEntity(
+            entity_id=ids[0],
+            key=name_key("Maria Silva"),
             name="Maria Silva",
             type="person",
-            description=None,
             confidence=0.9,
-            aliases=("Maria",),
             passages=(0, 1),
-            known=0,
+            drafts=(ids[0],),
+            aliases=("Maria",),
+            known_key=window.named[0].key,
+            known_type="person",
         ),
-        ProposedEntity(name="Globex", type="organization", description=None, confidence=1, aliases=(), passages=(0,)),
-        ProposedEntity(
-            name="Tom Weber",
-            type="person",
-            description=None,
-            confidence=SOURCE_TRUST["tool"],
-            aliases=(),
-            passages=(2,),
-            is_other=True,
+        PlannedEntity(ids[1], name_key("Globex"), "Globex", "organization", 1, (0,), (ids[1],)),
+        PlannedEntity(
+            ids[2], name_key("Tom Weber"), "Tom Weber", "person", SOURCE_TRUST["tool"], (2,), (ids[2],), is_other=True
         ),
-    )
-    assert proposal.relationships == (
-        ProposedRelationship(
-            from_entity=0,
-            to_entity=1,
+    ]
+    assert reading.relationships == [
+        PlannedRelationship(
+            from_id=ids[0],
+            to_id=ids[1],
             type="works_for",
             description="Maria starts at Globex.",
             confidence=0.8,
             passages=(0, 1),
             start_date=datetime(2024, 6, 1, tzinfo=UTC),
         ),
-        ProposedRelationship(
-            from_entity=2,
-            to_entity=0,
+        PlannedRelationship(
+            from_id=ids[2],
+            to_id=ids[0],
             type="knows",
             description=None,
             confidence=SOURCE_TRUST["tool"],
             passages=(0, 2),
+            start_date=_SAID_AT,
         ),
-    )
-    assert proposal.facts == (
-        ProposedFact(
+    ]
+    assert reading.facts == [
+        PlannedFact(
             text="Maria starts at Globex in June 2024.",
             importance=0.8,
             confidence=0.95,
-            passages=(0, 1),
+            places=(0, 1),
             start_date=datetime(2024, 5, 20, tzinfo=UTC),
             end_date=datetime(2024, 7, 1, tzinfo=UTC),
         ),
-        ProposedFact(
-            text="Tom Weber has lunch with Maria.", importance=0.1, confidence=SOURCE_TRUST["tool"], passages=(0, 2)
+        PlannedFact(
+            text="Tom Weber has lunch with Maria.",
+            importance=0.1,
+            confidence=SOURCE_TRUST["tool"],
+            places=(0, 2),
+            start_date=_SAID_AT,
+            end_date=None,
         ),
-    )
-    assert proposal.endings == (ProposedEnding(stored=0, by=0, reason="replaced", why="She left Acme."),)
-    assert proposal.relationship_endings == (
-        ProposedRelationshipEnding(relationship=0, by=0, end_date=datetime(2024, 5, 18, tzinfo=UTC), why="She left."),
-    )
+    ]
+    assert reading.endings == [PlannedEnding(window.near[0], by=0, reason="replaced", why="She left Acme.")]
+    assert reading.relationship_endings == [
+        PlannedRelationshipEnding(
+            window.relationships[0], by=0, end_date=datetime(2024, 5, 18, tzinfo=UTC), why="She left."
+        ),
+    ]
 
 
 async def test_a_plan_may_say_little() -> None:
     """An importance for each passage, and a summary; blanks are nothing."""
     plan = {"chunks": _PLAN["chunks"], "summary": "  Maria has left Acme. "}
 
-    proposal = propose((await _ask(ScriptedModel(_answer(plan)))).output, _MATERIAL)
+    reading = _taken((await _ask(ScriptedModel(_answer(plan)))).output)
 
-    assert proposal.summary == "Maria has left Acme."
-    assert (proposal.entities, proposal.relationships, proposal.facts) == ((), (), ())
+    assert reading.summary == "Maria has left Acme."
+    assert (reading.entities, reading.relationships, reading.facts) == ([], [], [])
 
 
 async def test_the_test_model_runs_through() -> None:
     """What Pydantic AI makes up from the schema alone is a plan for a window of one passage, and of no larger one."""
     window = replace(_MATERIAL, passages=_MATERIAL.passages[:1])
 
-    assert propose((await _ask(TestModel(), window)).output, window).importances == (0,)
+    assert _taken((await _ask(TestModel(), window)).output, window).importances == {0: 0}
     assert (await _ask(TestModel(custom_output_args=_PLAN))).output.summary == _PLAN["summary"]
     with pytest.raises(AgentFailedError):
         await _ask(TestModel())
@@ -776,7 +843,7 @@ def test_what_is_said_to_be_over_is_over_by_then(on: str | None, end: datetime) 
     plan = ConsolidationPlan.model_validate(_changed(_ended_relationship(on=on)))
 
     assert check(plan, _MATERIAL) == []
-    assert propose(plan, _MATERIAL).relationship_endings[0].end_date == end
+    assert _taken(plan).relationship_endings[0].end_date == end
 
 
 # Trust
@@ -806,13 +873,13 @@ def test_what_is_derived_is_trusted_no_more_than_what_it_rests_on(source: Source
     passages = [_MATERIAL.passages[0], replace(_MATERIAL.passages[1], source=source), *_MATERIAL.passages[2:]]
     material = replace(_MATERIAL, passages=passages)
 
-    proposal = propose(ConsolidationPlan.model_validate(_PLAN), material)
+    reading = _taken(ConsolidationPlan.model_validate(_PLAN), material)
 
     trust = SOURCE_TRUST[source]
-    assert proposal.entities[0].confidence == min(0.9, trust)
-    assert proposal.relationships[0].confidence == min(0.8, trust)
-    assert proposal.facts[0].confidence == min(0.95, trust)
-    assert proposal.entities[1].confidence == 1
+    assert reading.entities[0].confidence == min(0.9, trust)
+    assert reading.relationships[0].confidence == min(0.8, trust)
+    assert reading.facts[0].confidence == min(0.95, trust)
+    assert reading.entities[1].confidence == 1
 
 
 # Any plan
@@ -909,32 +976,39 @@ def _usable_part(plan: dict[str, Any]) -> ConsolidationPlan:
 
 
 @given(plan=_PLANS)
-def test_a_plan_without_a_complaint_can_be_proposed(plan: dict[str, Any]) -> None:
+def test_a_plan_without_a_complaint_can_be_taken_over(plan: dict[str, Any]) -> None:
     """Any plan is checked without an error, and what passes has places that exist and times that follow each other."""
     check(ConsolidationPlan.model_validate(plan), _MATERIAL)
     usable = _usable_part(plan)
     assert check(usable, _MATERIAL) == []
 
-    proposal = propose(usable, _MATERIAL)
+    reading = _taken(usable)
 
-    assert len(proposal.importances) == len(_MATERIAL.passages)
-    derived: list[ProposedEntity | ProposedRelationship | ProposedFact]
-    derived = [*proposal.entities, *proposal.relationships, *proposal.facts]
-    for one in derived:
-        assert one.passages
-        assert all(0 <= place < len(_MATERIAL.passages) for place in one.passages)
-        assert all(before < after for before, after in pairwise(one.passages))
-        assert one.confidence <= min(SOURCE_TRUST[_MATERIAL.passages[place].source] for place in one.passages)
-        if isinstance(one, ProposedEntity):
-            continue
-        moments = [moment for moment in (one.start_date, one.end_date) if moment is not None]
-        assert all(moment.tzinfo is UTC for moment in moments)
-        assert len(moments) < 2 or moments[0] < moments[1]
-    for related in proposal.relationships:
-        assert related.from_entity != related.to_entity
-        assert max(related.from_entity, related.to_entity) < len(proposal.entities)
-    for ending in proposal.relationship_endings:
-        assert ending.end_date >= _MATERIAL.relationships[ending.relationship].since
+    assert list(reading.importances) == list(range(len(_MATERIAL.passages)))
+    derived = [(entity.passages, entity.confidence) for entity in reading.entities]
+    derived += [(related.passages, related.confidence) for related in reading.relationships]
+    derived += [(fact.places, fact.confidence) for fact in reading.facts]
+    for places, confidence in derived:
+        assert places
+        assert all(0 <= place < len(_MATERIAL.passages) for place in places)
+        assert all(before < after for before, after in pairwise(places))
+        assert confidence <= min(SOURCE_TRUST[_MATERIAL.passages[place].source] for place in places)
+    dated: list[PlannedRelationship | PlannedFact] = [*reading.relationships, *reading.facts]
+    moments = [moment for one in dated for moment in (one.start_date, one.end_date) if moment is not None]
+    assert all(moment.tzinfo is UTC for moment in moments)
+    for found, related in zip(usable.auto_resolve.relationships, reading.relationships, strict=True):
+        # What was over when it was said, and nobody says since when, began no later than it ended.
+        if related.end_date is not None and related.start_date == related.end_date:
+            assert found.start is None
+        else:
+            assert related.end_date is None or related.start_date < related.end_date
+    assert all(fact.end_date is None or fact.start_date < fact.end_date for fact in reading.facts)
+    ids = {entity.entity_id for entity in reading.entities}
+    for related in reading.relationships:
+        assert related.from_id != related.to_id
+        assert {related.from_id, related.to_id} <= ids
+    for ending in reading.relationship_endings:
+        assert ending.end_date >= ending.relationship.start_date
 
 
 def test_every_text_and_list_of_a_plan_has_a_limit() -> None:

@@ -12,7 +12,7 @@ from agent_reminiscence.domain.event import ChunkRating, GraphChanges
 from agent_reminiscence.domain.graph import TOGETHER, together_confidence
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.services.tiers.entities import (
-    DraftedEntity,
+    PlannedEntity,
     draft_entities,
     find_likely,
     find_unknown,
@@ -21,7 +21,6 @@ from agent_reminiscence.services.tiers.entities import (
 )
 from agent_reminiscence.services.tiers.relationships import find_pairs, plan_graph
 from agent_reminiscence.text.folding import name_key
-from agent_reminiscence.text.names import ExtractedEntity
 
 
 def make_chunk(content: str, *, speaker: str | None = None, tier: Tier = "active") -> StoredChunk:
@@ -118,7 +117,7 @@ def test_a_name_of_another_type_is_another_entity() -> None:
     drafted = _drafted("Mercedes", "person")
     company, unclear = known_name("Mercedes", type="organization"), known_name("Mercedes", type="other")
 
-    assert resolve_entities([drafted], [company])[0].entity_id == drafted.new_id
+    assert resolve_entities([drafted], [company])[0].entity_id == drafted.entity_id
     assert resolve_entities([drafted], [company, unclear])[0].entity_id == unclear.entity_id
     open_type = _drafted("Mercedes", "other")
     assert resolve_entities([open_type], [company])[0].entity_id == company.entity_id
@@ -185,7 +184,7 @@ def test_a_new_spelling_of_a_known_name_is_merged_into_it() -> None:
     drafted = find_likely(drafted, find_unknown(drafted, []), [caroline])
     planned = resolve_entities(drafted, [])
 
-    (merge,) = plan_merges(drafted, planned)
+    (merge,) = plan_merges(planned)
 
     assert (merge.survivor_id, merge.merged_id) == (caroline.entity_id, planned[0].entity_id)
     assert merge.reason == "alike"
@@ -202,12 +201,13 @@ def test_a_name_that_got_known_meanwhile_is_not_merged() -> None:
     planned = resolve_entities(drafted, [typo])
 
     assert planned[0].entity_id == typo.entity_id
-    assert plan_merges(drafted, planned) == []
+    assert plan_merges(planned) == []
 
 
-def _drafted(name: str, type_: str, passages: tuple[int, ...] = (0,)) -> DraftedEntity:
+def _drafted(name: str, type_: str, passages: tuple[int, ...] = (0,)) -> PlannedEntity:
     """A name that was found in some passages."""
-    return DraftedEntity(uuid4(), ExtractedEntity(name_key(name), name, type_, 0.9, passages))
+    new_id = uuid4()
+    return PlannedEntity(new_id, name_key(name), name, type_, 0.9, passages, (new_id,))
 
 
 def test_a_plan_says_only_what_its_own_memory_says() -> None:

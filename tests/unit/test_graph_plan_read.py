@@ -5,41 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.services.tiers.entities import (
-    DraftedEntity,
     PlannedEntity,
     combine,
     left_to_rules,
     resolve_entities,
 )
-from agent_reminiscence.services.tiers.relationships import DraftedRelationship, plan_relationships
+from agent_reminiscence.services.tiers.relationships import PlannedRelationship, plan_relationships
 from agent_reminiscence.text.folding import name_key
-from agent_reminiscence.text.names import ExtractedEntity
 
 
-def _drafted(name: str, *passages: int, type: str = "person", aliases: tuple[str, ...] = ()) -> DraftedEntity:
-    found = ExtractedEntity(key=name_key(name), name=name, type=type, confidence=0.7, passages=passages)
-    return DraftedEntity(uuid4(), found, aliases=aliases)
+def _drafted(name: str, *passages: int, type: str = "person", aliases: tuple[str, ...] = ()) -> PlannedEntity:
+    new_id = uuid4()
+    return PlannedEntity(new_id, name_key(name), name, type, 0.7, passages, (new_id,), aliases=aliases)
 
 
-def _names(drafted: list[DraftedEntity]) -> dict[str, tuple[str, ...]]:
-    return {entity.extracted.name: entity.aliases for entity in drafted}
+def _names(drafted: list[PlannedEntity]) -> dict[str, tuple[str, ...]]:
+    return {entity.name: entity.aliases for entity in drafted}
 
 
 def test_one_name_in_two_windows_is_one_entity() -> None:
     """With the passages of both, and what either says of it."""
     first, second = _drafted("Ana Sousa", 0), replace(_drafted("Ana Sousa", 3), description="an engineer")
 
-    [whole], became = combine([first, second])
+    [whole] = combine([first, second])
 
-    assert (whole.new_id, whole.extracted.passages, whole.description) == (first.new_id, (0, 3), "an engineer")
-    assert became == {first.new_id: first.new_id, second.new_id: first.new_id}
+    assert (whole.entity_id, whole.passages, whole.description) == (first.entity_id, (0, 3), "an engineer")
+    assert whole.drafts == (first.entity_id, second.entity_id)
 
 
 @pytest.mark.parametrize("is_alias_first", [True, False])
@@ -47,17 +45,17 @@ def test_a_name_is_joined_to_the_one_that_is_called_so(is_alias_first: bool) -> 
     """Robert Smith, called Bob, and Bob in another window are one, whichever comes first."""
     robert, bob = _drafted("Robert Smith", 0, aliases=("Bob",)), _drafted("Bob", 1)
 
-    [whole], _ = combine([robert, bob] if is_alias_first else [bob, robert])
+    [whole] = combine([robert, bob] if is_alias_first else [bob, robert])
 
-    assert {whole.extracted.name, *whole.aliases} == {"Robert Smith", "Bob"}
-    assert whole.extracted.passages == (0, 1)
+    assert {whole.name, *whole.aliases} == {"Robert Smith", "Bob"}
+    assert whole.passages == (0, 1)
 
 
 def test_two_who_are_called_the_same_stay_two() -> None:
     """Maria Silva and Maria Costa, both called Maria; and a Maria of whom nobody knows which she is."""
     silva, costa = _drafted("Maria Silva", 0, aliases=("Maria",)), _drafted("Maria Costa", 1, aliases=("Maria",))
 
-    drafted, _ = combine([silva, costa, _drafted("Maria", 2)])
+    drafted = combine([silva, costa, _drafted("Maria", 2)])
 
     assert _names(drafted) == {"Maria Silva": ("Maria",), "Maria Costa": ("Maria",), "Maria": ()}
 
@@ -72,7 +70,7 @@ def test_an_alias_alone_makes_nobody_a_known_entity() -> None:
     [planned] = resolve_entities([costa], [known])
     [meant] = resolve_entities([replace(costa, known_key="maria")], [known])
 
-    assert planned.entity_id == costa.new_id
+    assert planned.entity_id == costa.entity_id
     assert meant.entity_id == known.entity_id
 
 
@@ -84,7 +82,7 @@ def test_who_is_meant_is_known_whichever_window_says_so() -> None:
     tommy = _drafted("Tommy", 0, type="other")
     meant = replace(_drafted("Tommy", 3), known_key="tom", known_type="sailor")
 
-    drafted, _ = combine([tommy, meant])
+    drafted = combine([tommy, meant])
     [planned] = resolve_entities(drafted, [known])
 
     assert (planned.entity_id, planned.name, planned.type) == (known.entity_id, "Tommy", "person")
@@ -95,18 +93,18 @@ def test_somebody_else_of_the_same_name_stays_apart() -> None:
     """`is_other` is neither joined with the name nor with one who is known."""
     other = replace(_drafted("Ana Sousa", 1), is_other=True)
 
-    drafted, _ = combine([_drafted("Ana Sousa", 0), other])
+    drafted = combine([_drafted("Ana Sousa", 0), other])
 
-    assert [entity.extracted.passages for entity in drafted] == [(0,), (1,)]
+    assert [entity.passages for entity in drafted] == [(0,), (1,)]
 
 
 def test_another_type_is_another_entity() -> None:
     """Apple the company is no apple, but a name of no known type may be either."""
-    drafted, _ = combine([_drafted("Apple", 0, type="organization"), _drafted("Apple", 1, type="product")])
-    joined, _ = combine([_drafted("Apple", 0, type="other"), _drafted("Apple", 1, type="product")])
+    drafted = combine([_drafted("Apple", 0, type="organization"), _drafted("Apple", 1, type="product")])
+    joined = combine([_drafted("Apple", 0, type="other"), _drafted("Apple", 1, type="product")])
 
     assert len(drafted) == 2
-    assert [entity.extracted.type for entity in joined] == ["product"]
+    assert [entity.type for entity in joined] == ["product"]
 
 
 def test_rules_keep_what_they_are_sure_of_where_a_model_has_read() -> None:
@@ -116,7 +114,7 @@ def test_rules_keep_what_they_are_sure_of_where_a_model_has_read() -> None:
 
     left = left_to_rules([known, guessed, other], reading, {0, 1, 2}, {"ana sousa", "tom weber"})
 
-    assert {entity.extracted.name: entity.extracted.passages for entity in left} == {
+    assert {entity.name: entity.passages for entity in left} == {
         "Ana Sousa": (0, 5),
         "Harbour": (5,),
     }
@@ -125,18 +123,16 @@ def test_rules_keep_what_they_are_sure_of_where_a_model_has_read() -> None:
 def _periods(*spans: tuple[int, int | None], sources: Sequence[Source] = ()) -> list[tuple[int, int | None]]:
     """What becomes of periods, in years, of one relationship; without sources a user says all of them."""
     ends = [_drafted("Ana Sousa", 0), _drafted("Acme", 0, type="organization")]
-    planned = [
-        PlannedEntity(one.new_id, one.new_id, one.extracted.name, one.extracted.type, 0.7, (0,), (one.new_id,))
-        for one in ends
-    ]
+    planned = resolve_entities(ends, [])
     drafted = [
-        DraftedRelationship(ends[0].new_id, ends[1].new_id, "works_for", None, 0.7, (place,), _year(start), _end(end))
+        PlannedRelationship(
+            ends[0].entity_id, ends[1].entity_id, "works_for", None, 0.7, (place,), _year(start), _end(end)
+        )
         for place, (start, end) in enumerate(spans)
     ]
-    became: dict[UUID, UUID] = {one.new_id: one.new_id for one in ends}
     return [
         (one.start_date.year, None if one.end_date is None else one.end_date.year)
-        for one in plan_relationships(drafted, became, planned, sources or ["user"] * len(spans))
+        for one in plan_relationships(drafted, planned, sources or ["user"] * len(spans))
     ]
 
 

@@ -8,13 +8,15 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from agent_reminiscence.agents.plans import (
-    ConsolidationProposal,
-    ProposedEnding,
-    ProposedEntity,
-    ProposedFact,
-    ProposedRelationship,
-    ProposedRelationshipEnding,
+from agent_reminiscence.agents.memorizer_plan import (
+    AutoResolve,
+    ConsolidationPlan,
+    EndedChunk,
+    EndedRelationship,
+    Fact,
+    FoundEntity,
+    FoundRelationship,
+    RatedChunk,
 )
 from agent_reminiscence.config.constants import WINDOW_CHUNKS, WINDOW_TOKENS, Tier
 from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, StatedRelationship
@@ -104,23 +106,27 @@ def _window(source: Source = "user", **beside: object) -> Window:
     return replace(Window(places=(3, 5), chunks=(_chunk(source=source), _chunk()), context=()), **beside)  # type: ignore[arg-type]
 
 
-def _taken(window: Window, proposal: ConsolidationProposal) -> Reading:
+def _taken(window: Window, plan: ConsolidationPlan) -> Reading:
     reading = Reading()
-    take_over(reading, window, proposal)
+    take_over(reading, window, plan)
     return reading
 
 
-def _ends(stored: int = 0, by: int = 0) -> ConsolidationProposal:
-    return ConsolidationProposal(
-        importances=(0.5, 0.5),
+def _rated(*importances: float) -> list[RatedChunk]:
+    return [RatedChunk(ref=ref, importance=importance) for ref, importance in enumerate(importances, start=1)]
+
+
+def _ends(stored: int = 1, by: int = 1) -> ConsolidationPlan:
+    return ConsolidationPlan(
+        chunks=_rated(0.5, 0.5),
         summary="It ends.",
-        endings=(ProposedEnding(stored=stored, by=by, reason="contradicted", why="It says so."),),
+        ended_chunks=[EndedChunk(stored=stored, by=by, reason="contradicted", why="It says so.")],
     )
 
 
-def _ends_relationship() -> ConsolidationProposal:
-    ending = ProposedRelationshipEnding(relationship=0, by=0, end_date=_SAID_AT, why="It says so.")
-    return ConsolidationProposal(importances=(0.5, 0.5), summary="It ends.", relationship_endings=(ending,))
+def _ends_relationship() -> ConsolidationPlan:
+    ending = EndedRelationship(relationship=1, by=1, why="It says so.")
+    return ConsolidationPlan(chunks=_rated(0.5, 0.5), summary="It ends.", ended_relationships=[ending])
 
 
 @pytest.mark.parametrize("stored", SOURCES)
@@ -215,8 +221,8 @@ def test_what_was_said_earlier_ends_nothing() -> None:
     """A late import of an old letter does not end what was said since."""
     window = _window(near=[_near(start_date=_SAID_AT + timedelta(seconds=1)), _near(start_date=_SAID_AT)])
 
-    assert _taken(window, _ends(stored=0)).endings == []
-    assert len(_taken(window, _ends(stored=1)).endings) == 1
+    assert _taken(window, _ends(stored=1)).endings == []
+    assert len(_taken(window, _ends(stored=2)).endings) == 1
 
 
 def test_a_relationship_that_was_confirmed_since_is_not_ended_by_what_was_said_before() -> None:
@@ -229,32 +235,28 @@ def test_a_relationship_that_was_confirmed_since_is_not_ended_by_what_was_said_b
 
 
 def test_places_are_those_of_the_memory() -> None:
-    """A window counts its passages from 0; the plan is about all chunks of the memory."""
-    proposal = ConsolidationProposal(
-        importances=(0.25, 0.75),
+    """A plan counts a window's passages from 1; the plan is about all chunks of the memory."""
+    plan = ConsolidationPlan(
+        chunks=_rated(0.25, 0.75),
         summary=" What was said. ",
-        entities=tuple(
-            ProposedEntity(
-                name=name, type="person", description=None, confidence=0.9, aliases=(), passages=passages, is_other=True
-            )
-            for name, passages in (("Tom", (1,)), ("Ann", (0, 1)))
+        auto_resolve=AutoResolve(
+            entities=[
+                FoundEntity(ref=ref, name=name, type="person", confidence=0.9, chunks=chunks, is_other=True)
+                for ref, name, chunks in ((1, "Tom", [2]), (2, "Ann", [1, 2]))
+            ],
+            relationships=[FoundRelationship(from_entity=2, to_entity=1, type="knows", confidence=0.9, chunks=[2, 2])],
         ),
-        relationships=(
-            ProposedRelationship(
-                from_entity=1, to_entity=0, type="knows", description=None, confidence=0.9, passages=(1, 1)
-            ),
-        ),
-        facts=(ProposedFact(text=" Ann knows Tom. ", importance=0.5, confidence=1.0, passages=(1, 0)),),
+        facts=[Fact(text=" Ann knows Tom. ", importance=0.5, confidence=1.0, chunks=[2, 1])],
     )
 
-    reading = _taken(_window(), proposal)
+    reading = _taken(_window(), plan)
 
     assert reading.importances == {3: 0.25, 5: 0.75}
     assert reading.summary == "What was said."
     tom, ann = reading.entities
-    assert (tom.extracted.passages, ann.extracted.passages, ann.is_other) == ((5,), (3, 5), True)
+    assert (tom.passages, ann.passages, ann.is_other) == ((5,), (3, 5), True)
     [knows] = reading.relationships
-    assert (knows.from_id, knows.to_id, knows.passages) == (ann.new_id, tom.new_id, (5,))
+    assert (knows.from_id, knows.to_id, knows.passages) == (ann.entity_id, tom.entity_id, (5,))
     [fact] = reading.facts
     assert (fact.text, fact.places) == ("Ann knows Tom.", (3, 5))
 

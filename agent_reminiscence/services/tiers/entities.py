@@ -15,68 +15,36 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
-from agent_reminiscence.domain.event import (
-    EntitiesMerged,
-)
+from agent_reminiscence.domain.event import EntitiesMerged
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.trust import SOURCE_TRUST
 from agent_reminiscence.text.folding import name_key
-from agent_reminiscence.text.likeness import NamedEntity, find_alike
+from agent_reminiscence.text.likeness import Match, NamedEntity, find_alike
 from agent_reminiscence.text.name_lines import Passage
-from agent_reminiscence.text.names import ExtractedEntity, candidate_keys, extract_entities
+from agent_reminiscence.text.names import candidate_keys, extract_entities
 
 
 @dataclass(frozen=True, slots=True)
-class Likely:
-    """A known entity that a new name most likely means."""
-
-    entity_id: UUID
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class DraftedEntity:
-    """A name in a memory's new chunks, and the id for its entity if the name is unknown.
+class PlannedEntity:
+    """An entity that a memory's new chunks name, on its way to its entry in the event.
 
     Attributes:
+        entity_id: Its own until `resolve_entities` finds that it is a known entity.
+        key: The key of its name.
+        passages: Places of the chunks that name it.
+        drafts: The ids that it was drafted under; several if its drafts were combined.
         description: What a model says it is.
         aliases: Other names that the chunks use for it.
         known_key: The known name to look it up by, if not its own.
         known_type: The type to look it up as, if not its own.
         is_other: Whether it differs from every known entity of its name.
-    """
-
-    new_id: UUID
-    extracted: ExtractedEntity
-    likely: Likely | None = None
-    description: str | None = None
-    aliases: tuple[str, ...] = ()
-    known_key: str | None = None
-    known_type: str | None = None
-    is_other: bool = False
-
-    @property
-    def key(self) -> str:
-        """The name key it is looked up by."""
-        return self.known_key or self.extracted.key
-
-    @property
-    def type(self) -> str:
-        """The type it is looked up as."""
-        return self.known_type or self.extracted.type
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedEntity:
-    """An entity that a memory's new chunks name, with its ids: as stated, and after all merges.
-
-    Attributes:
-        drafts: The ids it was drafted under.
+        likely: The known entity that its name most likely means, if the name is unknown.
+        canonical_id: The entity after all merges; None until it is resolved.
     """
 
     entity_id: UUID
-    canonical_id: UUID
+    key: str
     name: str
     type: str
     confidence: float
@@ -84,6 +52,21 @@ class PlannedEntity:
     drafts: tuple[UUID, ...]
     description: str | None = None
     aliases: tuple[str, ...] = ()
+    known_key: str | None = None
+    known_type: str | None = None
+    is_other: bool = False
+    likely: Match | None = None
+    canonical_id: UUID | None = None
+
+    @property
+    def sought_key(self) -> str:
+        """The name key it is looked up by."""
+        return self.known_key or self.key
+
+    @property
+    def sought_type(self) -> str:
+        """The type it is looked up as."""
+        return self.known_type or self.type
 
 
 def keys_to_look_up(chunks: Sequence[StoredChunk]) -> list[str]:
@@ -91,7 +74,7 @@ def keys_to_look_up(chunks: Sequence[StoredChunk]) -> list[str]:
     return candidate_keys("\n".join(chunk.content for chunk in chunks if _is_new(chunk)))
 
 
-def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityName]) -> list[DraftedEntity]:
+def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityName]) -> list[PlannedEntity]:
     """The entities that a memory's new chunks name.
 
     Chunks consolidated earlier help to recognise names but are not read again.
@@ -107,43 +90,36 @@ def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityNam
         if new:
             # A mention is only as certain as its source is trusted.
             trust = max(SOURCE_TRUST[chunks[place].source] for place in new)
-            bounded = replace(found, passages=new, confidence=min(found.confidence, trust))
-            drafted.append(DraftedEntity(uuid7(), bounded))
-    best = sorted(drafted, key=lambda entity: -len(entity.extracted.passages))
-    chosen = {entity.new_id for entity in best[: constants.MAX_PLAN_ENTITIES]}
-    return [entity for entity in drafted if entity.new_id in chosen]
+            confidence = min(found.confidence, trust)
+            new_id = uuid7()
+            drafted.append(PlannedEntity(new_id, found.key, found.name, found.type, confidence, new, (new_id,)))
+    best = sorted(drafted, key=lambda entity: -len(entity.passages))
+    chosen = {entity.entity_id for entity in best[: constants.MAX_PLAN_ENTITIES]}
+    return [entity for entity in drafted if entity.entity_id in chosen]
 
 
-def find_unknown(drafted: Sequence[DraftedEntity], known: Sequence[KnownEntityName]) -> list[DraftedEntity]:
+def find_unknown(drafted: Sequence[PlannedEntity], known: Sequence[KnownEntityName]) -> list[PlannedEntity]:
     """The drafts whose names are unknown."""
     keys = {row.key for row in known}
-    return [entity for entity in drafted if entity.key not in keys and not entity.is_other]
+    return [entity for entity in drafted if entity.sought_key not in keys and not entity.is_other]
 
 
-def beginnings_of(unknown: Sequence[DraftedEntity]) -> set[str]:
+def beginnings_of(unknown: Sequence[PlannedEntity]) -> set[str]:
     """The first characters of names; similar names begin alike."""
-    return {entity.extracted.key.removeprefix("the ")[:1] for entity in unknown}
+    return {entity.key.removeprefix("the ")[:1] for entity in unknown}
 
 
 def find_likely(
-    drafted: Sequence[DraftedEntity], unknown: Sequence[DraftedEntity], known: Sequence[KnownEntityName]
-) -> list[DraftedEntity]:
+    drafted: Sequence[PlannedEntity], unknown: Sequence[PlannedEntity], known: Sequence[KnownEntityName]
+) -> list[PlannedEntity]:
     """`drafted`, with the known entity that each unknown name most likely means."""
-    passages = {entity.extracted.key: frozenset(entity.extracted.passages) for entity in drafted}
+    passages = {entity.key: frozenset(entity.passages) for entity in drafted}
     new = [
-        NamedEntity(
-            id=entity.new_id,
-            keys=(entity.extracted.key,),
-            name=entity.extracted.name,
-            type=entity.extracted.type,
-            passages=passages[entity.extracted.key],
-        )
+        NamedEntity(entity.entity_id, (entity.key,), entity.name, entity.type, passages[entity.key])
         for entity in unknown
     ]
-    likely = {
-        match.new_id: Likely(match.known_id, match.score) for match in find_alike(new, _known_entities(known, passages))
-    }
-    return [replace(entity, likely=likely.get(entity.new_id)) for entity in drafted]
+    likely = {match.new_id: match for match in find_alike(new, _known_entities(known, passages))}
+    return [replace(entity, likely=likely.get(entity.entity_id)) for entity in drafted]
 
 
 def _known_entities(rows: Iterable[KnownEntityName], passages: Mapping[str, frozenset[int]]) -> list[NamedEntity]:
@@ -163,7 +139,7 @@ def _known_entities(rows: Iterable[KnownEntityName], passages: Mapping[str, froz
     ]
 
 
-def resolve_entities(drafted: Sequence[DraftedEntity], known: Sequence[KnownEntityName]) -> list[PlannedEntity]:
+def resolve_entities(drafted: Sequence[PlannedEntity], known: Sequence[KnownEntityName]) -> list[PlannedEntity]:
     """The entity of each drafted name, once: the known one with that name and a fitting type, else a new one.
 
     Args:
@@ -174,96 +150,76 @@ def resolve_entities(drafted: Sequence[DraftedEntity], known: Sequence[KnownEnti
         by_key.setdefault(row.key, []).append(row)
     planned: dict[UUID, PlannedEntity] = {}
     for entity in drafted:
-        found = entity.extracted
-        same_name = None if entity.is_other else _fitting(entity.type, by_key.get(entity.key, []))
-        entity_id = entity.new_id if same_name is None else same_name.entity_id
-        canonical_id = entity.new_id if same_name is None else same_name.canonical_id
-        same = planned.get(entity_id)
-        if same is None:
-            planned[entity_id] = PlannedEntity(
-                entity_id,
-                canonical_id,
-                found.name,
-                found.type,
-                found.confidence,
-                found.passages,
-                (entity.new_id,),
-                entity.description,
-                entity.aliases,
-            )
+        known_one = None if entity.is_other else _fitting(entity.sought_type, by_key.get(entity.sought_key, []))
+        if known_one is None:
+            resolved = replace(entity, canonical_id=entity.entity_id)
         else:
-            # The text has two of its names.
-            planned[entity_id] = replace(
-                same,
-                confidence=max(same.confidence, found.confidence),
-                passages=tuple(sorted({*same.passages, *found.passages})),
-                drafts=(*same.drafts, entity.new_id),
-                description=same.description or entity.description,
-                aliases=tuple(dict.fromkeys((*same.aliases, found.name, *entity.aliases))),
-            )
+            resolved = replace(entity, entity_id=known_one.entity_id, canonical_id=known_one.canonical_id, likely=None)
+        same = planned.get(resolved.entity_id)
+        # Otherwise the text has two of its names.
+        planned[resolved.entity_id] = resolved if same is None else _unite(same, resolved)
     return list(planned.values())
 
 
-def combine(drafted: Iterable[DraftedEntity]) -> tuple[list[DraftedEntity], dict[UUID, UUID]]:
+def _unite(first: PlannedEntity, second: PlannedEntity) -> PlannedEntity:
+    return replace(
+        first,
+        confidence=max(first.confidence, second.confidence),
+        passages=tuple(sorted({*first.passages, *second.passages})),
+        drafts=(*first.drafts, *second.drafts),
+        description=first.description or second.description,
+        aliases=tuple(dict.fromkeys((*first.aliases, second.name, *second.aliases))),
+    )
+
+
+def combine(drafted: Iterable[PlannedEntity]) -> list[PlannedEntity]:
     """Combine drafts of the same entity from several readers of one text, by name or by one's alias for another.
 
     Two drafts that share an alias stay separate, and so does an alias that fits several: there may be two Marias.
-
-    Returns:
-        The combined drafts, and for each given draft's id, the id of the one it became part of.
     """
-    combined: dict[UUID, DraftedEntity] = {}
+    combined: dict[UUID, PlannedEntity] = {}
     by_name: defaultdict[str, list[UUID]] = defaultdict(list)
     by_alias: defaultdict[str, list[UUID]] = defaultdict(list)
-    became: dict[UUID, UUID] = {}
     for entity in drafted:
-        names = {entity.key, entity.extracted.key}
+        names = {entity.sought_key, entity.key}
         aliases = set(map(name_key, entity.aliases)) - names
         same = None
         if not entity.is_other:
-            named_so = [combined[new_id] for name in (entity.key, entity.extracted.key) for new_id in by_name[name]]
-            called_so = {new_id for name in names for new_id in by_alias[name]}
-            called_so |= {new_id for alias in aliases for new_id in by_name[alias]}
-            same = _find_same(entity, named_so) or _find_only_one(entity, [combined[new_id] for new_id in called_so])
-        whole_id = entity.new_id if same is None else same.new_id
-        combined[whole_id] = entity if same is None else _join(same, entity)
-        became[entity.new_id] = whole_id
+            named_so = [combined[whole_id] for name in (entity.sought_key, entity.key) for whole_id in by_name[name]]
+            called_so = {whole_id for name in names for whole_id in by_alias[name]}
+            called_so |= {whole_id for alias in aliases for whole_id in by_name[alias]}
+            same = _find_same(entity, named_so) or _find_only_one(entity, [combined[one] for one in called_so])
+        whole = entity if same is None else _join(same, entity)
+        combined[whole.entity_id] = whole
         if not entity.is_other:
             for name in names:
-                by_name[name].append(whole_id)
+                by_name[name].append(whole.entity_id)
             for alias in aliases:
-                by_alias[alias].append(whole_id)
-    return list(combined.values())[: constants.MAX_PLAN_ENTITIES], became
+                by_alias[alias].append(whole.entity_id)
+    return list(combined.values())[: constants.MAX_PLAN_ENTITIES]
 
 
-def _find_same(entity: DraftedEntity, others: Iterable[DraftedEntity]) -> DraftedEntity | None:
+def _find_same(entity: PlannedEntity, others: Iterable[PlannedEntity]) -> PlannedEntity | None:
     return next((other for other in others if _is_same_type(other, entity)), None)
 
 
-def _find_only_one(entity: DraftedEntity, others: Iterable[DraftedEntity]) -> DraftedEntity | None:
+def _find_only_one(entity: PlannedEntity, others: Iterable[PlannedEntity]) -> PlannedEntity | None:
     fitting = [other for other in others if _is_same_type(other, entity)]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _is_same_type(first: DraftedEntity, second: DraftedEntity) -> bool:
-    types = {first.type, second.type}
+def _is_same_type(first: PlannedEntity, second: PlannedEntity) -> bool:
+    types = {first.sought_type, second.sought_type}
     return len(types) == 1 or ANY_TYPE in types
 
 
-def _join(first: DraftedEntity, second: DraftedEntity) -> DraftedEntity:
-    mine, other = first.extracted, second.extracted
-    names = dict.fromkeys((*first.aliases, other.name, *second.aliases))
+def _join(first: PlannedEntity, second: PlannedEntity) -> PlannedEntity:
+    whole = _unite(first, second)
     meant = first if first.known_key is not None else second
     return replace(
-        first,
-        extracted=replace(
-            mine,
-            type=other.type if mine.type == ANY_TYPE else mine.type,
-            confidence=max(mine.confidence, other.confidence),
-            passages=tuple(sorted({*mine.passages, *other.passages})),
-        ),
-        description=first.description or second.description,
-        aliases=tuple(name for name in names if name != mine.name),
+        whole,
+        type=second.type if first.type == ANY_TYPE else first.type,
+        aliases=tuple(name for name in whole.aliases if name != whole.name),
         known_key=meant.known_key,
         known_type=meant.known_type,
     )
@@ -278,8 +234,8 @@ def _fitting(type_: str, rows: Sequence[KnownEntityName]) -> KnownEntityName | N
 
 
 def left_to_rules(
-    drafted: Sequence[DraftedEntity], reading: Sequence[DraftedEntity], places: Container[int], sure: Container[str]
-) -> list[DraftedEntity]:
+    drafted: Sequence[PlannedEntity], reading: Sequence[PlannedEntity], places: Container[int], sure: Container[str]
+) -> list[PlannedEntity]:
     """The names found by rules that count although a model has read some of the chunks.
 
     In those chunks only names that the rules are sure of count, unless the model says that another entity is meant.
@@ -289,25 +245,24 @@ def left_to_rules(
         places: Indexes of the chunks that it read.
         sure: Known names, and speakers' names.
     """
-    others = {entity.key for entity in reading if entity.is_other}
+    others = {entity.sought_key for entity in reading if entity.is_other}
     left = []
     for entity in drafted:
         is_sure = entity.key in sure and entity.key not in others
-        passages = tuple(place for place in entity.extracted.passages if is_sure or place not in places)
+        passages = tuple(place for place in entity.passages if is_sure or place not in places)
         if passages:
-            left.append(replace(entity, extracted=replace(entity.extracted, passages=passages)))
+            left.append(replace(entity, passages=passages))
     return left
 
 
-def plan_merges(drafted: Sequence[DraftedEntity], planned: Sequence[PlannedEntity]) -> list[EntitiesMerged]:
+def plan_merges(planned: Sequence[PlannedEntity]) -> list[EntitiesMerged]:
     """New entities that most likely are known ones under another spelling."""
-    new = {entity.entity_id for entity in planned}
     return [
         EntitiesMerged(
-            survivor_id=entity.likely.entity_id, merged_id=entity.new_id, reason="alike", score=entity.likely.score
+            survivor_id=entity.likely.known_id, merged_id=entity.entity_id, reason="alike", score=entity.likely.score
         )
-        for entity in drafted
-        if entity.likely is not None and entity.new_id in new
+        for entity in planned
+        if entity.likely is not None
     ]
 
 

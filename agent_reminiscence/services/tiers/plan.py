@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.database.repositories.graph.tables import KnownPeriod
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownPeriod
 from agent_reminiscence.database.repositories.memory_chunk import Twin
 from agent_reminiscence.domain.event import (
     ChunkRating,
@@ -24,9 +24,9 @@ from agent_reminiscence.domain.event import (
 from agent_reminiscence.domain.graph import Relationship
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import Source, is_trusted_less, may_end
-from agent_reminiscence.services.tiers.entities import DraftedEntity
+from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.importance import count_details, estimated, importance
-from agent_reminiscence.services.tiers.proposal import ReadFact, Reading, ReadRelationshipEnding, may_restate
+from agent_reminiscence.services.tiers.proposal import PlannedFact, PlannedRelationshipEnding, Reading, may_restate
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.text.folding import WORD, without_speaker
 from agent_reminiscence.text.sentences import first_sentence
@@ -34,19 +34,27 @@ from agent_reminiscence.text.sentences import first_sentence
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The slow part of planning a memory's consolidation, for one version."""
+    """The slow part of planning a memory's consolidation, for one version; it grows while the memory is read.
+
+    Attributes:
+        chunks: Its chunks in text order, without those that have ended for good.
+        recurrences: How often a chunk recurs elsewhere, by chunk id.
+        generation: The vector generation that these were found with.
+        compared_at: The last event that had changed an entity when names were compared.
+        entities: What its new chunks name.
+        known: What is known of these names.
+        looked_up: The name keys for which `known` was read first.
+    """
 
     memory: StoredMemory
     chunks: Sequence[StoredChunk]
     recurrences: Mapping[UUID, int]
-    # The vector generation they were found with.
     generation: int
-    entities: list[DraftedEntity]
-    # The last event that had changed an entity when names were compared.
     compared_at: int
-    reading: Reading
-    # Which combined entity each entity drafted by the model became part of.
-    became: Mapping[UUID, UUID]
+    entities: list[PlannedEntity]
+    known: Sequence[KnownEntityName]
+    looked_up: frozenset[str]
+    reading: Reading = field(default_factory=Reading)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ def find_restated(
 
 
 def make_facts(
-    memory: StoredMemory, chunks: Sequence[StoredChunk], facts: Sequence[ReadFact], ratings: Sequence[ChunkRating]
+    memory: StoredMemory, chunks: Sequence[StoredChunk], facts: Sequence[PlannedFact], ratings: Sequence[ChunkRating]
 ) -> list[FactEntry]:
     """Facts as recorded: with the span of the chunks they rest on, and no more important than these allow.
 
@@ -109,7 +117,7 @@ def make_facts(
 
 
 def may_end_relationship(
-    by: StoredChunk, ending: ReadRelationshipEnding, known: Relationship, said_by: Collection[Source], last: datetime
+    by: StoredChunk, ending: PlannedRelationshipEnding, known: Relationship, said_by: Collection[Source], last: datetime
 ) -> bool:
     """Whether a relationship that still holds, stated by `said_by` and last at `last`, may be ended by a chunk."""
     holds = known.end_date is None or known.end_date > ending.end_date

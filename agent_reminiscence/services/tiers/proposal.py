@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.agents.plans import (
-    ConsolidationProposal,
-    ProposedEndings,
-    ProposedEntity,
-    ProposedFact,
-    ProposedRelationship,
-)
+from agent_reminiscence.agents.plan_dates import end_date, ending_date, start_date
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, StatedRelationship
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.event import Fallback, ModelUsage
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
-from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
-from agent_reminiscence.services.tiers.entities import DraftedEntity
-from agent_reminiscence.services.tiers.relationships import DraftedRelationship, PlannedRelationship
+from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, least_trusted, may_end
+from agent_reminiscence.services.tiers.entities import PlannedEntity
+from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.services.tiers.windows import Window
-from agent_reminiscence.text.folding import name_key
-from agent_reminiscence.text.names import ExtractedEntity
+from agent_reminiscence.text.folding import name_key, snake_case
+
+if TYPE_CHECKING:
+    from agent_reminiscence.agents.memorizer_plan import (
+        ConsolidationPlan,
+        EndingsPlan,
+        Fact,
+        FoundEntity,
+        FoundRelationship,
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class ReadFact:
+class PlannedFact:
     """A statement derived from some chunks, given by their places in the memory."""
 
     text: str
@@ -44,7 +46,7 @@ class ReadFact:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadEnding:
+class PlannedEnding:
     """A stored chunk that the chunk at a place contradicts or replaces."""
 
     chunk: NearChunk
@@ -54,7 +56,7 @@ class ReadEnding:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRelationshipEnding:
+class PlannedRelationshipEnding:
     """A known relationship that the chunk at a place says is over.
 
     Attributes:
@@ -76,26 +78,22 @@ class Reading:
         importances: Its ratings of the chunks it has read, by place.
         summaries: One per window.
         rests_on: Other memories that it was shown parts of and that may have influenced it.
-        usage: What the requests cost.
-        unanswered: How many of these requests got no answer.
+        usage: What the requests cost, by model.
         fallback: Why chunks were not read, or not compared with less trusted ones, although a model is configured.
         unread: How many were not read.
-        is_recorded: Whether the consolidation event records the cost.
     """
 
     importances: dict[int, float] = field(default_factory=dict)
     summaries: list[str] = field(default_factory=list)
-    entities: list[DraftedEntity] = field(default_factory=list)
-    relationships: list[DraftedRelationship] = field(default_factory=list)
-    facts: list[ReadFact] = field(default_factory=list)
-    endings: list[ReadEnding] = field(default_factory=list)
-    relationship_endings: list[ReadRelationshipEnding] = field(default_factory=list)
+    entities: list[PlannedEntity] = field(default_factory=list)
+    relationships: list[PlannedRelationship] = field(default_factory=list)
+    facts: list[PlannedFact] = field(default_factory=list)
+    endings: list[PlannedEnding] = field(default_factory=list)
+    relationship_endings: list[PlannedRelationshipEnding] = field(default_factory=list)
     rests_on: set[UUID] = field(default_factory=set)
-    usage: list[ModelUsage] = field(default_factory=list)
-    unanswered: int = 0
+    usage: tuple[ModelUsage, ...] = ()
     fallback: Fallback | None = None
     unread: int = 0
-    is_recorded: bool = False
 
     @property
     def summary(self) -> str | None:
@@ -107,60 +105,43 @@ class Reading:
         return whole or None
 
 
-def take_over(reading: Reading, window: Window, proposal: ConsolidationProposal) -> None:
-    """Add what was proposed for a window to `reading`.
+def take_over(reading: Reading, window: Window, plan: ConsolidationPlan) -> None:
+    """Add what a model made of a window to `reading`.
 
-    A passage ends nothing that is more trusted or newer than itself, whatever the agent let through.
+    What is derived from passages is trusted no more than the least trusted of them: the confidence of an entity, a
+    relationship or a fact is at most the lowest `SOURCE_TRUST` of its passages, whatever the model says.
+
+    Args:
+        plan: One that `check` has nothing against.
     """
-    reading.importances |= dict(zip(window.places, proposal.importances, strict=True))
-    reading.summaries.append(proposal.summary.strip())
-    drafted = [_draft(window, entity) for entity in proposal.entities]
-    reading.entities += drafted
-    reading.relationships += [
-        DraftedRelationship(
-            from_id=drafted[one.from_entity].new_id,
-            to_id=drafted[one.to_entity].new_id,
-            type=one.type,
-            description=one.description,
-            confidence=one.confidence,
-            passages=_places(window, one.passages),
-            start_date=_start(window, one),
-            end_date=one.end_date,
-        )
-        for one in proposal.relationships
-    ]
-    reading.facts += [
-        ReadFact(
-            text=fact.text.strip(),
-            importance=fact.importance,
-            confidence=fact.confidence,
-            places=_places(window, fact.passages),
-            start_date=fact.start_date or _said_at(window, fact.passages),
-            end_date=_fact_end(window, fact),
-        )
-        for fact in proposal.facts
-    ]
-    take_over_endings(reading, window, proposal)
+    ratings = {rated.ref: rated.importance for rated in plan.chunks}
+    reading.importances |= {place: ratings[ref] for ref, place in enumerate(window.places, start=1)}
+    reading.summaries.append(plan.summary.strip())
+    planned = {found.ref: _plan_entity(window, found) for found in plan.auto_resolve.entities}
+    reading.entities += planned.values()
+    reading.relationships += [_plan_relationship(window, found, planned) for found in plan.auto_resolve.relationships]
+    reading.facts += [_plan_fact(window, fact) for fact in plan.facts]
+    take_over_endings(reading, window, plan)
 
 
 def take_over_endings(
-    reading: Reading, window: Window, proposal: ProposedEndings, *, is_compared: bool = False
+    reading: Reading, window: Window, plan: ConsolidationPlan | EndingsPlan, *, is_compared: bool = False
 ) -> None:
-    """Add the proposed endings to `reading`, with the same limits."""
-    reading.endings += [
-        ReadEnding(window.near[one.stored], window.places[one.by], one.reason, one.why)
-        for one in proposal.endings
-        if may_end(window.chunks[one.by].source, [window.near[one.stored].source])
-        and window.near[one.stored].start_date <= window.chunks[one.by].start_date
-    ]
-    reading.relationship_endings += [
-        ReadRelationshipEnding(
-            window.relationships[one.relationship], window.places[one.by], one.end_date, one.why, is_compared
-        )
-        for one in proposal.relationship_endings
-        if may_end(window.chunks[one.by].source, window.relationships[one.relationship].sources)
-        and window.relationships[one.relationship].last_observed <= window.chunks[one.by].start_date
-    ]
+    """Add the endings of a plan to `reading`.
+
+    A passage ends nothing that is more trusted or newer than itself, whatever the agent let through.
+    """
+    for ended in plan.ended_chunks:
+        stored, by = window.near[ended.stored - 1], window.chunks[ended.by - 1]
+        if may_end(by.source, [stored.source]) and stored.start_date <= by.start_date:
+            reading.endings.append(PlannedEnding(stored, window.places[ended.by - 1], ended.reason, ended.why))
+    for over in plan.ended_relationships:
+        known, by = window.relationships[over.relationship - 1], window.chunks[over.by - 1]
+        if may_end(by.source, known.sources) and known.last_observed <= by.start_date:
+            ended_at = ending_date(over.on, by.start_date)
+            reading.relationship_endings.append(
+                PlannedRelationshipEnding(known, window.places[over.by - 1], ended_at, over.why, is_compared)
+            )
 
 
 def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known: KnownPeriod) -> bool:
@@ -191,46 +172,75 @@ def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known:
     return is_trusted or stated.start_date >= known.start_date
 
 
-def _draft(window: Window, proposed: ProposedEntity) -> DraftedEntity:
-    known = None if proposed.known is None else window.named[proposed.known]
-    # Looked up by its known type, not the model's: another type would make it a different entity.
-    # Recorded with the model's type: the source of the known one may be erased.
-    is_typed = known is not None and known.extracted.type != ANY_TYPE
-    return DraftedEntity(
-        new_id=uuid7(),
-        extracted=ExtractedEntity(
-            key=name_key(proposed.name),
-            name=proposed.name,
-            type=proposed.type,
-            confidence=proposed.confidence,
-            passages=_places(window, proposed.passages),
-        ),
-        description=proposed.description,
-        aliases=proposed.aliases,
+def _plan_entity(window: Window, found: FoundEntity) -> PlannedEntity:
+    known = None if found.known is None else window.named[found.known - 1]
+    # Each name once, in its first spelling.
+    names = {name_key(found.name): found.name}
+    for alias in found.aliases:
+        names.setdefault(name_key(alias), alias)
+    new_id = uuid7()
+    return PlannedEntity(
+        entity_id=new_id,
+        key=name_key(found.name),
+        name=found.name,
+        # Recorded with the model's type: the source of the known one may be erased.
+        type=snake_case(found.type),
+        confidence=_bound(window, found),
+        passages=_places(window, found),
+        drafts=(new_id,),
+        description=found.description,
+        aliases=tuple(names.values())[1:],
         known_key=None if known is None else known.key,
-        known_type=known.extracted.type if known is not None and is_typed else None,
-        is_other=proposed.is_other and known is None,
+        # Looked up by its known type, not the model's: another type would make it a different entity.
+        known_type=None if known is None or known.type == ANY_TYPE else known.type,
+        is_other=found.is_other and known is None,
     )
 
 
-def _start(window: Window, stated: ProposedRelationship) -> datetime:
-    """When it begins: as stated, otherwise when it was said; if over by then, it began before it ended."""
-    if stated.start_date is not None:
-        return stated.start_date
-    said_at = _said_at(window, stated.passages)
-    return said_at if stated.end_date is None else min(said_at, stated.end_date)
+def _plan_relationship(
+    window: Window, found: FoundRelationship, planned: Mapping[int, PlannedEntity]
+) -> PlannedRelationship:
+    start, end = start_date(found.start), end_date(found.end)
+    if start is None:
+        # It began when it was said; if it was over by then, before it ended.
+        start = _said_at(window, found) if end is None else min(_said_at(window, found), end)
+    return PlannedRelationship(
+        from_id=planned[found.from_entity].entity_id,
+        to_id=planned[found.to_entity].entity_id,
+        type=snake_case(found.type),
+        description=found.description,
+        confidence=_bound(window, found),
+        passages=_places(window, found),
+        start_date=start,
+        end_date=end,
+    )
 
 
-def _fact_end(window: Window, fact: ProposedFact) -> datetime | None:
-    """When it ends. A statement that something is over holds from when it was said and does not end."""
-    if fact.end_date is None or (fact.start_date is None and fact.end_date <= _said_at(window, fact.passages)):
-        return None
-    return fact.end_date
+def _plan_fact(window: Window, fact: Fact) -> PlannedFact:
+    start, end, said_at = start_date(fact.start), end_date(fact.end), _said_at(window, fact)
+    if start is None and end is not None and end <= said_at:
+        # A statement that something is over holds from when it was said and does not end.
+        end = None
+    return PlannedFact(
+        text=fact.text.strip(),
+        importance=fact.importance,
+        confidence=_bound(window, fact),
+        places=_places(window, fact),
+        start_date=start or said_at,
+        end_date=end,
+    )
 
 
-def _said_at(window: Window, passages: Sequence[int]) -> datetime:
-    return min(window.chunks[passage].start_date for passage in passages)
+type _Found = FoundEntity | FoundRelationship | Fact
 
 
-def _places(window: Window, passages: Sequence[int]) -> tuple[int, ...]:
-    return tuple(sorted({window.places[passage] for passage in passages}))
+def _bound(window: Window, found: _Found) -> float:
+    return min(found.confidence, *(SOURCE_TRUST[window.chunks[ref - 1].source] for ref in found.chunks))
+
+
+def _said_at(window: Window, found: _Found) -> datetime:
+    return min(window.chunks[ref - 1].start_date for ref in found.chunks)
+
+
+def _places(window: Window, found: _Found) -> tuple[int, ...]:
+    return tuple(sorted({window.places[ref - 1] for ref in found.chunks}))

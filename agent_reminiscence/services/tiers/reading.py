@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
@@ -25,7 +25,7 @@ from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
 from agent_reminiscence.exceptions import RedactionError, StoreError
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.runtime import Runtime
-from agent_reminiscence.services.tiers.entities import DraftedEntity
+from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.proposal import Reading, take_over, take_over_endings
 from agent_reminiscence.services.tiers.windows import Window, make_windows, set_apart
 
@@ -39,6 +39,40 @@ _logger = logging.getLogger("agent_reminiscence.models")
 AGENT = "memorizer"
 # After one of these, the next window would fail as well.
 _HOPELESS = frozenset({"timeout", "limit", "unavailable", "failed"})
+
+
+@dataclass(slots=True)
+class Cost:
+    """What models have cost while a memory was read, also if that failed.
+
+    Attributes:
+        usage: One per model.
+        unanswered: How many of the requests got no answer.
+        outcome: How it went so far.
+        is_recorded: Whether the consolidation event records it.
+    """
+
+    usage: list[ModelUsage] = field(default_factory=list)
+    unanswered: int = 0
+    outcome: AskOutcome = "failed"
+    is_recorded: bool = False
+
+    def add(self, meter: Meter) -> None:
+        """Add the cost of one request or more to the total of the same model."""
+        self.unanswered += meter.unanswered
+        usage = meter.usage
+        if usage is None or not usage.requests:
+            return
+        for place, one in enumerate(self.usage):
+            if one.model == usage.model:
+                self.usage[place] = ModelUsage(
+                    model=one.model,
+                    requests=one.requests + usage.requests,
+                    input_tokens=one.input_tokens + usage.input_tokens,
+                    output_tokens=one.output_tokens + usage.output_tokens,
+                )
+                return
+        self.usage.append(usage)
 
 
 class MemorizingService:
@@ -70,96 +104,100 @@ class MemorizingService:
         return self._model is not None
 
     @asynccontextmanager
-    async def reading(
+    async def metered(self, external_id: str) -> AsyncIterator[Cost]:
+        """Record what models cost in the enclosed block, however it ends, unless the consolidation event records it."""
+        cost = Cost()
+        try:
+            yield cost
+        except StoreError:
+            cost.outcome = "store"
+            raise
+        except asyncio.CancelledError:
+            cost.outcome = "cancelled"
+            raise
+        finally:
+            if not cost.is_recorded:
+                for number, usage in enumerate(cost.usage):
+                    unanswered = cost.unanswered if number == 0 else 0
+                    await self._budget.record(external_id, AGENT, usage, cost.outcome, unanswered=unanswered)
+
+    async def read(
         self,
         memory: StoredMemory,
         chunks: Sequence[StoredChunk],
-        entities: Sequence[DraftedEntity],
+        entities: Sequence[PlannedEntity],
         known: Sequence[KnownEntityName],
+        cost: Cost,
         *,
         is_busy: bool = False,
-    ) -> AsyncIterator[Reading]:
-        """Collect what a model makes of the chunks that no consolidation has read yet.
-
-        The cost is recorded at the end, however the block ends, unless the consolidation event records it.
+    ) -> Reading:
+        """What a model makes of the chunks that no consolidation has read yet.
 
         Args:
             chunks: All chunks of the memory that have not ended for good, in text order.
             entities: Names in the new chunks that were found without a model.
             known: What is known of these names.
+            cost: Grows with each request, so that it is known even if this fails.
             is_busy: Whether others are waiting for this to end; then no model is asked.
         """
         reading = Reading()
-        outcome: AskOutcome = "failed"
-        try:
-            await self._read(reading, memory, chunks, entities, known, is_busy=is_busy)
-            outcome = "answered" if reading.fallback is None or reading.fallback == "busy" else reading.fallback
-            yield reading
-        except StoreError:
-            outcome = "store"
-            raise
-        except asyncio.CancelledError:
-            outcome = "cancelled"
-            raise
-        finally:
-            if not reading.is_recorded:
-                for number, usage in enumerate(reading.usage):
-                    await self._budget.record(
-                        memory.external_id, AGENT, usage, outcome, unanswered=reading.unanswered if number == 0 else 0
-                    )
+        if self._model is not None and memory.consolidated_version < memory.version:
+            if is_busy:
+                reading.unread = sum(chunk.tier == "active" for chunk in chunks)
+                reading.fallback = "busy" if reading.unread else None
+            else:
+                await self._read(reading, memory, chunks, entities, known, cost)
+        reading.usage = tuple(cost.usage)
+        cost.outcome = "answered" if reading.fallback is None or reading.fallback == "busy" else reading.fallback
+        return reading
 
     async def _read(
         self,
         reading: Reading,
         memory: StoredMemory,
         chunks: Sequence[StoredChunk],
-        entities: Sequence[DraftedEntity],
+        entities: Sequence[PlannedEntity],
         known: Sequence[KnownEntityName],
-        *,
-        is_busy: bool,
+        cost: Cost,
     ) -> None:
-        if self._model is None or memory.consolidated_version >= memory.version:
-            return
         # In a thread: counting the tokens of a long text takes time.
         windows = await asyncio.to_thread(make_windows, chunks)
         comparisons: list[Window] = []
         for number, window in enumerate(windows):
-            if not is_busy and not await self._is_current(memory):
+            if not await self._is_current(memory):
                 # The result would be dropped.
                 return
-            fallback: Fallback | None = "busy"
-            if not is_busy:
-                whole, apart = await self._complete(memory, window, entities, known)
-                comparisons += apart
-                fallback = await self._read_window(reading, memory, whole)
+            whole, apart = await self._complete(memory, window, entities, known)
+            comparisons += apart
+            fallback = await self._read_window(reading, memory, whole, cost)
             if fallback is None:
                 continue
             reading.fallback = reading.fallback or fallback
-            if is_busy or fallback in _HOPELESS:
+            if fallback in _HOPELESS:
                 reading.unread += sum(len(left.places) for left in windows[number:])
                 return
             reading.unread += len(window.places)
-        await self._compare(reading, memory, comparisons)
+        await self._compare(reading, memory, comparisons, cost)
 
-    async def _read_window(self, reading: Reading, memory: StoredMemory, window: Window) -> Fallback | None:
+    async def _read_window(self, reading: Reading, memory: StoredMemory, window: Window, cost: Cost) -> Fallback | None:
         """Read one window; returns why it failed, or None."""
         # Imported here because it takes most of a second the first time.
-        from agent_reminiscence.agents.memorizer import make_memorizer, make_prompt, propose
+        from agent_reminiscence.agents.memorizer import make_memorizer, make_prompt
 
         material = window.material(memory)
-        plan = await self._ask(reading, memory, material, make_memorizer(), make_prompt(material))
+        plan = await self._ask(memory, material, cost, make_memorizer(), make_prompt(material))
         if isinstance(plan, str):
             return plan
         reading.rests_on |= window.rests_on(memory)
-        take_over(reading, window, propose(plan, material))
+        take_over(reading, window, plan)
         return None
 
-    async def _compare(self, reading: Reading, memory: StoredMemory, comparisons: Sequence[Window]) -> None:
+    async def _compare(self, reading: Reading, memory: StoredMemory, comparisons: Sequence[Window], cost: Cost) -> None:
         """Compare windows that were read with less trusted memories.
 
         This runs last, so that less trusted text cannot keep anything from being read.
         """
-        from agent_reminiscence.agents.memorizer import make_comparer, make_comparing_prompt, propose_endings
+        from agent_reminiscence.agents.memorizer import make_comparer, make_comparing_prompt
 
         for compared in comparisons:
             if not set(compared.places) <= reading.importances.keys():
@@ -171,7 +209,7 @@ class MemorizingService:
                 # Erased while the windows were being read.
                 continue
             material = compared.material(memory)
-            plan = await self._ask(reading, memory, material, make_comparer(), make_comparing_prompt(material))
+            plan = await self._ask(memory, material, cost, make_comparer(), make_comparing_prompt(material))
             if isinstance(plan, str):
                 reading.fallback = reading.fallback or plan
                 if plan in _HOPELESS:
@@ -179,13 +217,13 @@ class MemorizingService:
                 continue
             if plan.ended_chunks or plan.ended_relationships:
                 reading.rests_on |= compared.rests_on(memory)
-            take_over_endings(reading, compared, propose_endings(plan, material), is_compared=True)
+            take_over_endings(reading, compared, plan, is_compared=True)
 
     async def _ask[T: BaseModel](
         self,
-        reading: Reading,
         memory: StoredMemory,
         material: ConsolidationMaterial,
+        cost: Cost,
         agent: Agent[ConsolidationMaterial, T],
         prompt: str,
     ) -> T | Fallback:
@@ -193,7 +231,7 @@ class MemorizingService:
         from agent_reminiscence.agents.running import run_agent
 
         assert self._model is not None
-        spent = sum(usage.input_tokens + usage.output_tokens for usage in reading.usage)
+        spent = sum(usage.input_tokens + usage.output_tokens for usage in cost.usage)
         limits = await self._budget.limits(memory.external_id, spent=spent)
         if limits is None:
             return "limit"
@@ -206,8 +244,7 @@ class MemorizingService:
             )
             return error.reason
         finally:
-            _add_usage(reading.usage, meter.usage)
-            reading.unanswered += meter.unanswered
+            cost.add(meter)
         if not await self._is_clean(answered.output.model_dump(mode="json"), memory.external_id):
             return "invalid"
         return answered.output
@@ -240,18 +277,19 @@ class MemorizingService:
         self,
         memory: StoredMemory,
         window: Window,
-        entities: Sequence[DraftedEntity],
+        entities: Sequence[PlannedEntity],
         known: Sequence[KnownEntityName],
     ) -> tuple[Window, list[Window]]:
         """Add what is stored and known to the window; returns it with the windows to compare separately."""
         inside = set(window.places)
         by_key = {row.key: row for row in reversed(known)}
         named = [
-            replace(entity, extracted=replace(entity.extracted, type=by_key[entity.key].type))
+            # As these chunks spell it: another memory's spelling may be erased.
+            replace(by_key[entity.key], name=entity.name)
             for entity in entities
-            if entity.key in by_key and inside.intersection(entity.extracted.passages)
+            if entity.key in by_key and inside.intersection(entity.passages)
         ]
-        named = sorted(named, key=lambda entity: -by_key[entity.key].mentions)[: constants.KNOWN_ENTITIES_SHOWN]
+        named = sorted(named, key=lambda row: -row.mentions)[: constants.KNOWN_ENTITIES_SHOWN]
         async with self._store.transaction(memory.external_id, read_only=True) as db:
             writers = await self._ledger.find_writers(db, memory.external_id, [memory.memory_id])
             generation = (await current_generation(db)).number
@@ -274,7 +312,7 @@ class MemorizingService:
                 relationships = await self._graph.find_known_relationships(
                     db,
                     memory.external_id,
-                    [by_key[entity.key].canonical_id for entity in named],
+                    [row.canonical_id for row in named],
                     except_type=TOGETHER,
                     now=self._clock(),
                     evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
@@ -283,7 +321,7 @@ class MemorizingService:
         # Erased in the meantime.
         written_by = least_trusted(writers.get(memory.memory_id, SOURCES))
         title = memory.title if may_end(written_by, [window.source]) else None
-        spelled = {by_key[entity.key].canonical_id: entity.extracted.name for entity in reversed(named)}
+        spelled = {row.canonical_id: row.name for row in reversed(named)}
         return set_apart(replace(window, title=title, named=named, spelled=spelled), near, relationships)
 
 
@@ -298,19 +336,3 @@ def _strings(value: object) -> Iterator[str]:
         case list():
             for item in value:
                 yield from _strings(item)
-
-
-def _add_usage(total: list[ModelUsage], usage: ModelUsage | None) -> None:
-    """Add the cost of one window to the total of the same model."""
-    if usage is None or not usage.requests:
-        return
-    for place, one in enumerate(total):
-        if one.model == usage.model:
-            total[place] = ModelUsage(
-                model=one.model,
-                requests=one.requests + usage.requests,
-                input_tokens=one.input_tokens + usage.input_tokens,
-                output_tokens=one.output_tokens + usage.output_tokens,
-            )
-            return
-    total.append(usage)

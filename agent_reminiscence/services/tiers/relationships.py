@@ -21,22 +21,13 @@ _FOR_EVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class DraftedRelationship:
-    """A relationship of two drafted entities, by their draft ids."""
-
-    from_id: UUID
-    to_id: UUID
-    type: str
-    description: str | None
-    confidence: float
-    passages: tuple[int, ...]
-    start_date: datetime
-    end_date: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedRelationship:
-    """A relationship of two planned entities."""
+    """A relationship of two planned entities, on its way to its entry in the event.
+
+    Attributes:
+        from_id: Of a draft at first; `plan_relationships` resolves both ends.
+        passages: Places of the chunks that state it.
+    """
 
     from_id: UUID
     to_id: UUID
@@ -54,8 +45,7 @@ class PlannedRelationship:
 
 
 def plan_relationships(
-    drafted: Sequence[DraftedRelationship],
-    became: Mapping[UUID, UUID],
+    drafted: Sequence[PlannedRelationship],
     planned: Sequence[PlannedEntity],
     sources: Sequence[Source],
 ) -> list[PlannedRelationship]:
@@ -64,21 +54,18 @@ def plan_relationships(
     Statements with different trust are not combined: a web page does not end what a user says.
 
     Args:
-        became: For each drafted entity's id, the id of the one it became part of, from `combine`.
         sources: The trust labels of the memory's chunks.
     """
-    by_draft = {draft: entity for entity in planned for draft in entity.drafts}
-    entities = {draft: by_draft[whole] for draft, whole in became.items() if whole in by_draft}
+    entities = {draft: entity for entity in planned for draft in entity.drafts}
     found: dict[tuple[UUID, UUID, str, Source], list[PlannedRelationship]] = {}
     for one in drafted:
         source, target = entities.get(one.from_id), entities.get(one.to_id)
         # An end may have been dropped, and two names may belong to one entity.
         if source is None or target is None or source.canonical_id == target.canonical_id:
             continue
-        key = (source.entity_id, target.entity_id, one.type)
-        stated = PlannedRelationship(*key, one.description, one.confidence, one.passages, one.start_date, one.end_date)
+        stated = replace(one, from_id=source.entity_id, to_id=target.entity_id)
         label = least_trusted(sources[passage] for passage in one.passages)
-        periods = found.setdefault((*key, label), [])
+        periods = found.setdefault((*stated.ends, one.type, label), [])
         apart = [period for period in periods if not _overlap(period, stated)]
         for period in periods:
             if period not in apart:

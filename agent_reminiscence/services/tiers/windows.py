@@ -17,12 +17,11 @@ from agent_reminiscence.agents.plans import (
     StoredPassage,
 )
 from agent_reminiscence.config import constants
-from agent_reminiscence.database.repositories.graph.tables import StatedRelationship
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import SOURCES, Source, may_end, most_trusted
-from agent_reminiscence.services.tiers.entities import DraftedEntity
 from agent_reminiscence.text.folding import without_speaker
 from agent_reminiscence.text.sentences import first_sentence
 from agent_reminiscence.text.tokens import count_tokens
@@ -35,7 +34,7 @@ class Window:
     Attributes:
         places: The places of its chunks in the memory.
         title: The memory's title, if its writer is trusted no less than the window.
-        named: Known entities that its chunks name, by the drafts.
+        named: Known entities that its chunks name, with their names as these chunks spell them.
         spelled: What its chunks call known entities, by canonical id.
     """
 
@@ -44,7 +43,7 @@ class Window:
     context: tuple[str, ...]
     title: str | None = None
     near: Sequence[NearChunk] = ()
-    named: Sequence[DraftedEntity] = ()
+    named: Sequence[KnownEntityName] = ()
     spelled: Mapping[UUID, str] = field(default_factory=dict)
     relationships: Sequence[StatedRelationship] = ()
 
@@ -90,8 +89,8 @@ class Window:
             entities=tuple(
                 # A type in a model's own words could reveal another memory's text, which is not shown here.
                 KnownEntity(
-                    name=entity.extracted.name,
-                    type=entity.extracted.type if entity.extracted.type in constants.ENTITY_TYPES else ANY_TYPE,
+                    name=entity.name,
+                    type=entity.type if entity.type in constants.ENTITY_TYPES else ANY_TYPE,
                 )
                 for entity in self.named
             ),

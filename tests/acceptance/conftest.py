@@ -1,7 +1,8 @@
 """The same tests against two deployments: the embedded server over its socket, and a server given by DSN.
 
 The second is the oldest version of PostgreSQL that is supported, from another supplier and with a locale of the system.
-`server` chooses; a module that wants both says `pytestmark = BOTH_SERVERS`, all others run on the first.
+`server` chooses: a test that wants both is marked `BOTH_SERVERS` or `SECOND_SERVER_THOROUGHLY`, all others run on the
+first.
 """
 
 from __future__ import annotations

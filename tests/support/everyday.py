@@ -117,12 +117,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Say what was left out, behind everything else."""
-    yield
     left_out = session.config.stash[_LEFT_OUT]
     workeroutput: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
     if workeroutput is not None:
+        # Before xdist sends it.
         workeroutput[_WORKEROUTPUT] = dict(left_out)
+    yield
+    if workeroutput is not None:
         return
+    # With xdist, what a process of it has told since.
+    left_out = session.config.stash[_LEFT_OUT]
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and left_out:
         told = "; ".join(f"{left_out[reason]} {reason}" for reason in (_SERVERS, _TIME) if left_out[reason])

@@ -32,9 +32,6 @@ GRAPH_EVIDENCE_CHUNKS: Final = 20
 # Limits of one graph query, and how many of an entity's relationships it follows, strongest first.
 MAX_GRAPH_ENTITIES: Final = 500
 MAX_GRAPH_RELATIONSHIPS: Final = 2_000
-GRAPH_FAN_OUT: Final = 50
-# Steps a shortest-path search examines before it gives up.
-MAX_PATH_NEIGHBOURS: Final = 50_000
 # How many of a tenant's names a name is compared with.
 ALIKE_COMPARED_NAMES: Final = 10_000
 
@@ -74,45 +71,8 @@ FORM_VERSION: Final = 1
 
 # Retrieval ----------------------------------------------------------------------------------------
 
-# Small multiplicative factors, as a share of the score at their extremes.
-RECENCY_WEIGHT: Final = 0.02
-RECENCY_HALF_LIFE_DAYS: Final = 90.0
-IMPORTANCE_WEIGHT: Final = 0.02
-CONFIDENCE_WEIGHT: Final = 0.02
-# How far recall follows the graph from the entities a query names, and how much it reads: relationships per entity,
-# strongest first, and entities and relationships in total.
-RECALL_HOPS: Final = 2
-RECALL_FAN_OUT: Final = 10
-RECALL_MAX_ENTITIES: Final = 40
-RECALL_MAX_RELATIONSHIPS: Final = 80
-# Maximum starting entities: several may share a name.
-RECALL_SEEDS: Final = 10
-# How many of the newest mentions of an entity or relationship are ranked; and how many are examined in a search of an
-# earlier time, when most may not have existed yet.
-RECALL_MENTIONS: Final = 50
-RECALL_PAST_MENTIONS: Final = 500
-# The graph's share of its weight if it reaches nothing beyond the named entities, and the weight something beyond them
-# needs for the full share: about what a name in a single chunk passes to the only other name there, if both are rare.
-GRAPH_NAMED_SHARE: Final = 0.1
-GRAPH_CERTAIN_WEIGHT: Final = 0.15
-# Up to this certainty the graph counts for nothing; above it, in proportion. Around a name that many chunks mention,
-# much is unrelated to the question, yet each bit of it gets nearly as much weight as the best.
-GRAPH_CERTAIN_FROM: Final = 0.2
-# If the graph would count less than this share of its weight, it changes almost nothing; its chunks are not read.
-GRAPH_LEAST_CERTAINTY: Final = 0.05
 # Anything below this share of the best weight is not reached.
 GRAPH_LEAST_SHARE: Final = 0.02
-# A chunk gets this power of its share of the best weight: weights fall by an order of magnitude per hop, and the answer
-# may be one hop beyond what is named. The least share still gets two thirds of the graph's part; words and meaning
-# decide which chunk answers.
-GRAPH_REACH_POWER: Final = 0.1
-# Maximum entities and relationships in a result.
-RESULT_ENTITIES: Final = 10
-RESULT_RELATIONSHIPS: Final = 10
-# Recall ignores a graph store that is more events than this behind the ledger.
-GRAPH_MAX_LAG_EVENTS: Final = 100
-# Minimum interval between log messages about a slow graph.
-GRAPH_LOG_SECONDS: Final = 60.0
 # Hits that contribute a sentence to the extractive summary and count as used.
 SUMMARY_HITS: Final = 3
 
@@ -184,25 +144,6 @@ EMBEDDING_BATCH_TEXTS: Final = 256
 # Chunks and headings without vectors per round of the backfill: their texts are one call to the embedder. The write
 # at its end holds the stream's lock.
 BACKFILL_CHUNKS: Final = EMBEDDING_BATCH_TEXTS
-# Maximum size of one request to an embedding server. A model with 300 million parameters on two CPUs reads some hundred
-# tokens per second, and must finish well within the timeout.
-EMBEDDING_REQUEST_TEXTS: Final = 16
-EMBEDDING_REQUEST_CHARACTERS: Final = 16_000
-# Maximum attempts at a request that fails transiently, within its timeout, and the approximate wait between them.
-EMBEDDING_ATTEMPTS: Final = 3
-EMBEDDING_RETRY_WAIT_SECONDS: Final = 0.5
-# If a query's vector takes longer, search uses words only; opening does not wait longer either.
-EMBEDDING_QUERY_SECONDS: Final = 10.0
-EMBEDDING_PREPARE_SECONDS: Final = 10.0
-# A text with more bytes per token of the model's context is sent alone, because it is likely to be refused.
-EMBEDDING_LONE_BYTES_PER_TOKEN: Final = 3
-# A text with more characters per such token is not sent at all: no language is that terse in tokens, and a server may
-# take minutes to count them (Ollama 0.24: a word of 100,000 letters keeps one CPU busy for over ten).
-EMBEDDING_HOPELESS_CHARACTERS_PER_TOKEN: Final = 8
-# Characters per such token in each part of a text that is too long. Few texts have more tokens than that.
-EMBEDDING_PART_CHARACTERS_PER_TOKEN: Final = 2
-# For texts this long, the size of the model's context is looked up if not yet known.
-EMBEDDING_LONG_CHARACTERS: Final = 2_000
 # The maximum for a pgvector index on halfvec. We use no such index, but a vector of this size fills a page.
 MAX_EMBEDDING_DIMENSION: Final = 4_000
 
@@ -217,8 +158,6 @@ EXPORT_FIRST: Final = (
     " then import the files with this one (`agent-reminiscence import FILE`) into"
 )
 CONNECT_TIMEOUT_SECONDS: Final = 10
-# Extra time after the statement timeout for an answer to arrive; after that the server counts as lost.
-ANSWER_GRACE_SECONDS: Final = 5.0
 # A TCP connection without an answer for this long is dropped: otherwise a peer that vanished silently is noticed only
 # after a quarter of an hour.
 TCP_SILENCE_SECONDS: Final = 30
@@ -227,8 +166,6 @@ BREAKER_MAX_PAUSE_SECONDS: Final = 30.0
 # How long work in progress may take to finish when a worker stops.
 WORKER_GRACE_SECONDS: Final = 10.0
 SCHEMA_NAME: Final = "reminiscence"
-# Procrastinate's tables, beside ours.
-JOBS_SCHEMA_NAME: Final = "reminiscence_jobs"
 OWNER_ROLE: Final = "reminiscence_owner"
 APP_ROLE: Final = "reminiscence_app"
 SCHEDULER_ROLE: Final = "reminiscence_scheduler"

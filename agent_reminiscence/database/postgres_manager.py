@@ -11,12 +11,9 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Final
 
-from agent_reminiscence.config.constants import (
-    ANSWER_GRACE_SECONDS,
-    APP_ROLE,
-    SCHEMA_NAME,
-)
+from agent_reminiscence.config.constants import APP_ROLE, SCHEMA_NAME
 from agent_reminiscence.database.connection import (
     PLANNED_ONCE,
     ConnectionSettings,
@@ -33,6 +30,9 @@ from agent_reminiscence.exceptions import (
     StoreUnavailableError,
 )
 from agent_reminiscence.telemetry import Telemetry
+
+# Extra time after the statement timeout for an answer to arrive; after that the server counts as lost.
+ANSWER_GRACE_SECONDS: Final = 5.0
 
 _logger = logging.getLogger("agent_reminiscence.database")
 

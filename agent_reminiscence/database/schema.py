@@ -5,14 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
-from agent_reminiscence.config.constants import (
-    APP_ROLE,
-    EMBEDDED_DATABASE,
-    EMBEDDED_LOGIN,
-    JOBS_SCHEMA_NAME,
-    SCHEDULER_ROLE,
-)
+from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_DATABASE, EMBEDDED_LOGIN, SCHEDULER_ROLE
 from agent_reminiscence.database import jobs_schema
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.literals import identifier
@@ -31,6 +26,9 @@ from agent_reminiscence.database.schema_checks import (
 )
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.text.words import ANALYSER_VERSION
+
+# Procrastinate's tables, beside ours.
+JOBS_SCHEMA_NAME: Final = "reminiscence_jobs"
 
 _logger = logging.getLogger("agent_reminiscence.database")
 

@@ -20,28 +20,37 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 import stamina
 
-from agent_reminiscence.config.constants import (
-    EMBEDDING_ATTEMPTS,
-    EMBEDDING_HOPELESS_CHARACTERS_PER_TOKEN,
-    EMBEDDING_LONE_BYTES_PER_TOKEN,
-    EMBEDDING_LONG_CHARACTERS,
-    EMBEDDING_PART_CHARACTERS_PER_TOKEN,
-    EMBEDDING_PREPARE_SECONDS,
-    EMBEDDING_QUERY_SECONDS,
-    EMBEDDING_REQUEST_CHARACTERS,
-    EMBEDDING_REQUEST_TEXTS,
-    EMBEDDING_RETRY_WAIT_SECONDS,
-    MAX_EMBEDDING_DIMENSION,
-)
+from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION
 from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.embedders.halving import embeds_word, in_halves
 from agent_reminiscence.embedders.known_models import KnownModel
 from agent_reminiscence.embedders.protocol import EmbedderUnusableError
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
 from agent_reminiscence.resilience.breaker import Breaker
+
+# Maximum size of one request to an embedding server. A model with 300 million parameters on two CPUs reads some hundred
+# tokens per second, and must finish well within the timeout.
+EMBEDDING_REQUEST_TEXTS: Final = 16
+EMBEDDING_REQUEST_CHARACTERS: Final = 16_000
+# Maximum attempts at a request that fails transiently, within its timeout, and the approximate wait between them.
+EMBEDDING_ATTEMPTS: Final = 3
+EMBEDDING_RETRY_WAIT_SECONDS: Final = 0.5
+# If a query's vector takes longer, search uses words only; opening does not wait longer either.
+EMBEDDING_QUERY_SECONDS: Final = 10.0
+EMBEDDING_PREPARE_SECONDS: Final = 10.0
+# A text with more bytes per token of the model's context is sent alone, because it is likely to be refused.
+EMBEDDING_LONE_BYTES_PER_TOKEN: Final = 3
+# A text with more characters per such token is not sent at all: no language is that terse in tokens, and a server may
+# take minutes to count them (Ollama 0.24: a word of 100,000 letters keeps one CPU busy for over ten).
+EMBEDDING_HOPELESS_CHARACTERS_PER_TOKEN: Final = 8
+# Characters per such token in each part of a text that is too long. Few texts have more tokens than that.
+EMBEDDING_PART_CHARACTERS_PER_TOKEN: Final = 2
+# For texts this long, the size of the model's context is looked up if not yet known.
+EMBEDDING_LONG_CHARACTERS: Final = 2_000
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
 # Logs every retry. Without configured logging, this must not end up on standard error.

@@ -9,13 +9,12 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from agent_reminiscence.config.constants import RECALL_HOPS
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.graph.store import ANYTHING, GraphFilter, GraphStore
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.domain.graph import GraphPattern, Subgraph
 from agent_reminiscence.exceptions import InvalidInputError, StoreError
-from agent_reminiscence.services.recall.graph_list import RECALL_CAPS
+from agent_reminiscence.services.recall.graph_list import RECALL_CAPS, RECALL_HOPS
 from agent_reminiscence.text.folding import name_key
 from benchmarks.common import Timing
 from benchmarks.graph.world import World

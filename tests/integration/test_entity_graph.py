@@ -11,12 +11,11 @@ from uuid import UUID
 
 import pytest
 
-from agent_reminiscence.config.constants import MAX_PATH_NEIGHBOURS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.graph import postgres
-from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
+from agent_reminiscence.database.repositories.graph.postgres import MAX_PATH_NEIGHBOURS, PostgresGraph
 from agent_reminiscence.database.repositories.graph.store import GraphFilter
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository, StatedRelationship
 from agent_reminiscence.exceptions import InvalidInputError, StoreTimeoutError

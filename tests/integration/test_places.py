@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent_reminiscence.config.constants import JOBS_SCHEMA_NAME, OWNER_ROLE, SCHEMA_NAME
+from agent_reminiscence.config.constants import OWNER_ROLE, SCHEMA_NAME
 from agent_reminiscence.database.connection import Row, SqlExecutor
+from agent_reminiscence.database.schema import JOBS_SCHEMA_NAME
 from agent_reminiscence.database.text_columns import (
     CELL_TABLE,
     NORMS_TABLE,

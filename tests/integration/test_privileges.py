@@ -15,7 +15,6 @@ from agent_reminiscence.config.constants import (
     APP_ROLE,
     EMBEDDED_LOGIN,
     ERASER_ROLE,
-    JOBS_SCHEMA_NAME,
     OWNER_ROLE,
     SCHEDULER_ROLE,
     SCHEMA_NAME,
@@ -23,6 +22,7 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.schema import JOBS_SCHEMA_NAME
 from agent_reminiscence.exceptions import StoreError
 from tests.conftest import TestServer
 from tests.factories import superuser

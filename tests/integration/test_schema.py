@@ -18,20 +18,19 @@ from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError
 from agent_reminiscence.config import constants
-from agent_reminiscence.config.constants import (
-    APP_ROLE,
-    EMBEDDED_DATABASE,
-    EMBEDDED_LOGIN,
-    JOBS_SCHEMA_NAME,
-    OWNER_ROLE,
-    WORKER_ROLE,
-)
+from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_DATABASE, EMBEDDED_LOGIN, OWNER_ROLE, WORKER_ROLE
 from agent_reminiscence.database import jobs_schema, queries
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, find_programs, server_binaries
 from agent_reminiscence.database.migrations import SchemaParameters, migrations, render
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.schema import bootstrap_script, installation_script, migrate, prepare_embedded
+from agent_reminiscence.database.schema import (
+    JOBS_SCHEMA_NAME,
+    bootstrap_script,
+    installation_script,
+    migrate,
+    prepare_embedded,
+)
 from agent_reminiscence.database.schema_checks import SchemaState, check_login, check_version
 from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
 from agent_reminiscence.embedders.hashing import HashEmbedder

@@ -18,16 +18,10 @@ from procrastinate import App, PsycopgConnector
 from procrastinate.jobs import Status
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.config.constants import (
-    APP_ROLE,
-    JOBS_SCHEMA_NAME,
-    MAX_ID_CHARACTERS,
-    SCHEDULER_ROLE,
-    SCHEMA_NAME,
-    WORKER_ROLE,
-)
+from agent_reminiscence.config.constants import APP_ROLE, MAX_ID_CHARACTERS, SCHEDULER_ROLE, SCHEMA_NAME, WORKER_ROLE
 from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.schema import JOBS_SCHEMA_NAME
 from agent_reminiscence.database.text_columns import PLACES, Holds
 from agent_reminiscence.exceptions import EmbeddingError, StoreError
 from tests.conftest import TEST_DIMENSION, TestServer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from agent_reminiscence.config.constants import GRAPH_LEAST_CERTAINTY
 from agent_reminiscence.database.repositories.graph.store import EntityOutline, GraphOutline, RelationshipOutline
 from agent_reminiscence.domain.graph import strength
 from agent_reminiscence.services.recall.activation import activate
+from agent_reminiscence.services.recall.finding import GRAPH_LEAST_CERTAINTY
 from agent_reminiscence.services.recall.graph_list import _certainty
 
 _NAMED, _BEYOND, _BETWEEN = (UUID(int=number) for number in (1, 2, 3))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,21 @@ from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.words import analyse
 
-_SMALL_WEIGHTS = constants.RECENCY_WEIGHT + constants.IMPORTANCE_WEIGHT + constants.CONFIDENCE_WEIGHT
+# Small multiplicative factors, as a share of the score at their extremes.
+RECENCY_WEIGHT: Final = 0.02
+RECENCY_HALF_LIFE_DAYS: Final = 90.0
+IMPORTANCE_WEIGHT: Final = 0.02
+CONFIDENCE_WEIGHT: Final = 0.02
+# How many of the newest mentions of an entity or relationship are ranked.
+RECALL_MENTIONS: Final = 50
+# If the graph would count less than this share of its weight, it changes almost nothing; its chunks are not read.
+GRAPH_LEAST_CERTAINTY: Final = 0.05
+# A chunk gets this power of its share of the best weight: weights fall by an order of magnitude per hop, and the answer
+# may be one hop beyond what is named. The least share still gets two thirds of the graph's part; words and meaning
+# decide which chunk answers.
+GRAPH_REACH_POWER: Final = 0.1
+
+_SMALL_WEIGHTS = RECENCY_WEIGHT + IMPORTANCE_WEIGHT + CONFIDENCE_WEIGHT
 # Maximum number of chunks weighted by recency, importance and confidence. It does not depend on the limit, so that a
 # smaller limit returns the first hits of a larger one.
 _MAX_CANDIDATES = 400
@@ -299,17 +313,17 @@ class Finder:
 
     async def _reach(self, db: SqlExecutor, request: SearchRequest, graph: GraphWeights | None) -> dict[int, float]:
         """The graph's weight for each chunk it reaches, by number; above 0, up to 1."""
-        if graph is None or graph.certainty < constants.GRAPH_LEAST_CERTAINTY or not self._weights.graph:
+        if graph is None or graph.certainty < GRAPH_LEAST_CERTAINTY or not self._weights.graph:
             return {}
         weights = await self._search.reach_chunks(
             db,
             request,
             graph,
-            mentions=constants.RECALL_MENTIONS,
+            mentions=RECALL_MENTIONS,
             least_share=constants.GRAPH_LEAST_SHARE,
         )
         most = max(weights.values(), default=0.0)
-        return {number: (weight / most) ** constants.GRAPH_REACH_POWER for number, weight in weights.items()}
+        return {number: (weight / most) ** GRAPH_REACH_POWER for number, weight in weights.items()}
 
     async def _find_eligible(self, db: SqlExecutor, request: SearchRequest, texts: Texts) -> NDArray[np.bool_] | None:
         """Which chunks may be hits; None is all except duplicates."""
@@ -456,12 +470,8 @@ def _with_parts(row: Row, ranked: Ranked, place: int, factor: float) -> Row:
 
 def _small_factor(row: Row, now: datetime) -> float:
     """The factor for recency, importance and confidence, at most 1."""
-    age = (now - row["start_date"]).total_seconds() / (constants.RECENCY_HALF_LIFE_DAYS * 86_400)
+    age = (now - row["start_date"]).total_seconds() / (RECENCY_HALF_LIFE_DAYS * 86_400)
     # Beyond a thousand half-lives the power is practically 0.
     recency = 0.5 ** min(1000.0, max(0.0, age))
-    weighed = (
-        constants.RECENCY_WEIGHT * recency
-        + constants.IMPORTANCE_WEIGHT * row["importance"]
-        + constants.CONFIDENCE_WEIGHT * row["confidence"]
-    )
+    weighed = RECENCY_WEIGHT * recency + IMPORTANCE_WEIGHT * row["importance"] + CONFIDENCE_WEIGHT * row["confidence"]
     return float(1 + weighed) / (1 + _SMALL_WEIGHTS)

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 from uuid import UUID
 
 from agent_reminiscence.config import constants
@@ -33,15 +34,40 @@ from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.recall.activation import Activation, activate, rarity
 from agent_reminiscence.text.names import candidate_keys, mentioned_keys
 
+# How far recall follows the graph from the entities a query names, and how much it reads: relationships per entity,
+# strongest first, and entities and relationships in total.
+RECALL_HOPS: Final = 2
+RECALL_FAN_OUT: Final = 10
+RECALL_MAX_ENTITIES: Final = 40
+RECALL_MAX_RELATIONSHIPS: Final = 80
+# Maximum starting entities: several may share a name.
+RECALL_SEEDS: Final = 10
+# How many mentions are examined in a search of an earlier time, when most may not have existed yet.
+RECALL_PAST_MENTIONS: Final = 500
+# The graph's share of its weight if it reaches nothing beyond the named entities, and the weight something beyond them
+# needs for the full share: about what a name in a single chunk passes to the only other name there, if both are rare.
+GRAPH_NAMED_SHARE: Final = 0.1
+GRAPH_CERTAIN_WEIGHT: Final = 0.15
+# Up to this certainty the graph counts for nothing; above it, in proportion. Around a name that many chunks mention,
+# much is unrelated to the question, yet each bit of it gets nearly as much weight as the best.
+GRAPH_CERTAIN_FROM: Final = 0.2
+# Maximum entities and relationships in a result.
+RESULT_ENTITIES: Final = 10
+RESULT_RELATIONSHIPS: Final = 10
+# Recall ignores a graph store that is more events than this behind the ledger.
+GRAPH_MAX_LAG_EVENTS: Final = 100
+# Minimum interval between log messages about a slow graph.
+GRAPH_LOG_SECONDS: Final = 60.0
+
 _logger = logging.getLogger("agent_reminiscence.graph")
 
 DEADLINE = Omission(reason="graph_deadline", count=1)
 UNAVAILABLE = Omission(reason="graph_unavailable", count=1)
 # How much of the graph recall looks at.
 RECALL_CAPS = GraphFilter(
-    fan_out=constants.RECALL_FAN_OUT,
-    max_entities=constants.RECALL_MAX_ENTITIES,
-    max_relationships=constants.RECALL_MAX_RELATIONSHIPS,
+    fan_out=RECALL_FAN_OUT,
+    max_entities=RECALL_MAX_ENTITIES,
+    max_relationships=RECALL_MAX_RELATIONSHIPS,
 )
 
 
@@ -127,7 +153,7 @@ class GraphRecall:
         for row in rows:
             by_key[row.key].append(row.canonical_id)
         named = (entity_id for key in mentioned_keys(request.query, known=known) for entity_id in by_key[key])
-        entity_ids = list(dict.fromkeys(named))[: constants.RECALL_SEEDS]
+        entity_ids = list(dict.fromkeys(named))[:RECALL_SEEDS]
         return Named(request, entity_ids, stream) if entity_ids else None
 
     async def reach(self, named: Named) -> Reached:
@@ -142,7 +168,7 @@ class GraphRecall:
 
     async def _ask_server(self, named: Named, breaker: Breaker) -> GraphOutline | Omission:
         """Read it from a separate server: whatever is wrong with that, recall answers without it."""
-        if named.stream.graph_lag > constants.GRAPH_MAX_LAG_EVENTS or not breaker.allows():
+        if named.stream.graph_lag > GRAPH_MAX_LAG_EVENTS or not breaker.allows():
             return UNAVAILABLE
         try:
             async with asyncio.timeout(self._deadline_seconds):
@@ -166,13 +192,13 @@ class GraphRecall:
     async def _read_around(self, named: Named) -> GraphOutline:
         request = named.request
         where = replace(RECALL_CAPS, at=request.as_of)
-        return await self._graph.outline(request.external_id, named.entity_ids, hops=constants.RECALL_HOPS, where=where)
+        return await self._graph.outline(request.external_id, named.entity_ids, hops=RECALL_HOPS, where=where)
 
     def _note(self, reason: str) -> None:
         """Log why the graph was left out; now and then, not on every call."""
         now = time.monotonic()
         if now >= self._silent_until:
-            self._silent_until = now + constants.GRAPH_LOG_SECONDS
+            self._silent_until = now + GRAPH_LOG_SECONDS
             _logger.warning("the graph was left out of recall: %s", reason)
 
     async def read(self, db: SqlExecutor, reached: Reached) -> GraphPart:
@@ -193,7 +219,7 @@ class GraphRecall:
             request,
             [entity.id for entity in outline.entities],
             [relationship.id for relationship in outline.relationships],
-            mentions=constants.RECALL_PAST_MENTIONS,
+            mentions=RECALL_PAST_MENTIONS,
         )
         # How often it is stated now does not show how strong it was then.
         counts = {item_id: len(_newest(evidence)) for item_id, evidence in said.items()}
@@ -212,10 +238,10 @@ class GraphRecall:
         """The entities and relationships that count most, with the chunks behind them that the search may see."""
         distances = outline.distances
         # A few more than are shown: some may have no visible chunk.
-        entity_ids = _best(outline.entities, weights.entities, distances)[: 2 * constants.RESULT_ENTITIES]
+        entity_ids = _best(outline.entities, weights.entities, distances)[: 2 * RESULT_ENTITIES]
         relationship_ids = _between(outline.relationships, weights.relationships, entity_ids)
         is_past = request.is_past
-        mentions = constants.RECALL_PAST_MENTIONS if is_past else constants.GRAPH_EVIDENCE_CHUNKS
+        mentions = RECALL_PAST_MENTIONS if is_past else constants.GRAPH_EVIDENCE_CHUNKS
         evidence = await self._find_evidence(db, request, entity_ids, relationship_ids, mentions=mentions)
         # Read again in this snapshot: the outline is from an earlier one, or from a store that may be behind.
         states = await self._repository.find_entities(db, request.external_id, ids=entity_ids)
@@ -229,7 +255,7 @@ class GraphRecall:
             )
             for entity_id in entity_ids
             if entity_id in by_id and entity_id in evidence
-        ][: constants.RESULT_ENTITIES]
+        ][:RESULT_ENTITIES]
         shown = {entity.id for entity in entities}
         relationships = [
             RelationshipHit(
@@ -241,7 +267,7 @@ class GraphRecall:
             if relationship.id in evidence and {relationship.from_id, relationship.to_id} <= shown
         ]
         relationships.sort(key=lambda hit: (-hit.score, hit.hops, hit.id))
-        return tuple(entities), tuple(relationships[: constants.RESULT_RELATIONSHIPS])
+        return tuple(entities), tuple(relationships[:RESULT_RELATIONSHIPS])
 
     async def _find_evidence(
         self,
@@ -281,9 +307,9 @@ def _certainty(outline: GraphOutline, activation: Activation, seeds: Collection[
     """
     rarest = max((rarity(entity, live_chunks) for entity in outline.entities if entity.id in seeds), default=0.0)
     beyond = max((weight for entity_id, weight in activation.entities.items() if entity_id not in seeds), default=0.0)
-    known = min(1.0, beyond / constants.GRAPH_CERTAIN_WEIGHT)
-    certain = rarest * (constants.GRAPH_NAMED_SHARE + (1 - constants.GRAPH_NAMED_SHARE) * known)
-    return max(0.0, certain - constants.GRAPH_CERTAIN_FROM) / (1 - constants.GRAPH_CERTAIN_FROM)
+    known = min(1.0, beyond / GRAPH_CERTAIN_WEIGHT)
+    certain = rarest * (GRAPH_NAMED_SHARE + (1 - GRAPH_NAMED_SHARE) * known)
+    return max(0.0, certain - GRAPH_CERTAIN_FROM) / (1 - GRAPH_CERTAIN_FROM)
 
 
 def _best(
@@ -301,7 +327,7 @@ def _between(
     """Relationships between some entities, best first; a few more than are shown."""
     chosen = [one for one in relationships if one.from_id in entity_ids and one.to_id in entity_ids]
     chosen.sort(key=lambda one: (-weights.get(one.id, 0.0), -one.strength, one.id))
-    return [one.id for one in chosen[: 2 * constants.RESULT_RELATIONSHIPS]]
+    return [one.id for one in chosen[: 2 * RESULT_RELATIONSHIPS]]
 
 
 def _newest(evidence: Sequence[Evidence]) -> tuple[UUID, ...]:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_PATH_NEIGHBOURS
+from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.graph.store import ANYTHING, GraphFilter, GraphOutline
@@ -16,6 +17,9 @@ from agent_reminiscence.database.repositories.graph.tables import EntityGraphRep
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.likeness import rank_alike
+
+# Steps a shortest-path search examines before it gives up.
+MAX_PATH_NEIGHBOURS: Final = 50_000
 
 # A generic plan uses no index if a filter may be absent. JIT compilation takes longer than one of these statements
 # runs.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
-from agent_reminiscence.config.constants import GRAPH_FAN_OUT, MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
+from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
 from agent_reminiscence.domain.graph import (
     Entity,
     GraphPath,
@@ -17,6 +17,9 @@ from agent_reminiscence.domain.graph import (
     Relationship,
     Subgraph,
 )
+
+# How many of an entity's relationships a query follows, strongest first.
+GRAPH_FAN_OUT: Final = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

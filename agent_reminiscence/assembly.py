@@ -257,7 +257,7 @@ def _graph_services(
         runtime,
         graph,
         Breaker("Neo4j", patience_seconds=config.neo4j_timeout_seconds),
-        turn_seconds=max(15.0, 3 * config.neo4j_timeout_seconds),
+        lease_seconds=max(15.0, 3 * config.neo4j_timeout_seconds),
     )
     recall = GraphRecall(
         repositories,

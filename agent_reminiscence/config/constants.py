@@ -29,7 +29,7 @@ MAX_ENTITY_NAME_CHARACTERS: Final = 500
 MAX_GRAPH_TYPE_CHARACTERS: Final = 100
 # Source chunks returned with an entity or a relationship, newest first; the tables hold all.
 GRAPH_EVIDENCE_CHUNKS: Final = 20
-# Limits of one graph query, and how many of an entity's relationships it follows, strongest first.
+# Limits of one graph query.
 MAX_GRAPH_ENTITIES: Final = 500
 MAX_GRAPH_RELATIONSHIPS: Final = 2_000
 # How many of a tenant's names a name is compared with.

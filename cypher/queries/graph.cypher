@@ -24,23 +24,24 @@ MERGE (s:MemoryStream {external_id: $external_id})
 SET s.locked_at = datetime()
 
 // name: find_mark
-// The position up to which the stream has followed, and who holds the turn; the time left is by this server's clock.
+// The position up to which the stream has followed, and who holds the lease; the time left is by this server's clock.
 MATCH (s:MemoryStream {external_id: $external_id})
 USING INDEX SEEK s:MemoryStream(external_id)
-RETURN s.position AS position, s.chain AS chain, s.turn AS turn, toStringOrNull(s.turn_ends_at) AS turn_ends_at,
-    (s.turn_ends_at.epochMillis - datetime().epochMillis) / 1000.0 AS turn_left_seconds
+RETURN s.position AS position, s.chain AS chain, s.turn AS lease, toStringOrNull(s.turn_ends_at) AS lease_ends_at,
+    (s.turn_ends_at.epochMillis - datetime().epochMillis) / 1000.0 AS lease_left_seconds
 
 // name: set_position
-// Ends a turn.
+// Ends a lease.
 MATCH (s:MemoryStream {external_id: $external_id})
 USING INDEX SEEK s:MemoryStream(external_id)
 SET s.position = $position, s.chain = $chain
 REMOVE s.turn, s.turn_ends_at
 
-// name: renew_turn
+// name: renew_lease
+// The properties keep the names that other processes, perhaps of an earlier release, read.
 MATCH (s:MemoryStream {external_id: $external_id})
 USING INDEX SEEK s:MemoryStream(external_id)
-SET s.turn = $turn, s.turn_ends_at = datetime() + duration({milliseconds: $milliseconds})
+SET s.turn = $lease, s.turn_ends_at = datetime() + duration({milliseconds: $milliseconds})
 
 // name: merge_entities
 UNWIND $rows AS row

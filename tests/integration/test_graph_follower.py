@@ -15,7 +15,7 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, Turn
+from agent_reminiscence.database.repositories.graph.neo4j import Lease, Neo4jGraph
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
 from agent_reminiscence.database.repositories.repositories import Repositories
@@ -23,7 +23,7 @@ from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.exceptions import StoreError, StoreUnavailableError
 from agent_reminiscence.redaction.redactor import DefaultRedactor
 from agent_reminiscence.resilience.breaker import Breaker
-from agent_reminiscence.services.graph import comparison, turns
+from agent_reminiscence.services.graph import comparison, leases
 from agent_reminiscence.services.graph import follower as following
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.ledger.scrubber import Scrubber
@@ -94,13 +94,13 @@ async def graph(neo4j: Neo4jManager) -> Neo4jGraph:
 
 
 def _follower(
-    store: PostgresManager, graph: Neo4jGraph, *, turn_seconds: float = 15.0, of: type[GraphFollower] = GraphFollower
+    store: PostgresManager, graph: Neo4jGraph, *, lease_seconds: float = 15.0, of: type[GraphFollower] = GraphFollower
 ) -> GraphFollower:
     return of(
         Runtime(store, Repositories(), lambda: datetime.now(UTC), Scrubber(DefaultRedactor()), Telemetry()),
         graph,
         Breaker("Neo4j"),
-        turn_seconds=turn_seconds,
+        lease_seconds=lease_seconds,
     )
 
 
@@ -249,7 +249,7 @@ async def test_many_changes_go_in_several_transactions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A stream that has changed much while nobody followed does not have to fit one transaction, nor one page."""
-    for module in (turns, following):
+    for module in (leases, following):
         monkeypatch.setattr(module, "PART_ROWS", 2)
     for module in (comparison, following):
         monkeypatch.setattr(module, "PAGE_ROWS", 2)
@@ -286,16 +286,16 @@ async def test_changes_that_were_broken_off_are_sent_again_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A stop in the middle of many changes costs their repetition, by anybody, and no comparison of a large graph."""
-    for module in (turns, following):
+    for module in (leases, following):
         monkeypatch.setattr(module, "PART_ROWS", 2)
     await _remember(memory, neo4j_tenant, _FIRST)
     await _follower(store, graph).follow(neo4j_tenant)
     before = await graph.position(neo4j_tenant)
     await _remember(memory, neo4j_tenant, _SECOND)
     with pytest.raises(GraphAwayError):
-        await _follower(store, _BrokenOff(neo4j), turn_seconds=1.0).follow(neo4j_tenant)
+        await _follower(store, _BrokenOff(neo4j), lease_seconds=1.0).follow(neo4j_tenant)
     mark = await graph.mark(neo4j_tenant)
-    assert (mark.position, mark.turn is not None) == (before, True)
+    assert (mark.position, mark.lease is not None) == (before, True)
     with pytest.raises(GraphAwayError, match="another process is syncing this external_id"):
         await _follower(store, graph).follow(neo4j_tenant)
     await asyncio.sleep(1.1)
@@ -305,7 +305,7 @@ async def test_changes_that_were_broken_off_are_sent_again_and_no_more(
     assert (report.compared, report.sent > 2) == (False, True)
     assert set(await _count_edges(neo4j, neo4j_tenant)) == {1}
     assert await _in_neo4j(graph, neo4j_tenant) == await _in_postgres(store, neo4j_tenant)
-    assert (await graph.mark(neo4j_tenant)).turn is None
+    assert (await graph.mark(neo4j_tenant)).lease is None
 
 
 class _NotingLate(GraphFollower):
@@ -355,10 +355,10 @@ async def test_changes_of_another_history_that_were_broken_off_are_compared(
     mark = await graph.mark(neo4j_tenant)
     assert mark.position is not None
     entities, _ = await _in_neo4j(graph, neo4j_tenant)
-    turn = Turn(f"changes/{mark.position + 2}/{'ab' * 32}/another/1", seconds=0.1)
-    assert await graph.take_turn(neo4j_tenant, turn, seen=mark)
+    lease = Lease(f"changes/{mark.position + 2}/{'ab' * 32}/another/1", seconds=0.1)
+    assert await graph.take_lease(neo4j_tenant, lease, seen=mark)
     lost = GraphDelta(entities=[entities[0].model_copy(update={"id": uuid4(), "name": "Ida Holm"})])
-    assert await graph.apply(neo4j_tenant, lost, expected=mark.position, position=None, turn=turn)
+    assert await graph.apply(neo4j_tenant, lost, expected=mark.position, position=None, lease=lease)
     await asyncio.sleep(0.2)
 
     report = await follower.follow(neo4j_tenant)
@@ -447,10 +447,10 @@ async def test_a_comparison_that_was_broken_off_is_made_anew(
     await follower.follow(neo4j_tenant)
     position = await graph.position(neo4j_tenant)
     entities, _ = await _in_neo4j(graph, neo4j_tenant)
-    turn = Turn("comparison/another/1", seconds=60)
-    assert await graph.take_turn(neo4j_tenant, turn, seen=await graph.mark(neo4j_tenant))
+    lease = Lease("comparison/another/1", seconds=60)
+    assert await graph.take_lease(neo4j_tenant, lease, seen=await graph.mark(neo4j_tenant))
     half_way = GraphDelta(removed_entities=[entities[0].id])
-    assert await graph.apply(neo4j_tenant, half_way, expected=position, position=None, turn=turn)
+    assert await graph.apply(neo4j_tenant, half_way, expected=position, position=None, lease=lease)
     with pytest.raises(
         GraphAwayError, match=r"another process is syncing this external_id; its lease ends in (60|59|5\d) s"
     ):
@@ -467,7 +467,7 @@ async def test_a_comparison_that_was_broken_off_is_made_anew(
 
     assert report.compared
     assert await _in_neo4j(graph, neo4j_tenant) == await _in_postgres(store, neo4j_tenant)
-    assert not await graph.apply(neo4j_tenant, GraphDelta(), expected=report.position, position=None, turn=turn)
+    assert not await graph.apply(neo4j_tenant, GraphDelta(), expected=report.position, position=None, lease=lease)
 
 
 async def test_tampering_is_named_and_mended(
@@ -515,7 +515,7 @@ async def test_changes_that_hang_on_what_is_missing_make_it_compare_everything(
     part_rows: int,
 ) -> None:
     """A relationship without an end is never left out in silence, and a stream does not stay behind for it."""
-    for module in (turns, following):
+    for module in (leases, following):
         monkeypatch.setattr(module, "PART_ROWS", part_rows)
     note = await memory.create_active_memory(neo4j_tenant, "Notes", f"{_FIRST}\n\n{_SECOND}")
     await memory.admin.consolidate(neo4j_tenant, note.id)

@@ -233,7 +233,7 @@ _PARAMETERS: dict[str, _Parameters] = {
     "lock_stream": lambda w: {},
     "find_mark": lambda w: {},
     "set_position": lambda w: {"position": 8, "chain": "aa"},
-    "renew_turn": lambda w: {"turn": "mine", "milliseconds": 60_000},
+    "renew_lease": lambda w: {"lease": "mine", "milliseconds": 60_000},
     "merge_entities": _entity_rows,
     "delete_stale_names": lambda w: {"rows": [{"id": str(_ANA), "keys": ["ana"]}]},
     "merge_names": lambda w: {"rows": [{"id": str(_ANA), "keys": ["ana", "taken"]}]},

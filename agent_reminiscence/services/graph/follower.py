@@ -4,7 +4,7 @@ The changes and the new position go in one Neo4j transaction, which succeeds onl
 was read. So a crash between the two stores costs a repetition but never an edge, and of two processes that follow the
 same stream at once, one finds the work done.
 
-Work that does not fit one transaction, and a comparison of everything, runs under a lease (`Turn`): the stream's node
+Work that does not fit one transaction, and a comparison of everything, runs under a lease (`Lease`): the stream's node
 says who holds it and until when. Each part renews the lease and applies only while it is held, so nobody else's part
 comes in between. An abandoned lease expires, and the next process starts the work over: changes are sent again, and a
 comparison is repeated.
@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph, StreamMark, Turn
+from agent_reminiscence.database.repositories.graph.neo4j import Lease, Neo4jGraph, StreamMark
 from agent_reminiscence.database.repositories.graph.neo4j_rows import Stored
 from agent_reminiscence.database.repositories.graph.progress import GraphProgress
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
@@ -53,10 +53,10 @@ from agent_reminiscence.services.graph.comparison import (
     side_by_side,
     stray_entity,
 )
-from agent_reminiscence.services.graph.turns import (
+from agent_reminiscence.services.graph.leases import (
     PART_ROWS,
     Batch,
-    OpenTurn,
+    OpenLease,
     OvertakenError,
     parts_of,
     slices,
@@ -117,7 +117,7 @@ class GraphFollower:
 
     Args:
         clock: The time, for the event that records an erasure in Neo4j.
-        turn_seconds: How long this process's lease lasts after each part; longer than a part may take.
+        lease_seconds: How long this process's lease lasts after each part; longer than a part may take.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class GraphFollower:
         graph: Neo4jGraph,
         breaker: Breaker,
         *,
-        turn_seconds: float = 15.0,
+        lease_seconds: float = 15.0,
     ) -> None:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
@@ -141,7 +141,7 @@ class GraphFollower:
         self._failing: dict[str, Breaker] = {}
         # Tells this process's leases from those of others.
         self._name = uuid4().hex
-        self._turn_seconds = turn_seconds
+        self._lease_seconds = lease_seconds
         self._schema_is_there = False
         self._store_id: str | None = None
 
@@ -316,7 +316,7 @@ class GraphFollower:
             compare = compare or await self._needs_comparison(db, external_id, seen, where)
             if not compare and position is not None and position < seen.graph_head:
                 delta = await self._repository.read_changes(db, external_id, after=position)
-        if compare or mark.turn is not None:
+        if compare or mark.lease is not None:
             self._respect(mark)
         if compare:
             if may_empty:
@@ -365,9 +365,9 @@ class GraphFollower:
         if seen.graph_position < 0:
             # It was requested.
             return True
-        if mark.turn is not None:
+        if mark.lease is not None:
             # Work under a lease for changes is finished by sending them again, if they belong to this history.
-            aim = _aim_of(mark.turn)
+            aim = _aim_of(mark.lease)
             if aim is None or aim[1] != await self._progress.find_chain(db, external_id, aim[0]):
                 return True
         if mark.position is None:
@@ -390,53 +390,53 @@ class GraphFollower:
     async def _send(self, external_id: str, delta: GraphDelta, mark: StreamMark, seen: GraphProgress) -> None:
         """Send changes and the position they lead to: in one transaction, or under a lease if there are many."""
         *others, last = parts_of(delta)
-        if not others and mark.turn is None:
+        if not others and mark.lease is None:
             await self._apply(external_id, last, expected=mark.position, position=seen.head, chain=seen.chain)
             return
-        turn = await self._begin_turn(external_id, mark, f"{_CHANGES}/{seen.head}/{seen.chain}")
+        lease = await self._begin_lease(external_id, mark, f"{_CHANGES}/{seen.head}/{seen.chain}")
         for part in others:
-            await turn.send(part)
-        await turn.end(last, seen)
+            await lease.send(part)
+        await lease.end(last, seen)
 
-    async def _begin_turn(self, external_id: str, mark: StreamMark, purpose: str) -> OpenTurn:
-        turn = Turn(f"{purpose}/{self._name}/{uuid4().hex}", self._turn_seconds)
-        if not await self._ask(partial(self._graph.take_turn, external_id, turn, seen=mark)):
+    async def _begin_lease(self, external_id: str, mark: StreamMark, purpose: str) -> OpenLease:
+        lease = Lease(f"{purpose}/{self._name}/{uuid4().hex}", self._lease_seconds)
+        if not await self._ask(partial(self._graph.take_lease, external_id, lease, seen=mark)):
             raise OvertakenError
-        apply = partial(self._apply, external_id, expected=mark.position, turn=turn)
-        return OpenTurn(turn, apply)
+        apply = partial(self._apply, external_id, expected=mark.position, lease=lease)
+        return OpenLease(lease, apply)
 
     async def _empty(self, external_id: str, store_id: str, mark: StreamMark, seen: GraphProgress) -> FollowReport:
         """Delete everything of a stream that has no graph, as after the erasure of a whole tenant."""
-        turn = await self._begin_turn(external_id, mark, "comparison")
-        if not await self._ask(partial(self._graph.erase, external_id, turn=turn.turn)):
+        lease = await self._begin_lease(external_id, mark, "comparison")
+        if not await self._ask(partial(self._graph.erase, external_id, lease=lease.lease)):
             raise OvertakenError
-        await turn.end(GraphDelta(), seen)
+        await lease.end(GraphDelta(), seen)
         await self._note(external_id, seen, store_id, confirm_erasures=True)
         return FollowReport(seen.head, compared=True)
 
     async def _compare_everything(self, external_id: str, store_id: str, mark: StreamMark) -> FollowReport:
-        turn = await self._begin_turn(external_id, mark, "comparison")
+        lease = await self._begin_lease(external_id, mark, "comparison")
         batch, gone, drift = Batch(), list[str](), list[Drift]()
         sent = 0
         async with self._store.transaction(external_id, read_only=True) as db:
             seen = await self._progress.read(db, external_id)
             assert seen is not None
-            async with aclosing(self._differences(db, external_id, renew=turn.renew)) as differences:
+            async with aclosing(self._differences(db, external_id, renew=lease.renew)) as differences:
                 async for difference in differences:
                     drift.append(difference.describe())
                     sent += difference.ours is not None
                     sort_in(batch, gone, difference)
                     if batch.rows >= PART_ROWS:
-                        await turn.send(batch.take())
-        await turn.send(batch.take())
+                        await lease.send(batch.take())
+        await lease.send(batch.take())
         # Read after all entities are sent, page by page.
-        async for stray in paged(partial(self._read_strays, external_id), before_page=turn.renew):
+        async for stray in paged(partial(self._read_strays, external_id), before_page=lease.renew):
             drift.append(stray_entity(stray.id))
             gone.append(stray.id)
         # Entities are deleted last: by then their relationships have been moved to another end.
         for ids in slices(list(dict.fromkeys(gone))):
-            await turn.send(GraphDelta(removed_entities=ids))
-        await turn.end(GraphDelta(), seen)
+            await lease.send(GraphDelta(removed_entities=ids))
+        await lease.end(GraphDelta(), seen)
         await self._note(external_id, seen, store_id, confirm_erasures=True)
         _logger.info(
             "compared the graph with Neo4j: %d states sent, %d removed",
@@ -448,9 +448,9 @@ class GraphFollower:
 
     def _respect(self, mark: StreamMark) -> None:
         """Respect another process's lease while it lasts; one of this process was abandoned."""
-        if mark.turn is None or f"/{self._name}/" in mark.turn:
+        if mark.lease is None or f"/{self._name}/" in mark.lease:
             return
-        left = mark.turn_left_seconds
+        left = mark.lease_left_seconds
         if left is not None and left > 0:
             raise GraphAwayError(f"another process is syncing this external_id; its lease ends in {left:.0f} s")
 
@@ -462,10 +462,10 @@ class GraphFollower:
         expected: int | None,
         position: int | None = None,
         chain: str | None = None,
-        turn: Turn | None = None,
+        lease: Lease | None = None,
     ) -> None:
         apply = partial(
-            self._graph.apply, external_id, delta, expected=expected, position=position, chain=chain, turn=turn
+            self._graph.apply, external_id, delta, expected=expected, position=position, chain=chain, lease=lease
         )
         if not await self._ask(apply):
             raise OvertakenError
@@ -558,9 +558,9 @@ class GraphFollower:
         return answer
 
 
-def _aim_of(turn: str) -> tuple[int, str] | None:
+def _aim_of(lease: str) -> tuple[int, str] | None:
     """The position and chain that a lease's changes lead to; None if it is a different kind of lease."""
-    purpose, *rest = turn.split("/")
+    purpose, *rest = lease.split("/")
     if purpose != _CHANGES or len(rest) != 4 or not rest[0].isdecimal():
         return None
     return int(rest[0]), rest[1]

@@ -52,20 +52,20 @@ class StreamMark:
     Attributes:
         position: The event up to which the graph is here; None if unknown.
         chain: The ledger's chain at that event, hexadecimal; it identifies the history.
-        turn: Who holds the turn for a change of several transactions; None if there is none.
-        turn_ends_at: When the turn ends unless it is renewed, by Neo4j's clock.
-        turn_left_seconds: How long it had left when this was read; if negative, it was abandoned.
+        lease: Who holds the lease for a change of several transactions; None if there is none.
+        lease_ends_at: When the lease ends unless it is renewed, by Neo4j's clock.
+        lease_left_seconds: How long it had left when this was read; if negative, it was abandoned.
     """
 
     position: int | None = None
     chain: str | None = None
-    turn: str | None = None
-    turn_ends_at: str | None = None
-    turn_left_seconds: float | None = field(default=None, compare=False)
+    lease: str | None = None
+    lease_ends_at: str | None = None
+    lease_left_seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Lease:
     """The exclusive right to a stream for longer than one transaction.
 
     Attributes:
@@ -267,7 +267,7 @@ class Neo4jGraph:
         return await self._manager.read(work, latest=True)
 
     async def mark(self, external_id: str) -> StreamMark:
-        """Return how far this tenant's graph has followed its stream, and who holds the turn."""
+        """Return how far this tenant's graph has followed its stream, and who holds the lease."""
 
         async def work(db: CypherExecutor) -> StreamMark:
             return await _mark(db, external_id)
@@ -278,14 +278,14 @@ class Neo4jGraph:
         """Return the stream position up to which this tenant's graph is here; None if unknown."""
         return (await self.mark(external_id)).position
 
-    async def take_turn(self, external_id: str, turn: Turn, *, seen: StreamMark) -> bool:
+    async def take_lease(self, external_id: str, lease: Lease, *, seen: StreamMark) -> bool:
         """Begin a change of several transactions; False if anything was changed since `seen` was read."""
 
         async def work(db: CypherExecutor) -> None:
             await _run(db, "lock_stream", external_id)
             if await _mark(db, external_id) != seen:
                 raise _OtherwiseError
-            await _renew(db, external_id, turn)
+            await _renew(db, external_id, lease)
 
         return await self._changes(work)
 
@@ -297,25 +297,25 @@ class Neo4jGraph:
         expected: int | None,
         position: int | None,
         chain: str | None = None,
-        turn: Turn | None = None,
+        lease: Lease | None = None,
     ) -> bool:
         """Apply changes, all of them or none; applying them twice does no harm.
 
         Args:
             expected: The position that was read before.
-            position: The graph's position afterwards, which ends a turn; None leaves it unchanged.
+            position: The graph's position afterwards, which ends a lease; None leaves it unchanged.
             chain: The ledger's chain at `position`, hexadecimal.
-            turn: The turn to renew; None if nobody may hold one.
+            lease: The lease to renew; None if nobody may hold one.
 
         Returns:
-            False, without any change, if the position or turn has changed, or if a relationship has an end that is
+            False, without any change, if the position or lease has changed, or if a relationship has an end that is
             neither here nor among the changes: then this store is not in the state the caller expects.
         """
         entities = [entity_row(external_id, entity) for entity in delta.entities]
         relationships = [relationship_row(external_id, relationship) for relationship in delta.relationships]
 
         async def work(db: CypherExecutor) -> None:
-            await _check_turn(db, external_id, turn, expected=expected)
+            await _check_lease(db, external_id, lease, expected=expected)
             await _apply_entities(db, external_id, entities)
             await _apply_relationships(db, external_id, relationships, removed=texts(delta.removed_relationships))
             for ids in batches(texts(delta.removed_entities)):
@@ -323,8 +323,8 @@ class Neo4jGraph:
                     await _run(db, query, external_id, ids=ids)
             if position is not None:
                 await _run(db, "set_position", external_id, position=position, chain=chain)
-            elif turn is not None:
-                await _renew(db, external_id, turn)
+            elif lease is not None:
+                await _renew(db, external_id, lease)
 
         return await self._changes(work)
 
@@ -363,34 +363,34 @@ class Neo4jGraph:
 
         return [Stored(each, None) for each in await self._manager.read(work, latest=True)]
 
-    async def erase(self, external_id: str, *, turn: Turn | None = None) -> bool:
-        """Delete everything of a tenant, in transactions of bounded size; with a turn, everything but the turn.
+    async def erase(self, external_id: str, *, lease: Lease | None = None) -> bool:
+        """Delete everything of a tenant, in transactions of bounded size; with a lease, everything but the lease.
 
         Returns:
-            False if the turn has changed. Some data may be gone, so whoever follows must compare everything.
+            False if the lease has changed. Some data may be gone, so whoever follows must compare everything.
         """
 
         async def forget_position(db: CypherExecutor) -> None:
             await _run(db, "lock_stream", external_id)
             await _run(db, "set_position", external_id, position=None, chain=None)
 
-        if turn is None:
+        if lease is None:
             await self._manager.write(forget_position)
         for query in ("erase_relationships", "erase_entities", "erase_names", "erase_merges"):
             deleted = _ERASED_ROWS
 
             async def erase_some(db: CypherExecutor, query: str = query) -> None:
                 nonlocal deleted
-                await _check_turn(db, external_id, turn)
+                await _check_lease(db, external_id, lease)
                 deleted = (await _one(db, query, external_id, {"limit": _ERASED_ROWS}))["deleted"]
-                if turn is not None:
-                    await _renew(db, external_id, turn)
+                if lease is not None:
+                    await _renew(db, external_id, lease)
 
             while deleted == _ERASED_ROWS:
                 if not await self._changes(erase_some):
                     return False
 
-        if turn is None:
+        if lease is None:
             await self._manager.write(_running(_CYPHER["erase_stream"], {"external_id": external_id}))
         return True
 
@@ -437,20 +437,20 @@ async def _mark(db: CypherExecutor, external_id: str) -> StreamMark:
     return StreamMark() if row is None else StreamMark(**row)
 
 
-async def _renew(db: CypherExecutor, external_id: str, turn: Turn) -> None:
-    await _run(db, "renew_turn", external_id, turn=turn.id, milliseconds=round(turn.seconds * 1000))
+async def _renew(db: CypherExecutor, external_id: str, lease: Lease) -> None:
+    await _run(db, "renew_lease", external_id, lease=lease.id, milliseconds=round(lease.seconds * 1000))
 
 
 _ANY_POSITION = object()
 
 
-async def _check_turn(
-    db: CypherExecutor, external_id: str, turn: Turn | None, *, expected: object = _ANY_POSITION
+async def _check_lease(
+    db: CypherExecutor, external_id: str, lease: Lease | None, *, expected: object = _ANY_POSITION
 ) -> None:
     """Lock the stream, and leave the transaction if it is not as expected."""
     await _run(db, "lock_stream", external_id)
     mark = await _mark(db, external_id)
-    if mark.turn != (turn and turn.id) or (expected is not _ANY_POSITION and mark.position != expected):
+    if mark.lease != (lease and lease.id) or (expected is not _ANY_POSITION and mark.position != expected):
         raise _OtherwiseError
 
 

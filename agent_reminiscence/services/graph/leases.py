@@ -1,4 +1,4 @@
-"""The turn of one process to send a tenant's changes to Neo4j."""
+"""The lease of one process to send a tenant's changes to Neo4j."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from agent_reminiscence.database.repositories.graph.neo4j import Turn
+from agent_reminiscence.database.repositories.graph.neo4j import Lease
 from agent_reminiscence.database.repositories.graph.progress import GraphProgress
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
 from agent_reminiscence.domain.graph import Entity, Relationship
@@ -44,11 +44,11 @@ class Batch:
         return delta
 
 
-class OpenTurn:
+class OpenLease:
     """A held lease under which parts are sent one after another."""
 
-    def __init__(self, turn: Turn, apply: Callable[..., Awaitable[None]]) -> None:
-        self.turn = turn
+    def __init__(self, lease: Lease, apply: Callable[..., Awaitable[None]]) -> None:
+        self.lease = lease
         self._apply = apply
         self._renewed = time.monotonic()
 
@@ -59,7 +59,7 @@ class OpenTurn:
 
     async def renew(self) -> None:
         """Renew the lease if the last renewal was long ago."""
-        if time.monotonic() - self._renewed > self.turn.seconds / 3:
+        if time.monotonic() - self._renewed > self.lease.seconds / 3:
             await self.send(GraphDelta())
 
     async def end(self, delta: GraphDelta, seen: GraphProgress) -> None:

@@ -46,7 +46,7 @@ from benchmarks.evidence import (
     print_results,
     recall,
 )
-from tests.ollama_server import OllamaServer
+from tests.support.ollama_server import OllamaServer
 
 OLLAMA_URL = "REMINISCENCE_OLLAMA_BASE_URL"
 # Reads conversations from a folder or a file.

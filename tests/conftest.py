@@ -21,7 +21,7 @@ from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
-from tests.databases import DatabasePool
+from tests.support.databases import DatabasePool
 from tests.support.filled import FilledDatabases
 
 # Few partitions keep the copies small; what depends on their number is tested with other numbers.

@@ -27,7 +27,7 @@ logger = logging.getLogger("agent_reminiscence.tokens")
 TokenCounter = Callable[[str], int]
 """Counts the tokens of a text; replaceable wherever a limit or budget is given in tokens."""
 
-# Safety margin of the estimator; tests/unit/test_tokens.py checks it against a current model's tokenizer.
+# Safety margin of the estimator; tests/unit/text/test_tokens.py checks it against a current model's tokenizer.
 ESTIMATE_MARGIN = 1.1
 
 _TOKENIZER_FILE = Path("tokenizers", "l2_supercat_tokenizer_config.json")

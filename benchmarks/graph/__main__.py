@@ -33,7 +33,7 @@ from benchmarks.graph.reading import measure_known_names, measure_reads
 from benchmarks.graph.world import World
 from benchmarks.graph.writing import GraphWriter, Pace, load, open_store, summarise
 from benchmarks.jobs import Server, Texts, embedded_server
-from tests.neo4j_server import Neo4jServer
+from tests.support.neo4j_server import Neo4jServer
 
 _SEED = 20_240_101
 _DATABASE = "graph"

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped, unused-ignore]
 
-from tests.neo4j_server import Neo4jServer
+from tests.support.neo4j_server import Neo4jServer
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from benchmarks.common import Timing
 from benchmarks.graph.world import World
 from benchmarks.graph.writing import GraphWriter, Pace
 from benchmarks.jobs import Server, Texts
-from tests.neo4j_server import Neo4jAddress, Neo4jServer
+from tests.support.neo4j_server import Neo4jAddress, Neo4jServer
 
 # How often Neo4j is asked for its position: what is measured is so much too long at most.
 _LOOK_SECONDS = 0.01

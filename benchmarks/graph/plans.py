@@ -29,7 +29,7 @@ from agent_reminiscence.services.recall.graph_list import RECALL_CAPS
 from agent_reminiscence.text.folding import name_key
 from benchmarks.graph.following import connected
 from benchmarks.graph.world import World
-from tests.neo4j_server import Neo4jAddress
+from tests.support.neo4j_server import Neo4jAddress
 
 if TYPE_CHECKING:
     from neo4j import AsyncTransaction

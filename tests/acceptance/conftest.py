@@ -30,10 +30,10 @@ from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.resilience import retries
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TEST_SETTINGS, TestServer
-from tests.databases import DatabasePool
-from tests.neo4j_server import Neo4jAddress
-from tests.oldest_postgres import oldest_programs
-from tests.proxy import FaultyProxy, TcpSwitch
+from tests.support.databases import DatabasePool
+from tests.support.neo4j_server import Neo4jAddress
+from tests.support.oldest_postgres import oldest_programs
+from tests.support.proxy import FaultyProxy, TcpSwitch
 
 type Silence = Callable[[FaultyProxy], AbstractContextManager[None]]
 

@@ -14,7 +14,7 @@ import pytest
 from agent_reminiscence import Config
 from agent_reminiscence.cli import ADMIN_DSN_VARIABLE
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from tests.acceptance.command_line import CommandLine, command_line, program
+from tests.support.command_line import CommandLine, command_line, program
 
 if TYPE_CHECKING:
     from agent_reminiscence.database.connection import ConnectionSettings

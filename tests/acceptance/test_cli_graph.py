@@ -13,11 +13,11 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.cli import ADMIN_DSN_VARIABLE
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.services.upkeep import doctor
-from tests.acceptance.command_line import CommandLine, command_line
 from tests.conftest import TestServer
 from tests.conftest import dsn as socket_dsn
-from tests.graph_scene import GraphScene, day
-from tests.neo4j_server import Neo4jAddress, Neo4jServer
+from tests.support.command_line import CommandLine, command_line
+from tests.support.graph_scene import GraphScene, day
+from tests.support.neo4j_server import Neo4jAddress, Neo4jServer
 
 _NOWHERE = Neo4jAddress("bolt://127.0.0.1:1", "neo4j", "s3cret")
 

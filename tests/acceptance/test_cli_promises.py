@@ -22,8 +22,8 @@ import pytest
 
 from agent_reminiscence import ActiveMemory, AgentMem, Config
 from agent_reminiscence.database.connection import open_connection
-from tests.acceptance.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.acceptance.conftest import SocketServer
+from tests.support.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 
 _TENANT = ("--external-id", "crew")
 _FIRST = datetime(2025, 3, 1, tzinfo=UTC)

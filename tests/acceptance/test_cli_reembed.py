@@ -10,9 +10,9 @@ import pytest
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.cli import ADMIN_DSN_VARIABLE
 from agent_reminiscence.services.vectors import reembedding
-from tests.acceptance.command_line import CommandLine, command_line
 from tests.acceptance.conftest import Server, dsn
-from tests.acceptance.steps import lines
+from tests.support.command_line import CommandLine, command_line
+from tests.support.steps import lines
 
 _FACTS = ["The gate is green.", "The door is red.", "The roof is blue."]
 

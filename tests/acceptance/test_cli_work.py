@@ -18,11 +18,11 @@ from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.cli.terminal import console
 from agent_reminiscence.cli.work import _show_consolidation
 from agent_reminiscence.domain.memory import ConsolidationReport
-from tests.acceptance.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.acceptance.conftest import Server
-from tests.acceptance.memorizing import Shown, fact, reads
-from tests.acceptance.steps import refusing
-from tests.scripted import ScriptedModel
+from tests.support.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
+from tests.support.memorizing import Shown, fact, reads
+from tests.support.scripted import ScriptedModel
+from tests.support.steps import refusing
 
 LONG = "The harbour of Lisbon opens at nine on Monday. " * 50
 

@@ -19,8 +19,8 @@ from agent_reminiscence import ActiveMemory, AgentMem, Config, Event, StoreTimeo
 from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.services.memories.fold import fold
 from tests.acceptance.conftest import Server
-from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
-from tests.acceptance.steps import EVERYTHING, all_events, lines, only_memory, texts, wait_until_blocked
+from tests.support.servers import SECOND_SERVER_THOROUGHLY
+from tests.support.steps import EVERYTHING, all_events, lines, only_memory, texts, wait_until_blocked
 
 THRESHOLD = 5
 

@@ -11,8 +11,8 @@ import pytest
 from agent_reminiscence import AgentMem, Config, InvalidInputError, MemoryNotFoundError, SearchHit
 from agent_reminiscence.database.connection import open_connection
 from tests.acceptance.conftest import Server
-from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
-from tests.acceptance.steps import EVERYTHING, all_events, lines, only_memory, refusing, texts
+from tests.support.servers import SECOND_SERVER_THOROUGHLY
+from tests.support.steps import EVERYTHING, all_events, lines, only_memory, refusing, texts
 
 # Names, numbers and dates: as specific as a chunk gets, so that time and trust make it important.
 FACT = "Please note that Ann Miller owes Bob Stone 300 dollars since 5 May."

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, InvalidInputError
-from tests.acceptance.servers import BOTH_SERVERS
-from tests.acceptance.steps import all_events, head_of, only_memory, texts
+from tests.support.servers import BOTH_SERVERS
+from tests.support.steps import all_events, head_of, only_memory, texts
 
 WORLD = datetime(2026, 3, 5, 9, 30, tzinfo=timezone(timedelta(hours=2)))
 

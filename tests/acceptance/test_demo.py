@@ -17,8 +17,8 @@ from pydantic_ai.usage import RequestUsage
 
 from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.cli.story import Stage, play, read
-from tests.acceptance.memorizing import Shown, fact, reads
-from tests.scripted import ScriptedModel, Step, fail
+from tests.support.memorizing import Shown, fact, reads
+from tests.support.scripted import ScriptedModel, Step, fail
 
 _PREFIX = "REMINISCENCE_"
 

@@ -22,9 +22,9 @@ from agent_reminiscence import (
 )
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from tests.acceptance.conftest import SocketServer
-from tests.acceptance.steps import EVERYTHING, all_events, head_of, lines, texts
-from tests.factories import stored_rows
-from tests.fakes import DistantEmbedder, RecordingEmbedder
+from tests.support.factories import stored_rows
+from tests.support.fakes import DistantEmbedder, RecordingEmbedder
+from tests.support.steps import EVERYTHING, all_events, head_of, lines, texts
 
 _SECRET = "The xylophone is hidden under the third stair."
 _KEPT = "The piano stands in the hall and nobody hides it."

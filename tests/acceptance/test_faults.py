@@ -25,10 +25,10 @@ from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from agent_reminiscence.resilience import retries
 from agent_reminiscence.services.memories.fold import fold
 from tests.acceptance.conftest import SocketServer, dsn
-from tests.acceptance.steps import all_events, head_of, lines, texts, wait_until_blocked
 from tests.conftest import TEST_DIMENSION
-from tests.fakes import DistantEmbedder
-from tests.proxy import FaultyProxy, Loss
+from tests.support.fakes import DistantEmbedder
+from tests.support.proxy import FaultyProxy, Loss
+from tests.support.steps import all_events, head_of, lines, texts, wait_until_blocked
 
 _SEED = 20_260_505
 _TEXT = lines(["The gate is green.", "The door is red.", "The roof is blue."])

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence import AgentMem, InvalidInputError
-from tests.acceptance.servers import BOTH_SERVERS
-from tests.acceptance.steps import head_of
+from tests.support.servers import BOTH_SERVERS
+from tests.support.steps import head_of
 
 
 @BOTH_SERVERS

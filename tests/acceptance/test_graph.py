@@ -19,7 +19,7 @@ from agent_reminiscence import (
 )
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
-from tests.graph_scene import GraphScene, day
+from tests.support.graph_scene import GraphScene, day
 
 
 @pytest.fixture

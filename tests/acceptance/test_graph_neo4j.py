@@ -14,8 +14,8 @@ from agent_reminiscence.domain.audit import StreamReport
 from agent_reminiscence.services.upkeep.doctor import diagnose
 from agent_reminiscence.services.work import jobs, worker
 from tests.acceptance.conftest import Server
-from tests.acceptance.steps import all_events
-from tests.proxy import TcpSwitch
+from tests.support.proxy import TcpSwitch
+from tests.support.steps import all_events
 
 _TEXT = "Ana Sousa met Piet Bakker in Lisbon on Monday.\n\nPiet Bakker owns the red boat in Lisbon."
 _SECRET = "Marta Lind hides in Porto, says Ana Sousa."

@@ -17,8 +17,8 @@ from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.services.recall.ranking import Weights
 from tests.acceptance.conftest import Server
-from tests.acceptance.steps import lines
-from tests.proxy import TcpSwitch
+from tests.support.proxy import TcpSwitch
+from tests.support.steps import lines
 
 _BOAT = "The Red Boat belongs to Ivo Brandt."
 _WORK = "Mara Lindt works with Ivo Brandt."

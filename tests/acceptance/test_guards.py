@@ -19,8 +19,8 @@ from agent_reminiscence.database.repositories.event_ledger import next_chain
 from agent_reminiscence.services.transfer import event_reader
 from agent_reminiscence.services.transfer.event_reader import EventFileReader
 from tests.conftest import TestServer
-from tests.exports import forge, read_export, write_export
-from tests.factories import make_event, stored_rows, superuser
+from tests.support.exports import forge, read_export, write_export
+from tests.support.factories import make_event, stored_rows, superuser
 
 
 @pytest.fixture

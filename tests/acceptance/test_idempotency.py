@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import ActiveMemory, AgentMem, Config, IdempotencyConflictError, MemoryNotFoundError
-from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
-from tests.acceptance.steps import all_events, head_of, lines, only_memory
-from tests.fakes import FaultyEmbedder, away
+from tests.support.fakes import FaultyEmbedder, away
+from tests.support.servers import SECOND_SERVER_THOROUGHLY
+from tests.support.steps import all_events, head_of, lines, only_memory
 
 MOMENT = datetime(2026, 3, 5, 9, 30, tzinfo=UTC)
 CREATION: dict[str, Any] = {

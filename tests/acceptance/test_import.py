@@ -33,12 +33,12 @@ from agent_reminiscence.resilience import retries
 from agent_reminiscence.services.transfer import batches, parts
 from agent_reminiscence.services.transfer.batches import MAX_BATCH_MEMORIES
 from agent_reminiscence.services.transfer.files import find_sources, read_memories
-from tests.acceptance.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
 from tests.acceptance.conftest import Server, SocketServer, dsn
-from tests.acceptance.servers import BOTH_SERVERS
-from tests.acceptance.steps import all_events, head_of
-from tests.fakes import FaultyEmbedder, away
-from tests.proxy import FaultyProxy, Loss
+from tests.support.command_line import CHECKOUT, CommandLine, clean_environment, command_line, environment
+from tests.support.fakes import FaultyEmbedder, away
+from tests.support.proxy import FaultyProxy, Loss
+from tests.support.servers import BOTH_SERVERS
+from tests.support.steps import all_events, head_of
 
 Message = dict[str, Any]
 

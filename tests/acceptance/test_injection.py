@@ -26,11 +26,11 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.trust import SOURCE_TRUST, Source
 from agent_reminiscence.exceptions import AgentError
 from tests.acceptance.conftest import SocketServer
-from tests.acceptance.memorizing import Shown, concludes, fact, hits_of, payloads, reads
-from tests.acceptance.steps import head_of, lines
-from tests.factories import stored_rows, superuser
-from tests.injections import CANARY, CANARY_WORDS, INJECTIONS, OTHER_TENANT, Injection
-from tests.scripted import ScriptedModel, Step, answer, call, call_all
+from tests.support.factories import stored_rows, superuser
+from tests.support.injections import CANARY, CANARY_WORDS, INJECTIONS, OTHER_TENANT, Injection
+from tests.support.memorizing import Shown, concludes, fact, hits_of, payloads, reads
+from tests.support.scripted import ScriptedModel, Step, answer, call, call_all
+from tests.support.steps import head_of, lines
 
 MakeConfig = Callable[..., Config]
 

@@ -12,7 +12,7 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, RetrievalResult
 from tests.conftest import TEST_DIMENSION
-from tests.fakes import FaultyEmbedder, SetClock, away
+from tests.support.fakes import FaultyEmbedder, SetClock, away
 
 _NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
 _TITLES = ("Harbour", "Kitchen", "Garden plans", "Office", "Letters")

@@ -9,8 +9,8 @@ import pytest
 
 from agent_reminiscence import AgentMem, InvalidInputError
 from agent_reminiscence.database.repositories.event_ledger import event_digest, next_chain
-from tests.acceptance.servers import BOTH_SERVERS
-from tests.acceptance.steps import all_events, head_of
+from tests.support.servers import BOTH_SERVERS
+from tests.support.steps import all_events, head_of
 
 MOMENT = datetime(2026, 3, 5, 9, 30, tzinfo=timezone(timedelta(hours=-7)))
 

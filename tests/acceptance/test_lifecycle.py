@@ -14,8 +14,8 @@ from uuid import uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, NotInitializedError, StoreError
-from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
-from tests.acceptance.steps import texts
+from tests.support.servers import SECOND_SERVER_THOROUGHLY
+from tests.support.steps import texts
 
 _ROOT = Path(__file__).parents[2]
 

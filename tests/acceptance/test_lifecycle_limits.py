@@ -14,9 +14,9 @@ import pytest
 from agent_reminiscence import ActiveMemory, AgentMem, Config, LifecycleReport, QuotaExceededError, StoreError
 from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from tests.acceptance.conftest import Server
-from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
-from tests.acceptance.steps import EVERYTHING, lines, texts
-from tests.fakes import SetClock
+from tests.support.fakes import SetClock
+from tests.support.servers import SECOND_SERVER_THOROUGHLY
+from tests.support.steps import EVERYTHING, lines, texts
 
 # A user's own words with three details and more: 0.55.
 FACT = "Please note that Ann Miller owes Bob Stone 300 dollars since 5 May."

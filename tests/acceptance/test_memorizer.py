@@ -13,10 +13,10 @@ from pydantic_ai.models.function import AgentInfo
 from agent_reminiscence import AgentMem, AgentModels, ConsolidationReport
 from agent_reminiscence.config.constants import WINDOW_CHUNKS
 from agent_reminiscence.domain.trust import Source
-from tests.acceptance.memorizing import MakeConfig, Shown, concludes, ends, fact, hits_of, memorizing, payloads, reads
-from tests.acceptance.steps import all_events, lines
-from tests.fakes import SetClock
-from tests.scripted import ScriptedModel, Step, answer, fail, say
+from tests.support.fakes import SetClock
+from tests.support.memorizing import MakeConfig, Shown, concludes, ends, fact, hits_of, memorizing, payloads, reads
+from tests.support.scripted import ScriptedModel, Step, answer, fail, say
+from tests.support.steps import all_events, lines
 
 _LEFT = "Maria Silva left Acme on Friday."
 _STARTS = "She starts at Globex in June."

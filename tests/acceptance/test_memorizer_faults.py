@@ -21,11 +21,11 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.exceptions import StoreError
 from tests.acceptance.conftest import Server, Silence, SocketServer, dsn
-from tests.acceptance.memorizing import MakeConfig, Shown, concludes, fact, hits_of, memorizing, payloads, reads
-from tests.acceptance.steps import all_events, lines, only_memory, refusing
-from tests.factories import stored_rows, superuser
-from tests.proxy import FaultyProxy
-from tests.scripted import ScriptedModel, Step, answer, fail, say
+from tests.support.factories import stored_rows, superuser
+from tests.support.memorizing import MakeConfig, Shown, concludes, fact, hits_of, memorizing, payloads, reads
+from tests.support.proxy import FaultyProxy
+from tests.support.scripted import ScriptedModel, Step, answer, fail, say
+from tests.support.steps import all_events, lines, only_memory, refusing
 
 _PLAN = "Maria Silva ships version 2 to Porto on Friday."
 _FACT = "Version 2 is shipped to Porto by Maria Silva."

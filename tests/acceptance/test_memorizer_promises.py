@@ -13,10 +13,10 @@ import pytest
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.connection import SqlExecutor
 from tests.acceptance.conftest import SocketServer, dsn
-from tests.acceptance.memorizing import MakeConfig, Shown, concludes, fact, hits_of, memorizing, payloads, reads
-from tests.acceptance.steps import all_events, lines
-from tests.factories import stored_rows, superuser
-from tests.scripted import ScriptedModel, Step
+from tests.support.factories import stored_rows, superuser
+from tests.support.memorizing import MakeConfig, Shown, concludes, fact, hits_of, memorizing, payloads, reads
+from tests.support.scripted import ScriptedModel, Step
+from tests.support.steps import all_events, lines
 
 _EARLY = datetime(2024, 3, 1, 12, tzinfo=UTC)
 _LATE = datetime(2024, 3, 9, 12, tzinfo=UTC)

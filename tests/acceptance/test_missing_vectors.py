@@ -9,9 +9,9 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, ConfigurationError, EmbeddingError
 from agent_reminiscence.embedders.hashing import HashEmbedder
-from tests.acceptance.steps import lines
 from tests.conftest import TEST_DIMENSION
-from tests.fakes import FaultyEmbedder, SetClock
+from tests.support.fakes import FaultyEmbedder, SetClock
+from tests.support.steps import lines
 
 _ODD = "xyzzy plugh"
 

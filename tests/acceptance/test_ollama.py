@@ -14,7 +14,7 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.embedders.ollama import OllamaEmbedder
 from tests.acceptance.conftest import dsn
 from tests.conftest import TestServer
-from tests.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL, OllamaServer
+from tests.support.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL, OllamaServer
 
 NOTES = (
     "We ship the release on Friday after lunch.",

@@ -10,9 +10,9 @@ import pytest
 from agent_reminiscence import AgentMem, Config, ConfigurationError, ReminiscenceError
 from agent_reminiscence.database.connection import ConnectionSettings
 from tests.acceptance.conftest import Server, TcpServer
-from tests.acceptance.servers import BOTH_SERVERS
-from tests.acceptance.steps import refusing
-from tests.fakes import FaultyEmbedder, quoting
+from tests.support.fakes import FaultyEmbedder, quoting
+from tests.support.servers import BOTH_SERVERS
+from tests.support.steps import refusing
 
 SECRETS = {
     "text": "xylophone",

@@ -11,8 +11,8 @@ import pytest
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import EmbeddingError
-from tests.acceptance.steps import EVERYTHING, lines, texts
-from tests.fakes import FaultyEmbedder, SetClock, away
+from tests.support.fakes import FaultyEmbedder, SetClock, away
+from tests.support.steps import EVERYTHING, lines, texts
 
 _MAY = datetime(2023, 5, 8, 18, tzinfo=UTC)
 _JUNE = datetime(2023, 6, 20, 18, tzinfo=UTC)

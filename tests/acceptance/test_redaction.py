@@ -29,13 +29,13 @@ from agent_reminiscence import (
 from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
-from tests.acceptance.command_line import command_line
 from tests.conftest import TestServer
-from tests.factories import stored_rows, superuser
-from tests.fakes import RecordingEmbedder
-from tests.scripted import ScriptedModel, say
-from tests.telemetry import Recording
-from tests.unit.redaction_cases import SECRETS
+from tests.support.command_line import command_line
+from tests.support.factories import stored_rows, superuser
+from tests.support.fakes import RecordingEmbedder
+from tests.support.redaction_cases import SECRETS
+from tests.support.scripted import ScriptedModel, say
+from tests.support.telemetry import Recording
 
 _TENANT = "agent-1"
 _TOKEN, _OTHER_TOKEN = [case.secret for case in SECRETS if case.rule == "github-token"][:2]

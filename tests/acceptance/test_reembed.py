@@ -30,13 +30,13 @@ from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.embedders.ollama import OllamaEmbedder
 from agent_reminiscence.services.vectors import reembedding
 from tests.acceptance.conftest import Server, dsn
-from tests.acceptance.memorizing import MakeConfig, concludes, memorizing, payloads
-from tests.acceptance.servers import BOTH_SERVERS, SECOND_SERVER_THOROUGHLY
-from tests.acceptance.steps import lines, texts
 from tests.conftest import TEST_DIMENSION
-from tests.factories import LONG_AGO, SECRET, fill_tenant
-from tests.fake_ollama import FakeOllama
-from tests.fakes import FaultyEmbedder, GatedEmbedder, away
+from tests.support.factories import LONG_AGO, SECRET, fill_tenant
+from tests.support.fake_ollama import FakeOllama
+from tests.support.fakes import FaultyEmbedder, GatedEmbedder, away
+from tests.support.memorizing import MakeConfig, concludes, memorizing, payloads
+from tests.support.servers import BOTH_SERVERS, SECOND_SERVER_THOROUGHLY
+from tests.support.steps import lines, texts
 
 _NEW_DIMENSION = 96
 _FACTS = ["The gate is green.", "The door is red.", "The roof is blue.", "The cellar is dry."]

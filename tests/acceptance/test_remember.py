@@ -25,9 +25,9 @@ from agent_reminiscence import AgentMem, AgentModels, Config
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError, RedactionError, StoreError
 from agent_reminiscence.redaction.redactor import Redaction
 from tests.acceptance.conftest import Silence, SocketServer, dsn
-from tests.acceptance.steps import head_of
-from tests.proxy import FaultyProxy
-from tests.scripted import ScriptedModel, Step, answer, call, call_all, fail, say
+from tests.support.proxy import FaultyProxy
+from tests.support.scripted import ScriptedModel, Step, answer, call, call_all, fail, say
+from tests.support.steps import head_of
 
 MakeConfig = Callable[..., Config]
 

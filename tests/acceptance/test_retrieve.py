@@ -12,9 +12,9 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
 from agent_reminiscence.text.tokens import count_tokens
-from tests.acceptance.servers import BOTH_SERVERS
-from tests.acceptance.steps import EVERYTHING, lines, texts
-from tests.fakes import FAULTS, Fault, FaultyEmbedder, SetClock, away
+from tests.support.fakes import FAULTS, Fault, FaultyEmbedder, SetClock, away
+from tests.support.servers import BOTH_SERVERS
+from tests.support.steps import EVERYTHING, lines, texts
 
 FACTS = [
     "Ann keeps the harbour keys in the blue drawer.",

@@ -10,7 +10,7 @@ import pytest
 from agent_reminiscence import AgentMem, Config, ConfigurationError, StoreError
 from agent_reminiscence.database.connection import open_connection
 from tests.acceptance.conftest import Server, TcpServer, dsn
-from tests.acceptance.servers import BOTH_SERVERS
+from tests.support.servers import BOTH_SERVERS
 
 
 @BOTH_SERVERS

@@ -14,8 +14,8 @@ from pydantic_ai.models.function import FunctionModel
 
 from agent_reminiscence import AgentMem, AgentModels, Config, RetrievalResult
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError
-from tests.acceptance.steps import head_of
-from tests.scripted import ScriptedModel, answer, call, fail, say
+from tests.support.scripted import ScriptedModel, answer, call, fail, say
+from tests.support.steps import head_of
 
 MakeConfig = Callable[..., Config]
 

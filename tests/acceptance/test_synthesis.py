@@ -23,9 +23,9 @@ from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError, RedactionError, StoreError
 from agent_reminiscence.redaction.redactor import Redaction
 from tests.acceptance.conftest import Server, Silence, SocketServer, dsn
-from tests.fakes import RecordingEmbedder
-from tests.proxy import FaultyProxy
-from tests.scripted import ScriptedModel, answer, call, call_all, fail, say
+from tests.support.fakes import RecordingEmbedder
+from tests.support.proxy import FaultyProxy
+from tests.support.scripted import ScriptedModel, answer, call, call_all, fail, say
 
 MakeConfig = Callable[..., Config]
 

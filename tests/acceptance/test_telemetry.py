@@ -25,11 +25,11 @@ from agent_reminiscence import (
 )
 from agent_reminiscence.telemetry import Telemetry
 from tests.acceptance.conftest import Server
-from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
-from tests.acceptance.steps import refusing
-from tests.fakes import FaultyEmbedder, quoting
-from tests.scripted import ScriptedModel, answer, call
-from tests.telemetry import Recording, attributes
+from tests.support.fakes import FaultyEmbedder, quoting
+from tests.support.scripted import ScriptedModel, answer, call
+from tests.support.servers import SECOND_SERVER_THOROUGHLY
+from tests.support.steps import refusing
+from tests.support.telemetry import Recording, attributes
 
 CREATE = "agent_reminiscence.create_active_memory"
 GET = "agent_reminiscence.get_active_memories"

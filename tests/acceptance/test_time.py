@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import ActiveMemory, AgentMem, InvalidInputError
-from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
-from tests.acceptance.steps import EVERYTHING, texts
+from tests.support.servers import SECOND_SERVER_THOROUGHLY
+from tests.support.steps import EVERYTHING, texts
 
 JANUARY = datetime(2026, 1, 10, tzinfo=UTC)
 FEBRUARY = datetime(2026, 2, 10, tzinfo=UTC)

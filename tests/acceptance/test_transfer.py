@@ -27,12 +27,12 @@ from agent_reminiscence import (
 from agent_reminiscence.database.repositories.event_ledger import next_chain
 from agent_reminiscence.domain.event import Event, NewEvent
 from tests.acceptance.conftest import SocketServer, dsn
-from tests.acceptance.steps import all_events, head_of, texts
 from tests.conftest import TestServer
-from tests.exports import export_text, exported_titles, forge, read_export, write_export
-from tests.factories import LONG_AGO, SECRET, Tenant, make_event, stored_rows, superuser
-from tests.fakes import FaultyEmbedder, away
+from tests.support.exports import export_text, exported_titles, forge, read_export, write_export
+from tests.support.factories import LONG_AGO, SECRET, Tenant, make_event, stored_rows, superuser
+from tests.support.fakes import FaultyEmbedder, away
 from tests.support.filled import FilledDatabases
+from tests.support.steps import all_events, head_of, texts
 
 _QUESTIONS = ("Who flies to Lisbon?", "Where is the spare key?", "Where does Ana live?", "the summer party")
 

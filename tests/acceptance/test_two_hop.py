@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.services.recall.ranking import Weights
-from tests.acceptance.two_hops import count_answered, make_world, remember
-from tests.neo4j_server import Neo4jAddress
+from tests.support.neo4j_server import Neo4jAddress
+from tests.support.two_hops import count_answered, make_world, remember
 
 SEED = 1
 

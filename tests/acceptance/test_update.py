@@ -18,8 +18,8 @@ from agent_reminiscence import (
     RetrievalResult,
     VersionConflictError,
 )
-from tests.acceptance.servers import SECOND_SERVER_THOROUGHLY
-from tests.acceptance.steps import EVERYTHING, all_events, head_of, lines, only_memory, texts
+from tests.support.servers import SECOND_SERVER_THOROUGHLY
+from tests.support.steps import EVERYTHING, all_events, head_of, lines, only_memory, texts
 
 FACTS = [
     "Ann keeps the harbour keys in the blue drawer.",

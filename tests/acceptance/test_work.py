@@ -15,9 +15,9 @@ from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.services.work import jobs as jobs_module
 from tests.acceptance.conftest import Server
-from tests.acceptance.servers import BOTH_SERVERS
-from tests.acceptance.steps import all_events, only_memory, refusing
 from tests.conftest import TEST_DIMENSION
+from tests.support.servers import BOTH_SERVERS
+from tests.support.steps import all_events, only_memory, refusing
 
 LONG = "The harbour of Lisbon opens at nine on Monday. " * 50
 NO_CONSOLIDATION = "kind <> 'memory.consolidated' OR external_id <> 'agent-1'"

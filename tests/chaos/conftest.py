@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from tests.chaos.killing import kill_server
+from tests.support.chaos.killing import kill_server
 
 _HERE = Path(__file__).parent
 

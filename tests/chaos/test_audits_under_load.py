@@ -15,9 +15,9 @@ import pytest
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.connection import SqlExecutor
 from tests.chaos.conftest import Repetitions
-from tests.chaos.tampering import Scene, config
 from tests.conftest import TestServer
-from tests.factories import LONG_AGO, fill_tenant, stored_rows, superuser
+from tests.support.chaos.tampering import Scene, config
+from tests.support.factories import LONG_AGO, fill_tenant, stored_rows, superuser
 
 _WRITERS = 3
 _ANCHOR = "\n\n".join(f"The lighthouse keeper wrote line {number} of his log." for number in range(6))

@@ -29,8 +29,8 @@ from agent_reminiscence.text.languages import DEFAULT_LANGUAGE
 from agent_reminiscence.text.words import analyse
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer
-from tests.factories import stored_rows, superuser
-from tests.fakes import RecordingEmbedder
+from tests.support.factories import stored_rows, superuser
+from tests.support.fakes import RecordingEmbedder
 
 _SEED = 20_260_611
 _CANARY = re.compile("canary[a-z]{14}")

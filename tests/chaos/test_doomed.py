@@ -17,10 +17,10 @@ import pytest
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import SqlExecutor
-from tests.chaos import doomed, writer
-from tests.chaos.killing import PATIENCE_SECONDS
 from tests.conftest import TestServer, dsn
-from tests.factories import stored_rows, superuser
+from tests.support.chaos import doomed, writer
+from tests.support.chaos.killing import PATIENCE_SECONDS
+from tests.support.factories import stored_rows, superuser
 
 _ROOT = Path(__file__).parents[2]
 _TENANT = "agent-1"
@@ -32,7 +32,7 @@ async def _working(
     server: TestServer, database: str, what: str, statement: str, time: int, ending: signal.Signals
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.chaos.doomed",
+        sys.executable, "-m", "tests.support.chaos.doomed",
         dsn(server.login(database)), _TENANT, what, statement, str(time), ending.name,
         cwd=_ROOT,
         stdout=subprocess.PIPE,

@@ -19,7 +19,7 @@ from agent_reminiscence.domain.index import POSTING_DTYPE, posting_numbers
 from agent_reminiscence.services.vectors.cells import CellService
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer
-from tests.factories import superuser
+from tests.support.factories import superuser
 
 _TENANT = "agent-1"
 _SEED = 20_260_611

@@ -18,11 +18,11 @@ from uuid import UUID
 from neo4j import AsyncGraphDatabase
 
 from agent_reminiscence import AgentMem, Config
-from tests.chaos import writer
 from tests.chaos.conftest import Repetitions
-from tests.chaos.graph_worker import neo4j_settings
-from tests.chaos.killing import administrator
-from tests.neo4j_server import Neo4jServer
+from tests.support.chaos import writer
+from tests.support.chaos.graph_worker import neo4j_settings
+from tests.support.chaos.killing import administrator
+from tests.support.neo4j_server import Neo4jServer
 
 _ROOT = Path(__file__).parents[2]
 # A comparison that was broken off counts as such after three times Neo4j's timeout, which is 30 seconds in the checks.
@@ -238,7 +238,7 @@ async def _follow_and_die(data_dir: Path, server: Neo4jServer, tenant: str, log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "tests.chaos.graph_worker",
+            "tests.support.chaos.graph_worker",
             str(data_dir),
             json.dumps(asdict(server.address)),
             tenant,

@@ -38,12 +38,12 @@ from agent_reminiscence.domain.event import (
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, StoreError
 from agent_reminiscence.services.ledger.requests import WriteRequest
-from tests.chaos import stories
 from tests.chaos.conftest import Repetitions
-from tests.chaos.reader import SAID_BY_READER, Bent, bent_on, make_reader
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
-from tests.factories import record_event, superuser
-from tests.fakes import SetClock
+from tests.support.chaos import stories
+from tests.support.chaos.reader import SAID_BY_READER, Bent, bent_on, make_reader
+from tests.support.factories import record_event, superuser
+from tests.support.fakes import SetClock
 
 # What names a row within its tenant.
 _PROJECTED = {

@@ -21,10 +21,10 @@ from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.services.transfer import chats
 from agent_reminiscence.services.transfer.files import read_memories
 from agent_reminiscence.services.transfer.parts import SourceFile
-from tests.acceptance.command_line import CHECKOUT, clean_environment, environment
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer
-from tests.factories import superuser
+from tests.support.command_line import CHECKOUT, clean_environment, environment
+from tests.support.factories import superuser
 
 _CONVERSATION_LINES = 10
 _PATIENCE_SECONDS = 300.0

@@ -12,9 +12,9 @@ import pytest
 
 from agent_reminiscence import AgentMem, StoreTimeoutError
 from agent_reminiscence.database.connection import SqlExecutor
-from tests.chaos.watching import watching
 from tests.conftest import TestServer
-from tests.factories import stored_rows, superuser
+from tests.support.chaos.watching import watching
+from tests.support.factories import stored_rows, superuser
 
 pytestmark = pytest.mark.usefixtures("attentive_server")
 

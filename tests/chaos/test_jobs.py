@@ -18,9 +18,9 @@ from uuid import UUID
 from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.exceptions import CommitUnknownError, StoreError, StoreUnavailableError
-from tests.chaos import writer
 from tests.chaos.conftest import Repetitions
-from tests.chaos.killing import administrator, kill_server, read_all
+from tests.support.chaos import writer
+from tests.support.chaos.killing import administrator, kill_server, read_all
 
 _ROOT = Path(__file__).parents[2]
 _STARTED_SECONDS = 60.0
@@ -59,7 +59,7 @@ class WorkerProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "tests.chaos.worker",
+            "tests.support.chaos.worker",
             str(self._data_dir),
             cwd=_ROOT,
             stdin=subprocess.PIPE,

@@ -19,11 +19,11 @@ from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.exceptions import StoreError
-from tests.chaos import writer
 from tests.chaos.conftest import Repetitions
-from tests.chaos.killing import PATIENCE_SECONDS, administrator, kill_server, read_all
 from tests.conftest import TestServer, dsn
-from tests.factories import superuser
+from tests.support.chaos import writer
+from tests.support.chaos.killing import PATIENCE_SECONDS, administrator, kill_server, read_all
+from tests.support.factories import superuser
 
 _ROOT = Path(__file__).parents[2]
 
@@ -84,7 +84,7 @@ async def _writing(place: str, tenant: str, seed: int) -> AsyncIterator[Writer]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "tests.chaos.writer",
+        "tests.support.chaos.writer",
         place,
         tenant,
         str(seed),

@@ -14,10 +14,10 @@ from typing import Any
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.connection import SqlExecutor
-from tests.chaos import writer
 from tests.chaos.conftest import Repetitions
-from tests.chaos.killing import administrator
-from tests.chaos.searcher import MEMORIES, PARAGRAPHS, fact, tenant_of
+from tests.support.chaos import writer
+from tests.support.chaos.killing import administrator
+from tests.support.chaos.searcher import MEMORIES, PARAGRAPHS, fact, tenant_of
 
 _ROOT = Path(__file__).parents[2]
 _OLD, _NEW = 256, 384
@@ -46,7 +46,7 @@ async def _start(*words: str) -> asyncio.subprocess.Process:
 @asynccontextmanager
 async def _searching(data_dir: Path, tenants: int) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process that searches, with the settings of before the change."""
-    process = await _start("-m", "tests.chaos.searcher", str(data_dir), str(_OLD), str(tenants))
+    process = await _start("-m", "tests.support.chaos.searcher", str(data_dir), str(_OLD), str(tenants))
     try:
         assert process.stdout is not None
         async with asyncio.timeout(_PATIENCE_SECONDS):

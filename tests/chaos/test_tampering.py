@@ -13,11 +13,11 @@ import pytest
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.domain.index import LAYOUT_DTYPE
-from tests.chaos import doomed
 from tests.chaos.conftest import Repetitions
-from tests.chaos.tampering import PROJECTED, Column, Scene, columns, config, key_parts, row_key, shown_key
 from tests.conftest import TestServer
-from tests.factories import fill_tenant, stored_rows, superuser
+from tests.support.chaos import doomed
+from tests.support.chaos.tampering import PROJECTED, Column, Scene, columns, config, key_parts, row_key, shown_key
+from tests.support.factories import fill_tenant, stored_rows, superuser
 
 _VECTORS = "chunk_vector_1"
 _NORMS = "chunk_norms_1"

@@ -14,9 +14,9 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.exceptions import StoreError
 from tests.chaos.conftest import Repetitions
-from tests.chaos.tampering import Scene, columns, config
 from tests.conftest import TestServer
-from tests.factories import LONG_AGO, SECRET, stored_rows, superuser
+from tests.support.chaos.tampering import Scene, columns, config
+from tests.support.factories import LONG_AGO, SECRET, stored_rows, superuser
 
 # The stream's own row: what repeats its last event is a fault of the ledger, what follows from all events is drift.
 # Of `due_at` only whether it is set follows from the events; the moment is that of a clock, and is not compared.

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config, RetrievalResult
-from tests.chaos import stories
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
-from tests.fakes import FaultyEmbedder, SetClock, away
+from tests.support.chaos import stories
+from tests.support.fakes import FaultyEmbedder, SetClock, away
 
 _TICK = timedelta(microseconds=1)
 _EVERYTHING = 200

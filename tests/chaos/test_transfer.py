@@ -27,13 +27,13 @@ from agent_reminiscence import (
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.memory import WriteOutcome
 from agent_reminiscence.resilience import retries
-from tests.chaos import stories
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
-from tests.exports import export_text, read_export
-from tests.factories import fill_tenant, stored_rows, superuser
-from tests.fakes import SetClock
-from tests.proxy import FaultyProxy, Loss
+from tests.support.chaos import stories
+from tests.support.exports import export_text, read_export
+from tests.support.factories import fill_tenant, stored_rows, superuser
+from tests.support.fakes import SetClock
+from tests.support.proxy import FaultyProxy, Loss
 
 _SEED = 20_260_611
 _EVERYTHING = 200

@@ -26,7 +26,7 @@ from agent_reminiscence.embedders.remote import RemoteEmbedder
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
 from agent_reminiscence.text.tokens import count_tokens_batch
-from tests.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL
+from tests.support.ollama_server import OLLAMA_DIMENSION, OLLAMA_MODEL
 
 ODD_TEXTS = {
     "emoji": "👩‍👩‍👧‍👦🎉🏳️‍🌈",

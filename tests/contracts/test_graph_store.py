@@ -29,7 +29,7 @@ from agent_reminiscence.database.repositories.graph.tables import EntityGraphRep
 from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, Subgraph, strength
 from agent_reminiscence.text.folding import name_key
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
-from tests.graph_scene import GraphScene, day
+from tests.support.graph_scene import GraphScene, day
 
 Shown = Callable[[GraphScene], Awaitable[GraphStore]]
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from agent_reminiscence import AgentMem, Config
-from tests.factories import Tenant, fill_tenant
+from tests.support.factories import Tenant, fill_tenant
 
 if TYPE_CHECKING:
     from tests.conftest import TestServer

@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from agent_reminiscence.database.queries import NamedQuery, all_query_files, load_queries, statement_name
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.telemetry import Telemetry, detached
-from tests.telemetry import Recording, attributes
+from tests.support.telemetry import Recording, attributes
 
 
 @pytest.fixture

@@ -1,0 +1,318 @@
+"""What is looked up by key is read by key, whoever shares the partition and whatever the planner knows of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from agent_reminiscence import AgentMem, Config
+from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN
+from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
+from agent_reminiscence.database.migrations import SchemaParameters
+from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.queries import load_parts, load_queries
+from agent_reminiscence.database.repositories import chunk_vector
+from agent_reminiscence.database.schema import migrate
+from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.embedders.hashing import HashEmbedder
+from tests.conftest import TEST_DIMENSION, TestServer
+from tests.support.factories import superuser
+
+_NEWCOMER = "agent-2"
+# Below some 600 the planner holds one index for as good as the other, which nobody notices at that size.
+_LINES = 1_500
+# Whoever reads all of a long text, or of the tables, for each of its chunks reads 1,500 rows for each and more.
+_MOST_ROWS_READ_PER_CHUNK = 400
+
+
+@pytest.fixture
+async def database(test_server: TestServer) -> AsyncIterator[str]:
+    """A database whose tenants all share one partition."""
+    name = await test_server.create_empty_database()
+    parameters = SchemaParameters(1, TEST_DIMENSION, HashEmbedder(TEST_DIMENSION).model_name)
+    await migrate(test_server.administrator(name), login=EMBEDDED_LOGIN, parameters=parameters)
+    yield name
+    await test_server.drop_database(name)
+
+
+class _RowsRead:
+    """How many rows of memory the statements of a connection have read, by the server's own count."""
+
+    def __init__(self, server: TestServer, database: str, memory: AgentMem) -> None:
+        self._server = server
+        self._database = database
+        self._memory = memory
+        self._before: dict[str, int] = {}
+
+    async def begin(self) -> None:
+        """Count from now on."""
+        self._before = await self._count()
+
+    async def by_place(self) -> dict[str, int]:
+        """What was read since then through each index, and of each table as a whole."""
+        return {place: rows - self._before.get(place, 0) for place, rows in (await self._count()).items()}
+
+    async def _count(self) -> dict[str, int]:
+        store = self._memory._ready().stores.postgres
+        async with store.transaction(_NEWCOMER, role=APP_ROLE) as db:
+            # A connection tells its counts from time to time only.
+            await db.fetch_all("SELECT pg_stat_force_next_flush()::text AS flushed")
+        async with superuser(self._server, self._database) as db:
+            rows = await db.fetch_all(
+                "SELECT indexrelname::text AS place, idx_tup_read AS rows FROM pg_stat_user_indexes"
+                " WHERE schemaname = 'reminiscence' UNION ALL"
+                " SELECT relname::text, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = 'reminiscence'"
+            )
+        return {row["place"]: row["rows"] or 0 for row in rows}
+
+
+def _lines(name: str, count: int) -> str:
+    return "\n".join(f"Ann: {name} number {number}" for number in range(count))
+
+
+@pytest.fixture
+async def filled(test_server: TestServer, config: Callable[..., Config], database: str) -> UUID:
+    """A long memory of a tenant who came after the last ANALYZE."""
+    async with AgentMem(config()) as memory:
+        await _a_neighbour(memory)
+        async with superuser(test_server, database) as db:
+            await db.execute_script("ANALYZE")
+        note = await memory.create_active_memory(_NEWCOMER, "Birds", _lines("heron", _LINES))
+    return note.id
+
+
+async def _write_long(memory: AgentMem) -> UUID:
+    """All that writes a long text, or reads it to write it."""
+    text = _lines("heron", _LINES)
+    note = await memory.create_active_memory(_NEWCOMER, "Birds", text)
+    assert note.write is not None
+    assert note.write.chunks_added == _LINES
+    await memory.update_active_memory(_NEWCOMER, note.id, content=text + "\nAnn: one more heron")
+    await memory.update_active_memory(_NEWCOMER, note.id, title="Herons")
+    await memory.admin.consolidate(_NEWCOMER, note.id)
+    await memory.update_active_memory(_NEWCOMER, note.id, content=_lines("heron", _LINES // 2))
+    return note.id
+
+
+async def _no_one(memory: AgentMem) -> None:
+    """Nobody was there before."""
+
+
+async def _a_neighbour(memory: AgentMem) -> None:
+    """Somebody else has written a lot."""
+    for number in range(10):
+        await memory.create_active_memory("agent-1", "Birds", _lines(f"gull {number}", 200))
+
+
+async def _a_beginning(memory: AgentMem) -> None:
+    """The tenant has a little itself."""
+    await memory.create_active_memory(_NEWCOMER, "Birds", _lines("gull", 60))
+
+
+async def _small_writes(memory: AgentMem) -> None:
+    """So many that the connection keeps a plan of each statement."""
+    for number in range(8):
+        note = await memory.create_active_memory(_NEWCOMER, "Birds", _lines(f"crow {number}", 3))
+        await memory.update_active_memory(_NEWCOMER, note.id, content=_lines(f"crow {number}", 4))
+        await memory.admin.consolidate(_NEWCOMER, note.id)
+
+
+@pytest.mark.parametrize(
+    ("analysed", "kept_plans"),
+    [
+        pytest.param(_no_one, _no_one, id="an empty partition"),
+        pytest.param(_a_neighbour, _no_one, id="one that another tenant fills"),
+        pytest.param(_no_one, _small_writes, id="plans kept since it was empty"),
+        pytest.param(_a_beginning, _small_writes, id="plans kept since it was small"),
+    ],
+)
+async def test_writing_a_long_text_reads_few_rows_for_each_chunk(
+    test_server: TestServer,
+    database: str,
+    config: Callable[..., Config],
+    analysed: Callable[[AgentMem], Awaitable[None]],
+    kept_plans: Callable[[AgentMem], Awaitable[None]],
+) -> None:
+    """A text of ten thousand lines cannot be written if each lookup reads the tenant's chunks or all of a table."""
+    async with AgentMem(config()) as memory:
+        await analysed(memory)
+        async with superuser(test_server, database) as db:
+            await db.execute_script("ANALYZE")
+        await kept_plans(memory)
+        rows_read = _RowsRead(test_server, database, memory)
+        await rows_read.begin()
+
+        await _write_long(memory)
+
+        read = {place: rows / _LINES for place, rows in (await rows_read.by_place()).items() if rows >= _LINES}
+        assert sum(read.values()) > 1, "nothing was counted"
+        assert sum(read.values()) < _MOST_ROWS_READ_PER_CHUNK, read
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "find_uncached",
+        "find_missing",
+        "find_missing_of",
+        "count_missing",
+        "count_missing_of",
+        "lacks_vectors",
+        "count_chunks",
+    ],
+)
+async def test_what_has_no_vector_is_found_by_one_lookup_each(
+    test_server: TestServer, store: PostgresManager, filled: UUID, database: str, name: str
+) -> None:
+    """Held against every vector, one more line of a text of twenty thousand lines could not be written."""
+    statement = load_queries("sql", "chunk_vector")[name].replace("{generation}", "1")
+    params = {
+        "external_id": _NEWCOMER,
+        "memory_ids": [filled],
+        "memory_id": filled,
+        "model_name": HashEmbedder(TEST_DIMENSION).model_name,
+        "after": chunk_vector.BEFORE_ALL,
+        "limit": 10,
+        "text_hashes": [sha256(str(number).encode()).hex() for number in range(_LINES)],
+    }
+
+    async with store.transaction(_NEWCOMER, read_only=True) as db:
+        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
+
+    assert f"loops={_LINES}" in plan, plan
+    held_against = sum(map(int, re.findall(r"Rows Removed by Join Filter: (\d+)", plan)))
+    assert held_against == 0, plan
+
+
+async def _explain(db: SqlExecutor, options: str, statement: str, params: Mapping[str, object]) -> str:
+    """The plan of a statement, with those of `params` that it names."""
+    named = {key: value for key, value in params.items() if f"$({key})p" in statement}
+    rows = await db.fetch_all(f"EXPLAIN ({options}) {statement}", named, prepared=False)
+    return "\n".join(row["QUERY PLAN"] for row in rows)
+
+
+_KEYS = [
+    ("memory_chunk", ["chunk_id"]),
+    ("memory_chunk", ["number"]),
+    ("memory_chunk", ["memory_id"]),
+    ("memory_chunk", ["folded_hash"]),
+    ("memory_heading", ["number"]),
+    ("memory_heading", ["memory_id"]),
+    ("memory_event", ["position"]),
+    ("memory_event", ["event_id"]),
+    ("memory_event", ["idempotency_key"]),
+    ("memory_event", ["memory_id"]),
+    ("entity", ["entity_id"]),
+    ("entity", ["canonical_id"]),
+    ("entity_name", ["key"]),
+    ("entity_name", ["entity_id"]),
+    ("relationship", ["relationship_id"]),
+    ("relationship", ["from_id"]),
+    ("relationship", ["stated_from_id", "stated_to_id"]),
+    ("graph_mention", ["item_id"]),
+    ("graph_mention", ["chunk_id"]),
+    ("chunk_vector_1", ["number"]),
+    ("chunk_vector_1", ["cell"]),
+]
+_A_VALUE = {"uuid": f"'{UUID(int=7)}'", "bigint": "7", "integer": "7", "text": "'seven'", "bytea": "'\\x07'"}
+
+
+@pytest.mark.parametrize("is_analysed", [True, False])
+@pytest.mark.parametrize(("table", "columns"), _KEYS, ids=lambda key: key if isinstance(key, str) else "+".join(key))
+async def test_what_is_in_a_nearly_empty_table_is_found_by_its_own_index(
+    test_server: TestServer,
+    database: str,
+    config: Callable[..., Config],
+    store: PostgresManager,
+    table: str,
+    columns: list[str],
+    is_analysed: bool,
+) -> None:
+    """All indexes cost the same there, and the plan may be kept until each lookup reads very much by a wrong one."""
+    async with AgentMem(config()) as memory:
+        await memory.create_active_memory(_NEWCOMER, "Birds", _lines("gull", 3))
+    if is_analysed:
+        async with superuser(test_server, database) as db:
+            await db.execute_script("ANALYZE")
+
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        types = await db.fetch_all(
+            "SELECT attname::text AS name, format_type(atttypid, NULL) AS type FROM pg_attribute"
+            " WHERE attrelid = $(table)p::text::regclass AND attname = ANY($(columns)p::text[])",
+            {"table": table, "columns": columns},
+        )
+        # As parameters of a kept plan, the planner does not know them.
+        conditions = " AND ".join(f"{row['name']} = (SELECT {_A_VALUE[row['type']]}::{row['type']})" for row in types)
+        plan = await _explain(
+            db, "COSTS OFF", f"SELECT FROM {table} WHERE external_id = '{_NEWCOMER}' AND {conditions}", {}
+        )
+
+    assert len(types) == len(columns)
+    [found_by] = re.findall(r"Index Cond: (.*)", plan)
+    assert all(f"{column} = " in found_by.replace('"', "") for column in columns), plan
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("event_ledger", "read_memory_events"),
+        ("event_ledger", "find_writers"),
+        ("history", "find_titles"),
+        ("erasure", "find_by_memory"),
+    ],
+)
+async def test_the_events_of_a_memory_are_read_without_the_others(
+    test_server: TestServer, config: Callable[..., Config], database: str, store: PostgresManager, file: str, name: str
+) -> None:
+    """As the application sees them: row security forbids the planner some indexes that the owner's statements use."""
+    async with AgentMem(config()) as memory:
+        for number in range(100):
+            await memory.create_active_memory(_NEWCOMER, "Birds", f"Ann: Gull number {number}.")
+        note = await memory.create_active_memory(_NEWCOMER, "Birds", "Ann: One heron.")
+    async with superuser(test_server, database) as db:
+        await db.execute_script("ANALYZE")
+    params: dict[str, object] = {
+        "external_id": _NEWCOMER,
+        "memory_id": str(note.id),
+        "memory_ids": [str(note.id)],
+        "position": 1_000,
+        "known_at": datetime.now(UTC),
+        "as_of": datetime.now(UTC),
+    }
+    statement = load_queries("sql", file)[name]
+
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        plan = await _explain(db, "ANALYZE, TIMING OFF", statement, params)
+
+    assert re.search(r"Index Cond: .*memory_id = ", plan), plan
+    assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 1, plan
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "index"),
+    [
+        ("memory_chunk", "newest_compared", "number"),
+        ("graph", "last_entity_change", "position"),
+        ("graph", "list_names", "entity_id"),
+    ],
+)
+async def test_the_newest_are_read_in_the_order_of_an_index(
+    test_server: TestServer, database: str, store: PostgresManager, filled: UUID, file: str, name: str, index: str
+) -> None:
+    """Every consolidation asks for them: sorted, they would cost it more the more there is."""
+    async with superuser(test_server, database) as db:
+        await db.execute_script("ANALYZE")
+    queries = load_queries("sql", file) | load_parts("sql", file)
+    statement = queries[name].replace("{condition}", "c.memory_id IS DISTINCT FROM $(memory_id)p")
+    params = {"external_id": _NEWCOMER, "memory_id": filled, "compared": 9, "beginnings": ["h"], "limit": 9}
+
+    # What little there is here may well be sorted: the question is whether the index can be read in its order.
+    only_in_order = PLANNED_ONCE | {"enable_sort": "off", "enable_bitmapscan": "off"}
+    async with store.transaction(_NEWCOMER, read_only=True, settings=only_in_order) as db:
+        plan = await _explain(db, "COSTS OFF", statement, params)
+
+    assert re.search(f"Index (Only )?Scan.* using \\w*external_id_{index}_idx", plan), plan

@@ -1,0 +1,159 @@
+"""The tables of docs/guide/agents.md, held against the plans and the tools of the agents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic_ai import Agent, FunctionToolset
+
+from agent_reminiscence.agents.memorizer import make_memorizer
+from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan
+from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, make_retriever
+from agent_reminiscence.agents.memory_updater import UpdateSummary, make_updater
+from agent_reminiscence.config import constants
+from agent_reminiscence.domain.event import Fallback
+from agent_reminiscence.services.work.stream_work import WORK_ROUNDS
+
+_PAGE = (Path(__file__).parents[3] / "docs" / "guide" / "agents.md").read_text(encoding="utf-8")
+_ROW = re.compile(r"^\| (.+) \|$", re.MULTILINE)
+
+
+def _rows(heading: str) -> list[list[str]]:
+    """The cells of all rows of tables between a heading and the next one."""
+    section = re.split(r"^#{2,3} ", _PAGE.partition(f"# {heading}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+    return [row.split(" | ") for row in _ROW.findall(section)]
+
+
+def _fields(schema: Mapping[str, Any], parts: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Each field of a schema with its type as the page spells it; those of a part behind the part's own."""
+    for name, field in schema["properties"].items():
+        where = f"{path}{name}"
+        listed = field.get("items", {})
+        if "$ref" in field:
+            yield from _fields(_part(field, parts), parts, f"{where}.")
+        elif "$ref" in listed:
+            yield f"`{where}`", f"list of {_count(field)}"
+            yield from _fields(_part(listed, parts), parts, f"{where}[].")
+        else:
+            yield f"`{where}`", _spelling(field)
+
+
+def _part(reference: Mapping[str, Any], parts: Mapping[str, Any]) -> Mapping[str, Any]:
+    part: Mapping[str, Any] = parts[reference["$ref"].removeprefix("#/$defs/")]
+    return part
+
+
+def _spelling(field: Mapping[str, Any]) -> str:
+    if "anyOf" in field:
+        inner, _ = field["anyOf"]
+        return f"{_spelling(inner)}, or null"
+    if "enum" in field:
+        return " or ".join(f"`{value}`" for value in field["enum"])
+    match field["type"]:
+        case "array":
+            noun = "numbers" if field["items"]["type"] == "integer" else f"texts, {_length(field['items'])}"
+            return f"list of {_count(field)} {noun}"
+        case "integer":
+            return f"number from {field['minimum']}"
+        case "number":
+            return f"{field['minimum']} to {field['maximum']}"
+        case "boolean":
+            return "true or false"
+        case _:
+            return f"text, {_length(field)}"
+
+
+def _length(field: Mapping[str, Any]) -> str:
+    return f"{field['maxLength']:,} characters at most"
+
+
+def _count(field: Mapping[str, Any]) -> str:
+    lowest = field.get("minItems", 0)
+    return f"{lowest} to {field['maxItems']}"
+
+
+def test_the_page_lists_every_field_of_a_consolidation_plan_with_its_bounds() -> None:
+    """Who writes a model's instructions, or reads a refusal, finds on the page what a plan may hold."""
+    schema = ConsolidationPlan.model_json_schema()
+
+    documented = [(cells[0], cells[1]) for cells in _rows("A consolidation plan")[1:]]
+
+    assert documented == list(_fields(schema, schema["$defs"]))
+
+
+def test_the_page_lists_the_fields_of_the_other_agents_and_the_arguments_of_their_tools() -> None:
+    """A field or an argument cannot be added without its place on the page."""
+    rows = _rows("Schemas")
+    fields = [
+        (agent, name.strip("`")) for agent, name, *_ in (row for row in rows if row[0] in {"retriever", "updater"})
+    ]
+    arguments = {row[0].strip("`") for row in rows if len(row) == 2 and row[0].startswith("`")}
+
+    assert fields == [
+        *(("retriever", name) for name in RetrievalAnswer.model_fields),
+        *(("updater", name) for name in UpdateSummary.model_fields),
+    ]
+    tools = _tools(make_updater())
+    writing = tools["create_active_memory"] | tools["update_active_memory"]
+    assert arguments == writing
+
+
+def test_the_page_lists_the_tools_of_each_agent() -> None:
+    """What an agent may do is what its tools do, so the page has all of them."""
+    assert _named_tools("Answers with their sources") == _tools(make_retriever()).keys()
+    assert _named_tools("Remembering a conversation") == _tools(make_updater()).keys()
+    assert _tools(make_memorizer()) == {}
+
+
+def test_the_page_names_every_reason_for_which_rules_decide() -> None:
+    """Who finds a reason in an event can look it up."""
+    documented = {row[0].strip("`") for row in _rows("When it fails") if row[0].startswith("`")} - {"fallback"}
+
+    assert documented == set(get_args(Fallback.__value__))
+
+
+def test_the_page_says_how_much_of_a_memory_a_model_is_shown() -> None:
+    """The figures are what the bill and the context of a model follow from."""
+    section = _PAGE.partition("### What a model is shown")[2].partition("### ")[0]
+
+    for said in (
+        f"{constants.WINDOW_TOKENS:,} tokens and {constants.WINDOW_CHUNKS} passages",
+        f"{constants.WINDOW_CONTEXT_SENTENCES} most important other passages, {constants.WINDOW_CONTEXT_CHARACTERS}",
+        f"{constants.NEAR_SHOWN} in all, of the newest {constants.NEAR_COMPARED_CHUNKS:,}",
+        f"{constants.NEAR_SHOWN_CHARACTERS:,} characters of each",
+        f"up to {constants.KNOWN_ENTITIES_SHOWN} entities",
+        f"up to {constants.KNOWN_RELATIONSHIPS_SHOWN} of these",
+    ):
+        assert said in section
+    assert constants.NEAR_PER_CHUNK == 3
+    assert constants.IMPORTANCE_ESTIMATE == 0.5
+
+
+def test_the_page_says_how_much_of_a_plan_is_taken_up_and_how_often_it_may_be_paid() -> None:
+    """Who has very long memories, or very busy ones, can tell what is left out and what is paid in vain."""
+    becomes = " ".join(_PAGE.partition("### What becomes of a plan")[2].partition("### ")[0].split())
+
+    assert (
+        f"{constants.MAX_PLAN_ENTITIES:,} entities, {constants.MAX_PLAN_RELATIONSHIPS:,} relationships"
+        f" and {constants.MAX_PLAN_FACTS:,} facts"
+    ) in becomes
+    assert f"more than {constants.KNOWN_RELATIONSHIP_MEMORIES} passages say" in becomes
+    limits = _PAGE.partition("### Limits")[2].partition("## ")[0]
+    assert f"more than {constants.NEAR_COMPARED_CHUNKS:,} consolidated passages" in limits
+    # The last round asks no model.
+    assert WORK_ROUNDS - 1 == 4
+    assert "up to four times" in limits
+
+
+def _named_tools(heading: str) -> set[str]:
+    rows = _rows(heading)
+    return {row[0].strip("`") for row in rows if row[0].startswith("`")}
+
+
+def _tools(agent: Agent[Any, Any]) -> dict[str, set[str]]:
+    """The arguments of each tool."""
+    [toolset] = [toolset for toolset in agent.toolsets if isinstance(toolset, FunctionToolset)]
+    return {name: set(tool.function_schema.json_schema["properties"]) for name, tool in toolset.tools.items()}

@@ -434,7 +434,7 @@ async def test_a_call_cancelled_between_attempts_stops_at_once(
     async with AgentMem(behind_proxy()) as memory, asyncio.timeout(60):
         proxy.cut_at(3, "message")
         task = asyncio.create_task(memory.create_active_memory("agent-1", "House", _TEXT))
-        while "create is made again" not in caplog.text:  # noqa: ASYNC110 - a log has no event
+        while "retrying create" not in caplog.text:  # noqa: ASYNC110 - a log has no event
             await asyncio.sleep(0.01)
         task.cancel()
         assert await _was_cancelled(task)

@@ -30,7 +30,7 @@ from agent_reminiscence import (
 )
 from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.resilience import retries
-from agent_reminiscence.services.transfer import batches, parts
+from agent_reminiscence.services.transfer import batches, chats
 from agent_reminiscence.services.transfer.batches import MAX_BATCH_MEMORIES
 from agent_reminiscence.services.transfer.files import find_sources, read_memories
 from tests.acceptance.conftest import Server, SocketServer, dsn
@@ -277,7 +277,7 @@ async def test_whole_texts_are_imported_in_batches_too(memory: AgentMem, monkeyp
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memories and batches that are full with a few messages."""
-    monkeypatch.setattr(parts, "MAX_CONTENT_CHARACTERS", 1_000)
+    monkeypatch.setattr(chats, "MAX_CONTENT_CHARACTERS", 1_000)
     monkeypatch.setattr(batches, "MAX_BATCH_CHARACTERS", 1_000)
 
 

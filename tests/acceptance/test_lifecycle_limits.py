@@ -168,7 +168,7 @@ async def test_uses_that_cannot_be_written_harm_nobody(
     finally:
         await superuser.execute_script("ALTER TABLE elsewhere RENAME TO chunk_use")
 
-    assert [record.getMessage()[:31] for record in caplog.records] == ["uses of 1 chunks are not counte"]
+    assert [record.getMessage()[:31] for record in caplog.records] == ["uses of 1 chunks were not count"]
     assert FACT not in caplog.text
     await _recall(memory, "who owes whom?")
     assert await _uses(superuser) == [1]
@@ -827,7 +827,7 @@ async def test_a_text_that_alone_is_too_long_is_refused(config: Callable[..., Co
     """A part of it would end at once. What is shorter is taken, however much there is already."""
     async with AgentMem(config(max_chunks=3)) as memory:
         long = lines(f"passage {n} of the text" for n in range(4))
-        with pytest.raises(QuotaExceededError, match=r"max_chunks allows 3 .* this would be 4; divide the text"):
+        with pytest.raises(QuotaExceededError, match=r"max_chunks allows 3 .* this would be 4; split the text"):
             await memory.create_active_memory("agent-1", "Long", long)
         note = await memory.create_active_memory("agent-1", "Short", lines(["one", "two", "three"]))
         with pytest.raises(QuotaExceededError, match="max_chunks"):

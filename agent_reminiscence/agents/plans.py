@@ -93,7 +93,10 @@ class StoredPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEntity:
-    """An entity that a name in the passages refers to, or most likely does."""
+    """An entity that a name in the passages refers to, or most likely does.
+
+    Not the stored row: a model is shown no id, and no type that may quote another memory.
+    """
 
     name: str
     type: str
@@ -102,6 +105,8 @@ class KnownEntity:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRelation:
     """A known relationship of two entities, by their names, that still holds.
+
+    Not the stored row: a model is shown no id, and no name longer than a name.
 
     Attributes:
         last_said_at: When the last passage that says it was said.

@@ -101,6 +101,8 @@ _TYPE_WORDS = (
 class ExtractedEntity:
     """Something that a text names, described only from that text.
 
+    It has no id: the same text always gives the same, whatever the store knows.
+
     Attributes:
         key: The key for comparing its name.
         name: This text's most frequent spelling; in a tie, the first.

@@ -120,9 +120,7 @@ class ConsolidationService:
         """
         draft = await self._drafting.read(external_id, memory_id, db, needs_vectors=needs_vectors)
         # A model takes its time; no transaction of ours is open meanwhile.
-        reading = await self._memorizing.read(
-            draft.memory, draft.chunks, draft.entities, draft.known, cost, is_busy=db is not None
-        )
+        reading = await self._memorizing.read(draft, cost, is_busy=db is not None)
         return await self._drafting.complete(draft, reading, db)
 
     async def _preview(self, draft: Draft) -> Events | None:

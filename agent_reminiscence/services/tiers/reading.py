@@ -13,19 +13,16 @@ from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.agents.plans import ConsolidationMaterial
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.generations import current_generation
-from agent_reminiscence.database.repositories.graph.tables import (
-    KnownEntityName,
-    StatedRelationship,
-)
+from agent_reminiscence.database.repositories.graph.tables import StatedRelationship
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.event import AskOutcome, Fallback, ModelUsage
 from agent_reminiscence.domain.graph import TOGETHER
-from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.domain.trust import SOURCES, least_trusted, may_end
 from agent_reminiscence.exceptions import RedactionError, StoreError
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.runtime import Runtime
-from agent_reminiscence.services.tiers.entities import PlannedEntity
+from agent_reminiscence.services.tiers.plan import Draft
 from agent_reminiscence.services.tiers.proposal import Reading, take_over, take_over_endings
 from agent_reminiscence.services.tiers.windows import Window, make_windows, set_apart
 
@@ -98,11 +95,6 @@ class MemorizingService:
         self._model = model
         self._clock = runtime.clock
 
-    @property
-    def has_model(self) -> bool:
-        """Whether a model is configured."""
-        return self._model is not None
-
     @asynccontextmanager
     async def metered(self, external_id: str) -> AsyncIterator[Cost]:
         """Record what models cost in the enclosed block, however it ends, unless the consolidation event records it."""
@@ -121,53 +113,35 @@ class MemorizingService:
                     unanswered = cost.unanswered if number == 0 else 0
                     await self._budget.record(external_id, AGENT, usage, cost.outcome, unanswered=unanswered)
 
-    async def read(
-        self,
-        memory: StoredMemory,
-        chunks: Sequence[StoredChunk],
-        entities: Sequence[PlannedEntity],
-        known: Sequence[KnownEntityName],
-        cost: Cost,
-        *,
-        is_busy: bool = False,
-    ) -> Reading:
+    async def read(self, draft: Draft, cost: Cost, *, is_busy: bool = False) -> Reading:
         """What a model makes of the chunks that no consolidation has read yet.
 
         Args:
-            chunks: All chunks of the memory that have not ended for good, in text order.
-            entities: Names in the new chunks that were found without a model.
-            known: What is known of these names.
+            draft: The memory, and the names in it that were found without a model.
             cost: Grows with each request, so that it is known even if this fails.
             is_busy: Whether others are waiting for this to end; then no model is asked.
         """
         reading = Reading()
-        if self._model is not None and memory.consolidated_version < memory.version:
+        if self._model is not None and draft.memory.consolidated_version < draft.memory.version:
             if is_busy:
-                reading.unread = sum(chunk.tier == "active" for chunk in chunks)
+                reading.unread = sum(chunk.tier == "active" for chunk in draft.chunks)
                 reading.fallback = "busy" if reading.unread else None
             else:
-                await self._read(reading, memory, chunks, entities, known, cost)
+                await self._read_windows(reading, draft, cost)
         reading.usage = tuple(cost.usage)
         cost.outcome = "answered" if reading.fallback is None or reading.fallback == "busy" else reading.fallback
         return reading
 
-    async def _read(
-        self,
-        reading: Reading,
-        memory: StoredMemory,
-        chunks: Sequence[StoredChunk],
-        entities: Sequence[PlannedEntity],
-        known: Sequence[KnownEntityName],
-        cost: Cost,
-    ) -> None:
+    async def _read_windows(self, reading: Reading, draft: Draft, cost: Cost) -> None:
+        memory = draft.memory
         # In a thread: counting the tokens of a long text takes time.
-        windows = await asyncio.to_thread(make_windows, chunks)
+        windows = await asyncio.to_thread(make_windows, draft.chunks)
         comparisons: list[Window] = []
         for number, window in enumerate(windows):
             if not await self._is_current(memory):
                 # The result would be dropped.
                 return
-            whole, apart = await self._complete(memory, window, entities, known)
+            whole, apart = await self._complete(draft, window)
             comparisons += apart
             fallback = await self._read_window(reading, memory, whole, cost)
             if fallback is None:
@@ -273,20 +247,15 @@ class MemorizingService:
             _logger.warning("the model consolidated only part of a memory: its plan %s", problem, extra=extra)
         return problem is None
 
-    async def _complete(
-        self,
-        memory: StoredMemory,
-        window: Window,
-        entities: Sequence[PlannedEntity],
-        known: Sequence[KnownEntityName],
-    ) -> tuple[Window, list[Window]]:
+    async def _complete(self, draft: Draft, window: Window) -> tuple[Window, list[Window]]:
         """Add what is stored and known to the window; returns it with the windows to compare separately."""
+        memory = draft.memory
         inside = set(window.places)
-        by_key = {row.key: row for row in reversed(known)}
+        by_key = {row.key: row for row in reversed(draft.known)}
         named = [
             # As these chunks spell it: another memory's spelling may be erased.
             replace(by_key[entity.key], name=entity.name)
-            for entity in entities
+            for entity in draft.entities
             if entity.key in by_key and inside.intersection(entity.passages)
         ]
         named = sorted(named, key=lambda row: -row.mentions)[: constants.KNOWN_ENTITIES_SHOWN]

@@ -12,7 +12,6 @@ from typing import Final, Literal
 Tier = Literal["active", "shortterm", "longterm"]
 TIERS: Final[tuple[Tier, ...]] = ("active", "shortterm", "longterm")
 
-
 # Types that extractors and models prefer; any other string is allowed.
 ENTITY_TYPES: Final = (
     "person", "organization", "place", "event", "product", "project", "concept", "document", "date", "other",
@@ -35,15 +34,6 @@ MAX_GRAPH_RELATIONSHIPS: Final = 2_000
 # How many of a tenant's names a name is compared with.
 ALIKE_COMPARED_NAMES: Final = 10_000
 
-# Limits of one consolidation of a very long text: the names and pairs mentioned most often.
-MAX_PLAN_ENTITIES: Final = 2_000
-MAX_PLAN_RELATIONSHIPS: Final = 5_000
-# Likewise for facts, the most important ones.
-MAX_PLAN_FACTS: Final = 1_000
-# If a chunk names more, only the first ones are related to each other.
-MAX_PAIRED_ENTITIES: Final = 8
-# How many of a tenant's names with the same beginning a new name's spelling is compared with, newest first.
-LIKENESS_COMPARED_NAMES: Final = 5_000
 # Keys looked up per statement.
 NAME_LOOKUP_KEYS: Final = 1_000
 
@@ -62,7 +52,6 @@ MAX_EVENT_PAYLOAD_BYTES: Final = 1_048_576
 MAX_TEXT_CHUNKS: Final = 20_000
 MAX_RESULTS: Final = 200
 
-
 # Chunks -------------------------------------------------------------------------------------------
 
 MAX_CHUNK_TOKENS: Final = 120
@@ -78,50 +67,10 @@ SUMMARY_HITS: Final = 3
 
 # Consolidation and promotion ----------------------------------------------------------------------
 
-# Chunks with fewer words are never treated as duplicates: "Thanks!" means something each time.
-DUPLICATE_MIN_WORDS: Final = 6
-# Minimum cosine similarity for a recurrence, and the maximum number counted. One in 5,000 pairs of utterances from
-# different sessions is that similar (bundled embedder, five long conversations).
-RECURRENCE_SIMILARITY: Final = 0.8
-RECURRENCE_NEIGHBOURS: Final = 5
-# How many chunks of other memories a chunk is compared with, newest first. This bounds the cost of a long text in a
-# large tenant: each comparison takes about a microsecond.
-RECURRENCE_COMPARED_CHUNKS: Final = 2_000
-RECURRENCE_BATCH_CHUNKS: Final = 100
-# importance = the weighted sum of trust, recurrence, specificity and stability, each 0..1; docs/guide/tiers.md
-IMPORTANCE_TRUST: Final = 0.30
-IMPORTANCE_RECURRENCE: Final = 0.25
-IMPORTANCE_SPECIFICITY: Final = 0.25
-IMPORTANCE_STABILITY: Final = 0.20
-# A chunk that survived this many updates of its memory counts as fully stable.
-STABLE_AFTER_UPDATES: Final = 5
-# A chunk with this many names, numbers and dates is fully specific.
-SPECIFIC_AFTER_DETAILS: Final = 3
-SUMMARY_SENTENCES: Final = 3
-
 # Consolidation by a model -------------------------------------------------------------------------
 
-# What a model is shown of a memory at a time: tokens and chunks of new text, and context from the rest.
-WINDOW_TOKENS: Final = 3_000
-WINDOW_CHUNKS: Final = 40
-WINDOW_CONTEXT_SENTENCES: Final = 12
-WINDOW_CONTEXT_CHARACTERS: Final = 300
-# Stored chunks that a chunk of the window may contradict: minimum cosine similarity; newest are compared first.
-# Slightly more than half of all pairs of utterances are this near (bundled embedder, five long conversations): it only
-# excludes what has nothing in common, and `NEAR_PER_CHUNK` chooses among the rest.
-NEAR_SIMILARITY: Final = 0.24
-NEAR_PER_CHUNK: Final = 3
-NEAR_COMPARED_CHUNKS: Final = 2_000
-NEAR_SHOWN: Final = 20
-NEAR_SHOWN_CHARACTERS: Final = 1_000
-KNOWN_ENTITIES_SHOWN: Final = 40
-KNOWN_RELATIONSHIPS_SHOWN: Final = 30
-KNOWN_NAME_SHOWN_CHARACTERS: Final = 60
 # If more memories support a relationship, the newest of them count as shown to the model.
 KNOWN_RELATIONSHIP_MEMORIES: Final = 100
-# A model's estimate weighs as much as the formula's result without it.
-IMPORTANCE_ESTIMATE: Final = 0.5
-MODEL_SUMMARY_CHARACTERS: Final = 2_000
 
 # Use and the end of chunks ------------------------------------------------------------------------
 
@@ -133,10 +82,6 @@ USE_HALF: Final = 2.0
 # The share of importance an untouched chunk loses at most, and the days after which half of that is lost.
 IMPORTANCE_FADE: Final = 0.2
 IMPORTANCE_FADE_HALF_LIFE_DAYS: Final = 90.0
-# Maximum chunks one review transaction ends, because the tenant's writers wait for it; and maximum chunks chosen per
-# pass over all of them.
-REVIEW_BATCH_CHUNKS: Final = 50
-REVIEW_PASS_CHUNKS: Final = 10_000
 
 # Embedding ----------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from agent_reminiscence.config.constants import APP_ROLE, LIKENESS_COMPARED_NAMES
+from agent_reminiscence.config.constants import APP_ROLE
 from agent_reminiscence.database.connection import Params, Row, SqlExecutor
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager
 from agent_reminiscence.database.postgres_manager import PostgresManager
@@ -26,6 +26,7 @@ from agent_reminiscence.database.repositories.graph.tables import EntityGraphRep
 from agent_reminiscence.domain.event import GraphChanges
 from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship
 from agent_reminiscence.services.recall.graph_list import RECALL_CAPS
+from agent_reminiscence.services.tiers.known_names import LIKENESS_COMPARED_NAMES
 from agent_reminiscence.text.folding import name_key
 from benchmarks.graph.following import connected
 from benchmarks.graph.world import World

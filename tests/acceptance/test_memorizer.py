@@ -11,8 +11,8 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo
 
 from agent_reminiscence import AgentMem, AgentModels, ConsolidationReport
-from agent_reminiscence.config.constants import WINDOW_CHUNKS
 from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.services.tiers.windows import WINDOW_CHUNKS
 from tests.support.fakes import SetClock
 from tests.support.memorizing import MakeConfig, Shown, concludes, ends, fact, hits_of, memorizing, payloads, reads
 from tests.support.scripted import ScriptedModel, Step, answer, fail, say

@@ -16,10 +16,10 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.config.constants import WINDOW_CHUNKS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.services.tiers.windows import WINDOW_CHUNKS
 from tests.acceptance.conftest import Server, Silence, SocketServer, dsn
 from tests.support.factories import stored_rows, superuser
 from tests.support.memorizing import MakeConfig, Shown, concludes, fact, hits_of, memorizing, payloads, reads

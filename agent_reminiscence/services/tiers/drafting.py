@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import batched
+from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import Deferred, SqlExecutor
 from agent_reminiscence.database.generations import ask_for_current, current_generation
 from agent_reminiscence.domain.canonical import beside
@@ -19,6 +19,15 @@ from agent_reminiscence.services.tiers.plan import Draft
 from agent_reminiscence.services.tiers.proposal import Reading
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.folding import name_key
+
+# Minimum cosine similarity for a recurrence, and the maximum number counted. One in 5,000 pairs of utterances from
+# different sessions is that similar (bundled embedder, five long conversations).
+RECURRENCE_SIMILARITY: Final = 0.8
+RECURRENCE_NEIGHBOURS: Final = 5
+# How many chunks of other memories a chunk is compared with, newest first. This bounds the cost of a long text in a
+# large tenant: each comparison takes about a microsecond.
+RECURRENCE_COMPARED_CHUNKS: Final = 2_000
+RECURRENCE_BATCH_CHUNKS: Final = 100
 
 
 class LacksVectorsError(Exception):
@@ -63,7 +72,7 @@ class Drafting:
             texts = [chunk.content for chunk in chunks]
             generation = current.number
             compared_at = await asked_change.result()
-            is_short = len(chunks) <= constants.RECURRENCE_BATCH_CHUNKS
+            is_short = len(chunks) <= RECURRENCE_BATCH_CHUNKS
             if is_short:
                 recurring = await self._ask_how_many_similar(reader, memory, chunks, generation)
                 looked_up = await beside(lambda: keys_to_look_up(chunks), value=texts)
@@ -96,7 +105,7 @@ class Drafting:
         """How often each chunk of a long text recurs elsewhere, and the vector generation used."""
         recurrences: dict[UUID, int] = {}
         generation = 0
-        for batch in batched(chunks, constants.RECURRENCE_BATCH_CHUNKS):
+        for batch in batched(chunks, RECURRENCE_BATCH_CHUNKS):
             async with short_read(self._store, external_id, db) as reader:
                 # Read each time: another generation may become current while a long memory is compared.
                 generation = (await current_generation(reader)).number
@@ -115,7 +124,7 @@ class Drafting:
             memory.memory_id,
             [chunk.chunk_id for chunk in chunks],
             generation=generation,
-            similarity=constants.RECURRENCE_SIMILARITY,
-            limit=constants.RECURRENCE_NEIGHBOURS,
-            compared=constants.RECURRENCE_COMPARED_CHUNKS,
+            similarity=RECURRENCE_SIMILARITY,
+            limit=RECURRENCE_NEIGHBOURS,
+            compared=RECURRENCE_COMPARED_CHUNKS,
         )

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.config import constants
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
 from agent_reminiscence.domain.event import EntitiesMerged
 from agent_reminiscence.domain.graph import ANY_TYPE
@@ -23,6 +23,9 @@ from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.likeness import Match, NamedEntity, find_alike
 from agent_reminiscence.text.name_lines import Passage
 from agent_reminiscence.text.names import candidate_keys, extract_entities
+
+# Maximum entities of one consolidation, those mentioned most often.
+MAX_PLAN_ENTITIES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityNam
             new_id = uuid7()
             drafted.append(PlannedEntity(new_id, found.key, found.name, found.type, confidence, new, (new_id,)))
     best = sorted(drafted, key=lambda entity: -len(entity.passages))
-    chosen = {entity.entity_id for entity in best[: constants.MAX_PLAN_ENTITIES]}
+    chosen = {entity.entity_id for entity in best[:MAX_PLAN_ENTITIES]}
     return [entity for entity in drafted if entity.entity_id in chosen]
 
 
@@ -196,7 +199,7 @@ def combine(drafted: Iterable[PlannedEntity]) -> list[PlannedEntity]:
                 by_name[name].append(whole.entity_id)
             for alias in aliases:
                 by_alias[alias].append(whole.entity_id)
-    return list(combined.values())[: constants.MAX_PLAN_ENTITIES]
+    return list(combined.values())[:MAX_PLAN_ENTITIES]
 
 
 def _find_same(entity: PlannedEntity, others: Iterable[PlannedEntity]) -> PlannedEntity | None:

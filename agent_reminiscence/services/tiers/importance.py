@@ -26,10 +26,24 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from math import exp2
+from typing import Final
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.domain.trust import SOURCE_TRUST, Source
 from agent_reminiscence.text.folding import WORD
+
+# importance = the weighted sum of trust, recurrence, specificity and stability, each 0..1; docs/guide/tiers.md
+IMPORTANCE_TRUST: Final = 0.30
+IMPORTANCE_RECURRENCE: Final = 0.25
+IMPORTANCE_SPECIFICITY: Final = 0.25
+IMPORTANCE_STABILITY: Final = 0.20
+# A chunk that survived this many updates of its memory counts as fully stable.
+STABLE_AFTER_UPDATES: Final = 5
+# A chunk with this many names, numbers and dates is fully specific.
+SPECIFIC_AFTER_DETAILS: Final = 3
+
+# A model's estimate weighs as much as the formula's result without it.
+IMPORTANCE_ESTIMATE: Final = 0.5
 
 _SECONDS_PER_DAY = 86_400
 _SENTENCE_END = re.compile(r"[.!?…:\n]\s*$")
@@ -48,20 +62,20 @@ def importance(
     """
     trust = SOURCE_TRUST[source]
     recurrence = 1 - 0.5**recurrences
-    specificity = min(1.0, details / constants.SPECIFIC_AFTER_DETAILS)
-    stability = min(1.0, updates_survived / constants.STABLE_AFTER_UPDATES)
+    specificity = min(1.0, details / SPECIFIC_AFTER_DETAILS)
+    stability = min(1.0, updates_survived / STABLE_AFTER_UPDATES)
     seen = (
-        constants.IMPORTANCE_TRUST * trust
-        + constants.IMPORTANCE_RECURRENCE * recurrence
-        + constants.IMPORTANCE_SPECIFICITY * specificity
-        + constants.IMPORTANCE_STABILITY * stability
+        IMPORTANCE_TRUST * trust
+        + IMPORTANCE_RECURRENCE * recurrence
+        + IMPORTANCE_SPECIFICITY * specificity
+        + IMPORTANCE_STABILITY * stability
     )
     return round(seen if estimate is None else estimated(seen, min(estimate, trust)), 6)
 
 
 def estimated(seen: float, estimate: float) -> float:
     """An importance combined with a model's estimate of it."""
-    return (1 - constants.IMPORTANCE_ESTIMATE) * seen + constants.IMPORTANCE_ESTIMATE * estimate
+    return (1 - IMPORTANCE_ESTIMATE) * seen + IMPORTANCE_ESTIMATE * estimate
 
 
 def effective_importance(importance: float, *, uses: int, touched_at: datetime, now: datetime) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import batched
+from typing import Final
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
@@ -13,6 +14,9 @@ from agent_reminiscence.database.repositories.graph.tables import KnownEntityNam
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.entities import PlannedEntity, beginnings_of, find_likely, find_unknown
+
+# How many of a tenant's names with the same beginning a new name's spelling is compared with, newest first.
+LIKENESS_COMPARED_NAMES: Final = 5_000
 
 
 @asynccontextmanager
@@ -56,7 +60,7 @@ class KnownNames:
                 reader,
                 external_id,
                 beginnings=beginnings_of(unknown),
-                limit=constants.LIKENESS_COMPARED_NAMES,
+                limit=LIKENESS_COMPARED_NAMES,
             )
         compared = [*known, *others]
         return await beside(lambda: find_likely(drafted, unknown, compared), value=[row.key for row in compared])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.config import constants
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownPeriod
 from agent_reminiscence.database.repositories.memory_chunk import Twin
 from agent_reminiscence.domain.event import (
@@ -25,11 +25,16 @@ from agent_reminiscence.domain.graph import Relationship
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import Source, is_trusted_less, may_end
 from agent_reminiscence.services.tiers.entities import PlannedEntity
-from agent_reminiscence.services.tiers.importance import count_details, estimated, importance
+from agent_reminiscence.services.tiers.importance import IMPORTANCE_RECURRENCE, count_details, estimated, importance
 from agent_reminiscence.services.tiers.proposal import PlannedFact, PlannedRelationshipEnding, Reading, may_restate
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.text.folding import WORD, without_speaker
 from agent_reminiscence.text.sentences import first_sentence
+
+# Chunks with fewer words are never treated as duplicates: "Thanks!" means something each time.
+DUPLICATE_MIN_WORDS: Final = 6
+# How many sentences a summary without a model has.
+SUMMARY_SENTENCES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,7 @@ def plan_consolidation(
     """
     estimates = estimates or {}
     contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
-    repeated = [twin for twin in twins if len(WORD.findall(contents[twin.chunk_id])) >= constants.DUPLICATE_MIN_WORDS]
+    repeated = [twin for twin in twins if len(WORD.findall(contents[twin.chunk_id])) >= DUPLICATE_MIN_WORDS]
     ratings = [
         ChunkRating(
             id=chunk.chunk_id,
@@ -189,7 +194,7 @@ def _rated(chunk: StoredChunk, importance: float) -> float:
 
 def _reinforced(twin: Twin) -> ChunkRating:
     """The older chunk with one more recurrence, which adds half the weight of recurrence to its importance."""
-    raised = round(min(1.0, twin.importance + constants.IMPORTANCE_RECURRENCE / 2), 6)
+    raised = round(min(1.0, twin.importance + IMPORTANCE_RECURRENCE / 2), 6)
     return ChunkRating(id=twin.twin_id, importance=raised, confidence=twin.confidence)
 
 
@@ -205,8 +210,6 @@ def summarize(draft: Draft, plan: MemoryConsolidated) -> str:
 
 def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:
     """The first sentences of the most important chunks, in text order."""
-    best = sorted(chunks, key=lambda chunk: (-importances[chunk.chunk_id], chunk.chunk_id))[
-        : constants.SUMMARY_SENTENCES
-    ]
+    best = sorted(chunks, key=lambda chunk: (-importances[chunk.chunk_id], chunk.chunk_id))[:SUMMARY_SENTENCES]
     chosen = {chunk.chunk_id for chunk in best}
     return " ".join(first_sentence(chunk.content) for chunk in chunks if chunk.chunk_id in chosen)

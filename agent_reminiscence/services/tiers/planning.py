@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from agent_reminiscence.config import constants
@@ -38,6 +39,9 @@ from agent_reminiscence.services.tiers.plan import (
 from agent_reminiscence.services.tiers.proposal import PlannedRelationshipEnding
 from agent_reminiscence.services.tiers.relationships import find_pairs, plan_graph, plan_relationships
 from agent_reminiscence.text.folding import fold_text
+
+# Maximum facts of one consolidation, the most important ones.
+MAX_PLAN_FACTS: Final = 1_000
 
 
 class GoneMeanwhileError(Exception):
@@ -138,7 +142,7 @@ class Planning:
         # Of facts with the same words, keep the last.
         last = {digests[fact.id]: fact for fact in facts}
         new = [fact for fact in facts if last[digests[fact.id]] is fact and digests[fact.id] not in stored]
-        return tuple(sorted(new, key=lambda fact: -fact.importance)[: constants.MAX_PLAN_FACTS])
+        return tuple(sorted(new, key=lambda fact: -fact.importance)[:MAX_PLAN_FACTS])
 
     async def _plan_ends(
         self, db: SqlExecutor, draft: Draft, plan: MemoryConsolidated

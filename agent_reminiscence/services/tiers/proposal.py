@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.agents.plan_dates import end_date, ending_date, start_date
-from agent_reminiscence.config import constants
 from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, StatedRelationship
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.event import Fallback, ModelUsage
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
         FoundEntity,
         FoundRelationship,
     )
+
+# A model's summaries of all windows together.
+MODEL_SUMMARY_CHARACTERS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,9 @@ class Reading:
     def summary(self) -> str | None:
         """All window summaries, cut to the maximum length of a summary; None if nothing was read."""
         whole = " ".join(self.summaries).strip()
-        if len(whole) > constants.MODEL_SUMMARY_CHARACTERS:
+        if len(whole) > MODEL_SUMMARY_CHARACTERS:
             # At a word boundary.
-            whole = whole[: constants.MODEL_SUMMARY_CHARACTERS].rsplit(None, 1)[0] + " …"
+            whole = whole[:MODEL_SUMMARY_CHARACTERS].rsplit(None, 1)[0] + " …"
         return whole or None
 
 

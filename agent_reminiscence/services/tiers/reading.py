@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.agents.plans import ConsolidationMaterial
@@ -30,6 +30,17 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic_ai import Agent
     from pydantic_ai.models import Model
+
+# Stored chunks that a chunk of the window may contradict: minimum cosine similarity; newest are compared first.
+# Slightly more than half of all pairs of utterances are this near (bundled embedder, five long conversations): it only
+# excludes what has nothing in common, and `NEAR_PER_CHUNK` chooses among the rest.
+NEAR_SIMILARITY: Final = 0.24
+NEAR_PER_CHUNK: Final = 3
+NEAR_COMPARED_CHUNKS: Final = 2_000
+NEAR_SHOWN: Final = 20
+# Entities and relationships of the tenant that a model is shown beside a window.
+KNOWN_ENTITIES_SHOWN: Final = 40
+KNOWN_RELATIONSHIPS_SHOWN: Final = 30
 
 _logger = logging.getLogger("agent_reminiscence.models")
 
@@ -258,7 +269,7 @@ class MemorizingService:
             for entity in draft.entities
             if entity.key in by_key and inside.intersection(entity.passages)
         ]
-        named = sorted(named, key=lambda row: -row.mentions)[: constants.KNOWN_ENTITIES_SHOWN]
+        named = sorted(named, key=lambda row: -row.mentions)[:KNOWN_ENTITIES_SHOWN]
         async with self._store.transaction(memory.external_id, read_only=True) as db:
             writers = await self._ledger.find_writers(db, memory.external_id, [memory.memory_id])
             generation = (await current_generation(db)).number
@@ -271,10 +282,10 @@ class MemorizingService:
                     [chunk.chunk_id for chunk in window.chunks],
                     sources=sources,
                     generation=generation,
-                    similarity=constants.NEAR_SIMILARITY,
-                    per_chunk=constants.NEAR_PER_CHUNK,
-                    compared=constants.NEAR_COMPARED_CHUNKS,
-                    limit=constants.NEAR_SHOWN,
+                    similarity=NEAR_SIMILARITY,
+                    per_chunk=NEAR_PER_CHUNK,
+                    compared=NEAR_COMPARED_CHUNKS,
+                    limit=NEAR_SHOWN,
                 )
             relationships: Sequence[StatedRelationship] = []
             if named:
@@ -285,7 +296,7 @@ class MemorizingService:
                     except_type=TOGETHER,
                     now=self._clock(),
                     evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
-                    limit=constants.KNOWN_RELATIONSHIPS_SHOWN,
+                    limit=KNOWN_RELATIONSHIPS_SHOWN,
                 )
         # Erased in the meantime.
         written_by = least_trusted(writers.get(memory.memory_id, SOURCES))

@@ -6,16 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import combinations
+from typing import Final
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.config import constants
 from agent_reminiscence.database.repositories.graph.tables import KnownRelationship
 from agent_reminiscence.domain.event import ChunkRating, EntityEntry, GraphChanges, RelationshipEntry
 from agent_reminiscence.domain.graph import TOGETHER, together_confidence
 from agent_reminiscence.domain.trust import SOURCES, Source, least_trusted
 from agent_reminiscence.services.tiers.entities import PlannedEntity
+
+# Maximum relationships of one consolidation, those mentioned most often.
+MAX_PLAN_RELATIONSHIPS: Final = 5_000
+# If a chunk names more, only the first ones are related to each other.
+MAX_PAIRED_ENTITIES: Final = 8
 
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
 
@@ -77,7 +82,7 @@ def plan_relationships(
         for _, periods in sorted(found.items(), key=lambda item: -SOURCES.index(item[0][-1]))
         for period in sorted(periods, key=lambda one: one.end_date or _FOR_EVER)
     ]
-    return ordered[-constants.MAX_PLAN_RELATIONSHIPS :]
+    return ordered[-MAX_PLAN_RELATIONSHIPS:]
 
 
 def _overlap(first: PlannedRelationship, second: PlannedRelationship) -> bool:
@@ -115,11 +120,11 @@ def find_pairs(
             named.setdefault(passage, []).append(entity)
     together: dict[tuple[UUID, UUID], list[int]] = {}
     for passage, entities in sorted(named.items()):
-        for first, second in combinations(entities[: constants.MAX_PAIRED_ENTITIES], 2):
+        for first, second in combinations(entities[:MAX_PAIRED_ENTITIES], 2):
             is_stated = frozenset((first.entity_id, second.entity_id)) in known
             if first.canonical_id != second.canonical_id and not is_stated:
                 together.setdefault((first.entity_id, second.entity_id), []).append(passage)
-    room = constants.MAX_PLAN_RELATIONSHIPS - len(stated)
+    room = MAX_PLAN_RELATIONSHIPS - len(stated)
     best = sorted(together.items(), key=lambda item: -len(item[1]))[:room]
     return {pair: tuple(passages) for pair, passages in best}
 

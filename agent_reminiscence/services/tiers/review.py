@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import batched
+from typing import Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import REVIEW_BATCH_CHUNKS, REVIEW_PASS_CHUNKS, Tier
+from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.live_chunks import LiveChunk
 from agent_reminiscence.domain.event import EventKind, MemoryEnded
@@ -25,6 +26,11 @@ from agent_reminiscence.services.ledger.requests import WriteRequest
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.importance import effective_importance
 from agent_reminiscence.services.tiers.promotion import PromotionService
+
+# Maximum chunks one review transaction ends, because the tenant's writers wait for it; and maximum chunks chosen per
+# pass over all of them.
+REVIEW_BATCH_CHUNKS: Final = 50
+REVIEW_PASS_CHUNKS: Final = 10_000
 
 # Chooses, from the chunks checked under the lock and the stream's number of live chunks, those that end.
 _Choice = Callable[[Sequence[LiveChunk], int], Sequence[LiveChunk]]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 from uuid import UUID
 
 from agent_reminiscence.agents.plans import (
@@ -25,6 +26,15 @@ from agent_reminiscence.domain.trust import SOURCES, Source, may_end, most_trust
 from agent_reminiscence.text.folding import without_speaker
 from agent_reminiscence.text.sentences import first_sentence
 from agent_reminiscence.text.tokens import count_tokens
+
+# What a model is shown of a memory at a time: tokens and chunks of new text, and context from the rest.
+WINDOW_TOKENS: Final = 3_000
+WINDOW_CHUNKS: Final = 40
+WINDOW_CONTEXT_SENTENCES: Final = 12
+WINDOW_CONTEXT_CHARACTERS: Final = 300
+# A stored passage and the name of a known entity are cut to these lengths.
+NEAR_SHOWN_CHARACTERS: Final = 1_000
+KNOWN_NAME_SHOWN_CHARACTERS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ class Window:
             context=self.context,
             stored=tuple(
                 StoredPassage(
-                    text=chunk.content.strip()[: constants.NEAR_SHOWN_CHARACTERS],
+                    text=chunk.content.strip()[:NEAR_SHOWN_CHARACTERS],
                     speaker=chunk.speaker,
                     source=chunk.source,
                     said_at=chunk.start_date,
@@ -110,7 +120,7 @@ class Window:
 
     def _called(self, entity_id: UUID, name: str) -> str:
         """A known name as the passages spell it, otherwise cut to the length of a name: anyone may have written it."""
-        return self.spelled.get(entity_id, name[: constants.KNOWN_NAME_SHOWN_CHARACTERS])
+        return self.spelled.get(entity_id, name[:KNOWN_NAME_SHOWN_CHARACTERS])
 
     def rests_on(self, memory: StoredMemory) -> set[UUID]:
         """Other memories that are partly shown."""
@@ -131,7 +141,7 @@ def make_windows(chunks: Sequence[StoredChunk]) -> list[Window]:
         if chunk.tier != "active":
             continue
         length = count_tokens(chunk.content)
-        is_full = tokens + length > constants.WINDOW_TOKENS or len(places) == constants.WINDOW_CHUNKS
+        is_full = tokens + length > WINDOW_TOKENS or len(places) == WINDOW_CHUNKS
         if places and (is_full or chunk.source != chunks[places[0]].source):
             windows.append(_window(chunks, places))
             places, tokens = [], 0
@@ -145,12 +155,12 @@ def _window(chunks: Sequence[StoredChunk], places: Sequence[int]) -> Window:
     inside = set(places)
     source = chunks[places[0]].source
     others = [place for place in range(len(chunks)) if place not in inside and may_end(chunks[place].source, [source])]
-    best = sorted(others, key=lambda place: (-chunks[place].importance, place))[: constants.WINDOW_CONTEXT_SENTENCES]
+    best = sorted(others, key=lambda place: (-chunks[place].importance, place))[:WINDOW_CONTEXT_SENTENCES]
     context = (first_sentence(chunks[place].content) for place in sorted(best))
     return Window(
         places=tuple(places),
         chunks=tuple(chunks[place] for place in places),
-        context=tuple(sentence[: constants.WINDOW_CONTEXT_CHARACTERS] for sentence in context if sentence),
+        context=tuple(sentence[:WINDOW_CONTEXT_CHARACTERS] for sentence in context if sentence),
     )
 
 

@@ -15,6 +15,24 @@ from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, make_ret
 from agent_reminiscence.agents.memory_updater import UpdateSummary, make_updater
 from agent_reminiscence.config import constants
 from agent_reminiscence.domain.event import Fallback
+from agent_reminiscence.services.tiers.entities import MAX_PLAN_ENTITIES
+from agent_reminiscence.services.tiers.importance import IMPORTANCE_ESTIMATE
+from agent_reminiscence.services.tiers.planning import MAX_PLAN_FACTS
+from agent_reminiscence.services.tiers.reading import (
+    KNOWN_ENTITIES_SHOWN,
+    KNOWN_RELATIONSHIPS_SHOWN,
+    NEAR_COMPARED_CHUNKS,
+    NEAR_PER_CHUNK,
+    NEAR_SHOWN,
+)
+from agent_reminiscence.services.tiers.relationships import MAX_PLAN_RELATIONSHIPS
+from agent_reminiscence.services.tiers.windows import (
+    NEAR_SHOWN_CHARACTERS,
+    WINDOW_CHUNKS,
+    WINDOW_CONTEXT_CHARACTERS,
+    WINDOW_CONTEXT_SENTENCES,
+    WINDOW_TOKENS,
+)
 from agent_reminiscence.services.work.stream_work import WORK_ROUNDS
 
 _PAGE = (Path(__file__).parents[3] / "docs" / "guide" / "agents.md").read_text(encoding="utf-8")
@@ -120,16 +138,16 @@ def test_the_page_says_how_much_of_a_memory_a_model_is_shown() -> None:
     section = _PAGE.partition("### What a model is shown")[2].partition("### ")[0]
 
     for said in (
-        f"{constants.WINDOW_TOKENS:,} tokens and {constants.WINDOW_CHUNKS} passages",
-        f"{constants.WINDOW_CONTEXT_SENTENCES} most important other passages, {constants.WINDOW_CONTEXT_CHARACTERS}",
-        f"{constants.NEAR_SHOWN} in all, of the newest {constants.NEAR_COMPARED_CHUNKS:,}",
-        f"{constants.NEAR_SHOWN_CHARACTERS:,} characters of each",
-        f"up to {constants.KNOWN_ENTITIES_SHOWN} entities",
-        f"up to {constants.KNOWN_RELATIONSHIPS_SHOWN} of these",
+        f"{WINDOW_TOKENS:,} tokens and {WINDOW_CHUNKS} passages",
+        f"{WINDOW_CONTEXT_SENTENCES} most important other passages, {WINDOW_CONTEXT_CHARACTERS}",
+        f"{NEAR_SHOWN} in all, of the newest {NEAR_COMPARED_CHUNKS:,}",
+        f"{NEAR_SHOWN_CHARACTERS:,} characters of each",
+        f"up to {KNOWN_ENTITIES_SHOWN} entities",
+        f"up to {KNOWN_RELATIONSHIPS_SHOWN} of these",
     ):
         assert said in section
-    assert constants.NEAR_PER_CHUNK == 3
-    assert constants.IMPORTANCE_ESTIMATE == 0.5
+    assert NEAR_PER_CHUNK == 3
+    assert IMPORTANCE_ESTIMATE == 0.5
 
 
 def test_the_page_says_how_much_of_a_plan_is_taken_up_and_how_often_it_may_be_paid() -> None:
@@ -137,12 +155,11 @@ def test_the_page_says_how_much_of_a_plan_is_taken_up_and_how_often_it_may_be_pa
     becomes = " ".join(_PAGE.partition("### What becomes of a plan")[2].partition("### ")[0].split())
 
     assert (
-        f"{constants.MAX_PLAN_ENTITIES:,} entities, {constants.MAX_PLAN_RELATIONSHIPS:,} relationships"
-        f" and {constants.MAX_PLAN_FACTS:,} facts"
+        f"{MAX_PLAN_ENTITIES:,} entities, {MAX_PLAN_RELATIONSHIPS:,} relationships and {MAX_PLAN_FACTS:,} facts"
     ) in becomes
     assert f"more than {constants.KNOWN_RELATIONSHIP_MEMORIES} passages say" in becomes
     limits = _PAGE.partition("### Limits")[2].partition("## ")[0]
-    assert f"more than {constants.NEAR_COMPARED_CHUNKS:,} consolidated passages" in limits
+    assert f"more than {NEAR_COMPARED_CHUNKS:,} consolidated passages" in limits
     # The last round asks no model.
     assert WORK_ROUNDS - 1 == 4
     assert "up to four times" in limits

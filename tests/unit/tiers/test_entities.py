@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownRelationship
 from agent_reminiscence.domain.event import ChunkRating, GraphChanges
@@ -19,7 +18,7 @@ from agent_reminiscence.services.tiers.entities import (
     plan_merges,
     resolve_entities,
 )
-from agent_reminiscence.services.tiers.relationships import find_pairs, plan_graph
+from agent_reminiscence.services.tiers.relationships import MAX_PAIRED_ENTITIES, find_pairs, plan_graph
 from agent_reminiscence.text.folding import name_key
 
 
@@ -173,7 +172,7 @@ def test_a_long_list_relates_only_its_first_names() -> None:
 
     pairs = find_pairs(resolve_entities(drafted, []))
 
-    assert len(pairs) == constants.MAX_PAIRED_ENTITIES * (constants.MAX_PAIRED_ENTITIES - 1) // 2
+    assert len(pairs) == MAX_PAIRED_ENTITIES * (MAX_PAIRED_ENTITIES - 1) // 2
 
 
 def test_a_new_spelling_of_a_known_name_is_merged_into_it() -> None:

@@ -18,14 +18,14 @@ from agent_reminiscence.agents.memorizer_plan import (
     FoundRelationship,
     RatedChunk,
 )
-from agent_reminiscence.config.constants import WINDOW_CHUNKS, WINDOW_TOKENS, Tier
+from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, StatedRelationship
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import SOURCES, Source, may_end
 from agent_reminiscence.services.tiers.proposal import Reading, may_restate, take_over
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
-from agent_reminiscence.services.tiers.windows import Window, make_windows, set_apart
+from agent_reminiscence.services.tiers.windows import WINDOW_CHUNKS, WINDOW_TOKENS, Window, make_windows, set_apart
 from agent_reminiscence.text.tokens import count_tokens
 
 _SAID_AT = datetime(2024, 3, 9, tzinfo=UTC)

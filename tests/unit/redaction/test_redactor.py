@@ -434,7 +434,7 @@ async def test_a_long_text_is_redacted_beside_the_event_loop() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (ValueError("the text was: hush"), r"failed with ValueError at test_redaction\.py:\d+"),
+        (ValueError("the text was: hush"), r"failed with ValueError at test_redactor\.py:\d+"),
         ("hush", "returned a str instead of a Redaction"),
         (None, "returned a NoneType instead of a Redaction"),
         (Redaction(None), "returned a NoneType as text"),  # type: ignore[arg-type]

@@ -117,7 +117,7 @@ def test_a_text_that_is_too_long_is_cut_at_paragraphs_and_nothing_is_lost(read: 
     [
         "\n".join(f"Ana: pump {number} is well" for number in range(24_000)),
         "\n\n".join(f"Pump {number} is well." for number in range(24_000)),
-        "\U0001f600\U0001f603" * 300_000,
+        "\U0001f600\U0001f603" * 350_000,
     ],
     ids=["utterances", "paragraphs", "emoji"],
 )

@@ -361,10 +361,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("bool version", {"content": "x", "expected_version": True}, "expected_version must be a whole number, not True"),
     ("float version", {"content": "x", "expected_version": 1.0}, "expected_version must be a whole number, not 1.0"),
     ("huge version", {"content": "x", "expected_version": HUGE}, "expected_version must be from 1"),
-    ("no UUID", {"memory_id": "note-1", "content": "x"}, "memory_id must be a UUID .* not 'note-1'"),
-    ("int memory id", {"memory_id": 7, "content": "x"}, "memory_id must be a UUID .* not 7"),
+    ("no UUID", {"memory_id": "note-1", "content": "x"}, "memory_id must be a UUID, .* not 'note-1'"),
+    ("int memory id", {"memory_id": 7, "content": "x"}, "memory_id must be a UUID, .* not 7"),
     ("huge memory id", {"memory_id": HUGE, "content": "x"}, "memory_id must be a UUID"),
-    ("no memory id", {"memory_id": None, "content": "x"}, "memory_id must be a UUID .* not None"),
+    ("no memory id", {"memory_id": None, "content": "x"}, "memory_id must be a UUID, .* not None"),
     ("naive time", {"content": "x", "occurred_at": datetime(2026, 3, 5)}, "has no time zone"),  # noqa: DTZ001
     ("unknown source", {"content": "x", "source": "rumour"}, "source 'rumour' is unknown"),
     ("bool id", {"external_id": True, "content": "x"}, "external_id must be a str, an int or a UUID, not bool"),

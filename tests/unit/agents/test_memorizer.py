@@ -508,7 +508,11 @@ _CASES: Sequence[_Case] = (
     ("pronoun", _entity(name="I"), "entity 2: 'I' is not a name"),
     ("pronoun as alias", _entity(aliases=["it"]), "entity 2: 'it' is not a name"),
     ("entity of no passage", _entity(chunks=[]), "at least 1 item"),
-    ("entity of unknown passages", _entity(chunks=[1, 4, 5]), "entity 2: chunks: new passages 4, 5 are out of range; there are 3"),
+    (
+        "entity of unknown passages",
+        _entity(chunks=[1, 4, 5]),
+        "entity 2: chunks: new passages 4, 5 are out of range; there are 3",
+    ),
     ("blank name", _entity(name=" \u2028"), "it is blank"),
     ("long name", _entity(name="x" * 501), "at most 500 characters"),
     ("long type", _entity(type="x" * 51), "at most 50 characters"),
@@ -519,7 +523,11 @@ _CASES: Sequence[_Case] = (
     ("to itself", _relationship(to_entity=1), "relationship 1: it relates an entity to itself"),
     ("related twice", _related_again, "relationship 3: relationship 1 says the same"),
     ("relationship of no passage", _relationship(chunks=[]), "at least 1 item"),
-    ("relationship of an unknown passage", _relationship(chunks=[9]), "relationship 1: chunks: new passage 9 is out of range; there are 3"),
+    (
+        "relationship of an unknown passage",
+        _relationship(chunks=[9]),
+        "relationship 1: chunks: new passage 9 is out of range; there are 3",
+    ),
     ("relationship ends first", _relationship(end="2024-05"), "relationship 1: its end is not after its start"),
     ("no start", _relationship(start="June 2024"), "relationship 1: 'June 2024' is not a date; write YYYY"),
     ("long description", _relationship(description="x" * 501), "at most 500 characters"),
@@ -528,7 +536,11 @@ _CASES: Sequence[_Case] = (
     ("long fact", _fact(text="x" * 501), "at most 500 characters"),
     ("fact of no passage", _fact(chunks=[]), "at least 1 item"),
     ("fact of an unknown passage", _fact(chunks=[4]), "fact 1: chunks: new passage 4 is out of range; there are 3"),
-    ("repeats a passage", _fact(text="i left Acme  last friday. Globex is next!"), "fact 1: new passage 1 already says that"),
+    (
+        "repeats a passage",
+        _fact(text="i left Acme  last friday. Globex is next!"),
+        "fact 1: new passage 1 already says that",
+    ),
     (
         "repeats it with its speaker",
         _fact(text="Maria: I left Acme last Friday. Globex is next!"),
@@ -553,7 +565,11 @@ _CASES: Sequence[_Case] = (
     ("ended for another reason", _ended_chunk(reason="boring"), "'contradicted' or 'replaced'"),
     ("ended without a word", _ended_chunk(why=""), "it is blank"),
     ("unknown relationship", _ended_relationship(relationship=3), "known relationship 3 is out of range; there are 2"),
-    ("relationship ended by nobody", _ended_relationship(by=4), "known relationship 1: new passage 4 is out of range; there are 3"),
+    (
+        "relationship ended by nobody",
+        _ended_relationship(by=4),
+        "known relationship 1: new passage 4 is out of range; there are 3",
+    ),
     ("relationship ended twice", _again("ended_relationships"), "known relationship 1 is ended more than once"),
     ("relationship ended by less trust", _ended_relationship(by=3), "relationship 1 (user) is trusted more than new"),
     (

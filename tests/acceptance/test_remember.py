@@ -340,7 +340,8 @@ async def test_who_was_faster_is_not_written_over(config: MakeConfig) -> None:
 
         # The model asked for both at once, so either may be done first.
         by_outcome = {change.outcome: change for change in report.changes}
-        assert len(report.changes) == 2 and by_outcome.keys() == {"refused", "created"}
+        assert len(report.changes) == 2
+        assert by_outcome.keys() == {"refused", "created"}
         assert "version" in (by_outcome["refused"].reason or "")
         [kept] = [each for each in await memory.get_active_memories("agent-1") if each.id == note.id]
         assert kept.content == "The launch is cancelled."

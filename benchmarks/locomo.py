@@ -29,8 +29,9 @@ from typing import Any
 from pydantic import SecretStr
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.config import constants
+from agent_reminiscence.services.recall import finding
 from agent_reminiscence.services.recall.ranking import Weights
+from agent_reminiscence.services.tiers import plan
 from benchmarks.common import changed, scratch_folder, write_json
 from benchmarks.conversations import Conversation, load_locomo
 from benchmarks.evidence import (
@@ -84,12 +85,12 @@ async def ablate(config: Config, conversations: Sequence[Conversation], latest: 
     """Measure each variant on memories that are already there, and once more on memories kept without deduplication."""
     results = []
     for name, (weights, other) in variants().items():
-        with changed(constants, **other):
+        with changed(finding, **other):
             async with AgentMem(config, weights=weights, clock=lambda: latest) as memory:
                 results.append(await _ablation(name, memory, conversations))
     kept = [replace(conversation, name=f"{conversation.name}-all-kept") for conversation in conversations]
     # No text has so many words, so nothing is taken for a duplicate.
-    with changed(constants, DUPLICATE_MIN_WORDS=10**9):
+    with changed(plan, DUPLICATE_MIN_WORDS=10**9):
         async with AgentMem(config, clock=lambda: latest) as memory:
             product = Product(memory)
             for conversation in kept:

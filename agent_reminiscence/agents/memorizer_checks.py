@@ -27,24 +27,15 @@ from agent_reminiscence.text.folding import name_key, snake_case
 
 # The most one refusal says; the rest follows next time.
 _MAX_COMPLAINTS = 20
-
-
 _MAX_COMPLAINT_CHARACTERS = 300
-
-
 _SHOWN_NAME_CHARACTERS = 60
-
-
 _SHOWN_REFS = 10
-
 
 # `Anna` and its accusative `Annu` score 0.88, `Robert Downey` and `Bob` 0.44.
 _FORM_SIMILARITY = 0.8
 
-
 # A shorter name must match a whole word; a longer one may have an ending, as Helsinki in `Helsinkiin`.
 _INFLECTED_CHARACTERS = 4
-
 
 ABOUT_ENDINGS = """\
 - ended_chunks: stored passages that a new passage shows to be over. Most are not: two statements that may both be true

@@ -11,38 +11,18 @@ from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS
 
 # Limits on one window and on what a plan for it may hold.
 MAX_WINDOW_PASSAGES = 200
-
-
 _MAX_ENTITIES = 60
-
-
 _MAX_RELATIONSHIPS = 100
-
-
 _MAX_FACTS = 30
-
-
 _MAX_ENDINGS = 30
-
-
 _MAX_ALIASES = 10
-
 
 # Lower-casing may turn one character into two: doubled, this still fits the limit for a type.
 _MAX_TYPE_CHARACTERS = 50
-
-
 _MAX_DESCRIPTION_CHARACTERS = 500
-
-
 _MAX_FACT_CHARACTERS = 500
-
-
 _MAX_WHY_CHARACTERS = 300
-
-
 _MAX_SUMMARY_CHARACTERS = 1_000
-
 
 # A larger number is never a reference, whatever was shown.
 _MAX_REF = 9_999
@@ -62,32 +42,23 @@ def _none_if_blank(value: object) -> object:
 
 
 _Ref = Annotated[int, Field(ge=1, le=_MAX_REF)]
-
-
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
 
 _Passages = Annotated[
     list[_Ref], Field(min_length=1, max_length=MAX_WINDOW_PASSAGES, description="New passages that say it.")
 ]
 
-
 _Name = Annotated[str, Field(max_length=MAX_ENTITY_NAME_CHARACTERS), AfterValidator(_sayable)]
-
-
 _Type = Annotated[str, Field(max_length=_MAX_TYPE_CHARACTERS), AfterValidator(_sayable)]
-
 
 _Why = Annotated[
     str, Field(max_length=_MAX_WHY_CHARACTERS, description="Why, in a sentence."), AfterValidator(_sayable)
 ]
 
-
 _Description = Annotated[
     Annotated[str, Field(max_length=_MAX_DESCRIPTION_CHARACTERS), AfterValidator(_sayable)] | None,
     BeforeValidator(_none_if_blank),
 ]
-
 
 _Date = Annotated[
     Annotated[str, Field(max_length=MAX_DATE_CHARACTERS), AfterValidator(_sayable)] | None,

@@ -6,8 +6,6 @@ import re
 from datetime import UTC, datetime, timedelta
 
 MAX_DATE_CHARACTERS = 40
-
-
 MAX_YEARS_AHEAD = 100
 
 
@@ -18,8 +16,6 @@ def iso_day(moment: datetime) -> str:
 
 # Not strftime: its names follow the machine's locale.
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2})([T ]\S+)?)?)?", re.ASCII)
 
 

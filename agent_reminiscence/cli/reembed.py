@@ -22,7 +22,9 @@ def reembed(
     provider: Annotated[
         str | None, Parameter(help="Provider of the new vectors, as in embedding_provider; default: as configured.")
     ] = None,
-    model: Annotated[str | None, Parameter(help="The provider's model; default: as configured.")] = None,
+    model: Annotated[
+        str | None, Parameter(help="The provider's model; default: as configured, or with --provider, its own.")
+    ] = None,
     dimension: Annotated[int | None, Parameter(help="Vector dimension; default: the model's.")] = None,
     status: Annotated[
         bool, Parameter(negative="", help="Change nothing; list the vector generations and how complete they are.")

@@ -114,7 +114,7 @@ def migrate(
     elif is_there:
         say(console(), "Neo4j: constraints and indexes are in place.")
     elif trouble is not None:
-        say(console(), f"Neo4j: {trouble}. A worker will create the constraints and indexes once Neo4j is available.")
+        say(console(), f"Neo4j: {trouble}. A worker will create the constraints and indexes once that is resolved.")
     return EXIT_OK
 
 

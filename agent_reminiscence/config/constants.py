@@ -33,7 +33,6 @@ MAX_GRAPH_ENTITIES: Final = 500
 MAX_GRAPH_RELATIONSHIPS: Final = 2_000
 # How many of a tenant's names a name is compared with.
 ALIKE_COMPARED_NAMES: Final = 10_000
-
 # Keys looked up per statement.
 NAME_LOOKUP_KEYS: Final = 1_000
 
@@ -64,8 +63,6 @@ FORM_VERSION: Final = 1
 GRAPH_LEAST_SHARE: Final = 0.02
 # Hits that contribute a sentence to the extractive summary and count as used.
 SUMMARY_HITS: Final = 3
-
-# Consolidation and promotion ----------------------------------------------------------------------
 
 # Consolidation by a model -------------------------------------------------------------------------
 

@@ -22,22 +22,15 @@ from agent_reminiscence.telemetry import Telemetry
 # then at twice the age, and so on.
 _FIRST_REPLANNING_SECONDS = 10.0
 
-
 # Maximum number of statements sent together, so that each has its time within the answer timeout.
 _MOST_DEFERRED = 16
-
 
 # How long a server that does not respond on one connection may take to accept another one.
 _ALIVE_SECONDS = 2.0
 
-
 # The number of lookups from which planning pays: a bad plan reads this many rows for each.
 _PLANNED_LOOKUPS = 256
-
-
 Params = Mapping[str, Any]
-
-
 Row = dict[str, Any]
 
 

@@ -25,7 +25,6 @@ _LOST = (
     "reset by peer",
 )
 
-
 _NOT_NOW = (
     "error connecting to server",
     "timed out",
@@ -34,7 +33,6 @@ _NOT_NOW = (
     "too many connections",
     "remaining connection slots",
 )
-
 
 _FULL = ("could not extend file", "no space left on device", "disk quota exceeded", "disk full")
 

@@ -8,11 +8,7 @@ from typing import Final, Literal
 # Trust labels, least trusted last: what is derived from several events carries the least trusted of
 # their labels. A user's own words come first; a model's output last, because it may be made up.
 Source = Literal["user", "agent", "tool", "import", "model"]
-
-
 SOURCES: Final[tuple[Source, ...]] = ("user", "agent", "tool", "import", "model")
-
-
 SOURCE_TRUST: Final[dict[str, float]] = {"user": 1.0, "agent": 0.8, "tool": 0.7, "import": 0.7, "model": 0.5}
 
 

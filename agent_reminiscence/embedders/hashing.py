@@ -11,10 +11,7 @@ from agent_reminiscence.embedders.base import BaseEmbedder
 from agent_reminiscence.exceptions import ConfigurationError
 
 HASH_DIMENSION = 64
-
-
 _WORD = re.compile(r"\w+")
-
 
 # Small beside a word's 1, and 1 is not a multiple of it: it separates texts with the same words and avoids zero sums.
 _TEXT_WEIGHT = 0.01

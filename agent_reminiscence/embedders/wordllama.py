@@ -20,24 +20,15 @@ if TYPE_CHECKING:
 
 
 WORDLLAMA_MODEL = "wordllama-l2-supercat-256"
-
-
 WORDLLAMA_DIMENSION = 256
-
-
 _WORDLLAMA_WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
-
-
 _WORDLLAMA_TENSOR = "embedding.weight"
-
 
 # About 2 ms of work (0.1 ms per short text); more goes to a thread, which costs 0.2 ms for the round trip.
 _INLINE_CHARACTERS = 2_000
 
-
 # Token vectors gathered at once, 1 KiB each: a text of any length takes at most 8 MiB.
 _TOKENS_PER_STEP = 8_192
-
 
 # A word as in `text.words`: apostrophes separate words.
 _LETTERS = re.compile(r"[^\W_]+")

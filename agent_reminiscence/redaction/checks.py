@@ -12,18 +12,13 @@ from typing import Final
 
 PLACEHOLDER_START: Final = "[redacted:"
 
-
 # Maximum characters per call of `re`: it holds the interpreter's lock until it returns, and a million characters can
 # take a tenth of a second.
 SLICE_CHARACTERS: Final = 32_768
 
-
 # A pattern that is searched for in slices ends, including its lookahead, within this many characters.
 SLICE_REACH: Final = 128
-
-
 Span = tuple[int, int]
-
 
 # Maps a match to the span to replace in the searched text; None if it is not a secret.
 Check = Callable[[re.Match[str]], Span | None]
@@ -58,22 +53,14 @@ def find_in_slices(
 # With fewer different characters it is a filler, such as a row of x.
 _LEAST_CHARACTERS: Final = 8
 
-
 _FILLERS: Final = (
     "example", "placeholder", "changeme", "change_me", "change-me", "your_", "your-", "yourkey", "yourpass", "xxxxx",
     "****", "....", "redacted", "secret_here", "key_here", "token_here", "password_here", "12345678901234567890",
 )  # fmt: skip
 
-
 _PLACEHOLDER_WORDS: Final = {"password", "passwd", "pass", "pwd", "secret", "user", "username", "token", "pw", "test"}
-
-
 PLACEHOLDER = re.compile(r"\[redacted:[^\]\s]{1,64}\]")
-
-
 _CONTEXT_CHARACTERS: Final = 30
-
-
 _TEMPLATE_STARTS: Final = ("$", "%", "{", "<", "[", "*", "(", "...", "…", "/", "~/", "./", "../", "http:", "https:")
 
 
@@ -105,8 +92,6 @@ def _is_placeholder(value: str) -> bool:
 
 
 _CODE_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-
-
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 
 
@@ -240,7 +225,6 @@ _ISSUERS: Final = (
     ("2200", "2204", {16}),  # Mir
 )
 
-
 # A prefix that marks another kind of number, whatever its checksum: one in ten passes by chance.
 _OTHER_NUMBER = re.compile(
     r"(?i)(?:order|invoice|tracking|shipment|parcel|ticket|case|isbn|issn|imei|iccid|serial|ref|reference|receipt"
@@ -271,7 +255,6 @@ _IBAN_LENGTHS: Final = {
     }.items()
     for country in countries.split()
 }  # fmt: skip
-
 
 # Words preceded by a number have fewer.
 _LEAST_IBAN_DIGITS: Final = 10

@@ -11,14 +11,10 @@ from typing import Final
 # PostgreSQL btree refuses 2.7 kB, a Neo4j one about 8 kB.
 NAME_KEY_CHARACTERS: Final = 200
 
-
 # Accents of Latin, Greek and Cyrillic, except the one that turns и into another letter; and the vowel points of Arabic
 # and Hebrew. Other marks, such as those of kana and Devanagari, make a different letter.
 _ACCENT = re.compile(r"[\u0300-\u0305\u0307-\u036f]|(?<![иИ])\u0306|[\u064b-\u065f\u0591-\u05c7]")
-
-
 _POSSESSIVE = re.compile(r"['’]s$|['’]$")
-
 
 FORMS_OF_ADDRESS = frozenset(
     {"dr", "herr", "frau", "madame", "miss", "monsieur", "mr", "mrs", "ms", "mx", "prof", "professor"}

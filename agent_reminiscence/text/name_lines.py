@@ -23,23 +23,13 @@ from agent_reminiscence.text.name_words import (
 )
 
 _MAX_NAME_WORDS = 8
-
-
 _MAX_WORD_CHARACTERS = 60
-
-
 _SHOUTED_SHARE = 0.6
-
-
 _HEADING_MIN_WORDS = 3
-
-
 NOISE = FUNCTION_WORDS | CONVERSATION_WORDS | DATES | GENERIC_ACRONYMS | TITLES
-
 
 # Words trimmed from the end of a run, and from its start inside a sentence; `New York` and `Apple TV` stay whole.
 _LOOSE_WORDS = FUNCTION_WORDS | DATES
-
 
 _WORD = re.compile(
     r"""
@@ -52,7 +42,6 @@ _WORD = re.compile(
     re.VERBOSE,
 )
 
-
 _QUOTED = re.compile(
     r"""
       ["“„«]([^"“”„«»]{2,100})["”“»]
@@ -61,27 +50,13 @@ _QUOTED = re.compile(
     re.VERBOSE,
 )
 
-
 _QUOTATION_MARKS = ('"', "“", "„", "«", "'", "\u2018")
-
-
 INITIALS = re.compile(r"(?:[^\W\d_]\.)+")
-
-
 _FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-
-
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
-
-
 _LIST_MARK = re.compile(r"(?:[-*+•>]|\d{1,3}[.)])\s+")
-
-
 _ADDRESS_MARKS = ("@", "://", "www.", "\\", "#", "_")
-
-
 _LETTER_BETWEEN_DIGITS = re.compile(r"\d[^\W\d_]+\d|[^\W\d_]\d+[^\W\d_]")
-
 
 # Between words, these do not end a sentence.
 _WITHIN_SENTENCE = frozenset(" ,'’/)%$€£+=*_")

@@ -12,7 +12,7 @@ from neo4j import GraphDatabase
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.cli import ADMIN_DSN_VARIABLE
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from agent_reminiscence.services.upkeep import doctor
+from agent_reminiscence.services.upkeep import doctor_checks
 from tests.conftest import TestServer
 from tests.conftest import dsn as socket_dsn
 from tests.support.command_line import CommandLine, command_line
@@ -145,7 +145,7 @@ def test_doctor_says_that_a_neo4j_is_too_old(
     """A version without what the queries need is a problem, which names the one that is needed."""
     _configure_neo4j(monkeypatch, neo4j_server)
     # There is one version to test with, so what is needed changes instead.
-    monkeypatch.setattr(doctor, "_NEO4J_MIN_VERSION", (9999, 1))
+    monkeypatch.setattr(doctor_checks, "_NEO4J_MIN_VERSION", (9999, 1))
 
     output = cli("doctor")
 
@@ -172,7 +172,7 @@ def test_migrate_goes_on_without_a_neo4j_that_is_away(
     lines = " ".join(said.split())
     assert "is up to date" in lines
     assert "Neo4j at 127.0.0.1:1 cannot be reached" in lines
-    assert "A worker will create the constraints and indexes once Neo4j is available." in lines
+    assert "A worker will create the constraints and indexes once that is resolved." in lines
     assert "s3cret" not in said
     login = socket_dsn(test_server.login(new_database))
     assert cli.json("memories", "--external-id", "crew", "--postgres-dsn", login) == []

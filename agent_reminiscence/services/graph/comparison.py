@@ -15,11 +15,7 @@ from agent_reminiscence.domain.graph import Entity, Relationship
 
 # Rows read at a time and sent in one transaction.
 PAGE_ROWS = 500
-
-
 ENTITY_TABLE = "neo4j.entity"
-
-
 RELATIONSHIP_TABLE = "neo4j.relationship"
 
 

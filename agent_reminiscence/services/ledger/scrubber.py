@@ -20,14 +20,9 @@ from agent_reminiscence.services.ledger.requests import AppendRequest, CreateReq
 # Longer requests are scanned in a thread, so that other tasks can run.
 _THREAD_FROM_CHARACTERS: Final = 20_000
 
-
 # A redacted text may be at most this much longer than twice the original.
 _MAX_GROWTH_CHARACTERS: Final = 10_000
-
-
 _RULE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-
-
 _NUMBER = re.compile(r"[\d\s.-]+")
 
 

@@ -118,10 +118,12 @@ class ConsolidationService:
         Raises:
             LacksVectorsError: A vector is missing and `needs_vectors` is set.
         """
-        draft = await self._drafting.read(external_id, memory_id, db, needs_vectors=needs_vectors)
+        draft = await self._drafting.read(
+            external_id, memory_id, db, needs_vectors=needs_vectors, by_rules=not self._memorizing.has_model
+        )
         # A model takes its time; no transaction of ours is open meanwhile.
         reading = await self._memorizing.read(draft, cost, is_busy=db is not None)
-        return await self._drafting.complete(draft, reading, db)
+        return draft if draft.is_complete else await self._drafting.complete(draft, reading, db)
 
     async def _preview(self, draft: Draft) -> Events | None:
         """What `_commit` would record now."""

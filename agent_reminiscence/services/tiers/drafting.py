@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import batched
 from typing import Final
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.connection import Deferred, SqlExecutor
 from agent_reminiscence.database.generations import ask_for_current, current_generation
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.services.runtime import Runtime
@@ -47,11 +48,15 @@ class Drafting:
         self._embedding = embedding
         self._names = names
 
-    async def read(self, external_id: str, memory_id: UUID, db: SqlExecutor | None, *, needs_vectors: bool) -> Draft:
+    async def read(
+        self, external_id: str, memory_id: UUID, db: SqlExecutor | None, *, needs_vectors: bool, by_rules: bool
+    ) -> Draft:
         """A memory as it is stored, with the names that rules find in what is new.
 
         Args:
             needs_vectors: Whether to give up if a vector is missing.
+            by_rules: Whether no model will be asked. Then the draft of a short memory is completed in the transaction
+                that read it, which saves round trips.
 
         Raises:
             LacksVectorsError: A vector is missing and `needs_vectors` is set.
@@ -78,15 +83,15 @@ class Drafting:
                 looked_up = await beside(lambda: keys_to_look_up(chunks), value=texts)
                 known = await self._names.find(external_id, looked_up, reader)
                 recurrences = await recurring.result()
+                if by_rules:
+                    draft = await _draft(memory, chunks, recurrences, generation, compared_at, known, looked_up)
+                    return await self.complete(draft, Reading(), reader)
         if not is_short:
             # Comparing a long text takes time, so it is done in portions with a transaction each.
             recurrences, generation = await self._find_recurrences(external_id, memory, chunks, db)
             looked_up = await beside(lambda: keys_to_look_up(chunks), value=texts)
             known = await self._names.find(external_id, looked_up, db)
-        entities = await beside(lambda: draft_entities(chunks, known), value=texts)
-        return Draft(
-            memory, chunks, recurrences, generation, compared_at, entities, known, looked_up=frozenset(looked_up)
-        )
+        return await _draft(memory, chunks, recurrences, generation, compared_at, known, looked_up)
 
     async def complete(self, draft: Draft, reading: Reading, db: SqlExecutor | None) -> Draft:
         """The draft with what a model read, and with the known entities that all its names most likely mean."""
@@ -97,7 +102,7 @@ class Drafting:
         others = {entity.sought_key for entity in entities} - draft.looked_up
         known = [*draft.known, *await self._names.find(external_id, sorted(others), db)]
         entities = await self._names.compare(external_id, entities, known, db)
-        return replace(draft, entities=entities, known=known, reading=reading)
+        return replace(draft, entities=entities, known=known, reading=reading, is_complete=True)
 
     async def _find_recurrences(
         self, external_id: str, memory: StoredMemory, chunks: Sequence[StoredChunk], db: SqlExecutor | None
@@ -128,3 +133,18 @@ class Drafting:
             limit=RECURRENCE_NEIGHBOURS,
             compared=RECURRENCE_COMPARED_CHUNKS,
         )
+
+
+async def _draft(
+    memory: StoredMemory,
+    chunks: Sequence[StoredChunk],
+    recurrences: Mapping[UUID, int],
+    generation: int,
+    compared_at: int,
+    known: Sequence[KnownEntityName],
+    looked_up: Collection[str],
+) -> Draft:
+    """The draft before a model was asked, with the names that rules find."""
+    texts = [chunk.content for chunk in chunks]
+    entities = await beside(lambda: draft_entities(chunks, known), value=texts)
+    return Draft(memory, chunks, recurrences, generation, compared_at, entities, known, frozenset(looked_up))

@@ -49,6 +49,8 @@ class Draft:
         entities: What its new chunks name.
         known: What is known of these names.
         looked_up: The name keys for which `known` was read first.
+        reading: What a model made of it.
+        is_complete: Whether `entities` and `known` take `reading` into account.
     """
 
     memory: StoredMemory
@@ -60,6 +62,7 @@ class Draft:
     known: Sequence[KnownEntityName]
     looked_up: frozenset[str]
     reading: Reading = field(default_factory=Reading)
+    is_complete: bool = False
 
 
 @dataclass(frozen=True, slots=True)

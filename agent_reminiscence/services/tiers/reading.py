@@ -124,6 +124,11 @@ class MemorizingService:
                     unanswered = cost.unanswered if number == 0 else 0
                     await self._budget.record(external_id, AGENT, usage, cost.outcome, unanswered=unanswered)
 
+    @property
+    def has_model(self) -> bool:
+        """Whether a model is configured."""
+        return self._model is not None
+
     async def read(self, draft: Draft, cost: Cost, *, is_busy: bool = False) -> Reading:
         """What a model makes of the chunks that no consolidation has read yet.
 

@@ -19,32 +19,20 @@ from agent_reminiscence.services.validation import parse_time
 
 # Keys that exports use; the first one present wins.
 _SPEAKER_KEYS: Final = ("speaker", "name", "role", "author")
-
-
 _TEXT_KEYS: Final = ("content", "text")
-
-
 _TIME_KEYS: Final = ("timestamp", "time", "created_at", "date")
-
-
 _CONVERSATION_KEYS: Final = ("conversation_id", "session_id", "conversation", "session")
-
-
 _MESSAGE_ID_KEYS: Final = ("id", "message_id")
-
 
 # A .json file, or a line of a .jsonl file, is parsed as a whole, which takes some ten times its size in memory.
 _MAX_JSON_BYTES: Final = 64 * 1024 * 1024
-
 
 # The total size of interleaved conversations that may be open at once; beyond that, the one silent longest is written,
 # and its later messages become a further part.
 _MAX_OPEN_CHARACTERS: Final = 16_000_000
 
-
 # Rough size of a message beyond its text.
 _MESSAGE_OVERHEAD_CHARACTERS: Final = 500
-
 
 # Room for the rest of the metadata.
 _MAX_TURNS_BYTES: Final = MAX_METADATA_BYTES - 4_096

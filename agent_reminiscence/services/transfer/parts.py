@@ -13,21 +13,12 @@ from agent_reminiscence.config.constants import MAX_CHUNK_TOKENS, MAX_TEXT_CHUNK
 from agent_reminiscence.text.chunking import chunk_text
 
 Format = Literal["txt", "md", "json", "jsonl"]
-
-
 FORMATS: Final[tuple[Format, ...]] = ("txt", "md", "json", "jsonl")
-
 
 # Fewer characters per chunk than in any text, line ends aside: emoji take three tokens each.
 _LEAST_CHUNK_CHARACTERS: Final = 30
-
-
 BLOCK_BYTES: Final = 65_536
-
-
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.*?)[ \t]*#*[ \t]*$")
-
-
 _FENCE = re.compile(r"^ {0,3}(```|~~~)")
 
 

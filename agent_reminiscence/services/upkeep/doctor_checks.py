@@ -36,23 +36,17 @@ from agent_reminiscence.exceptions import (
 
 Status = Literal["ok", "warning", "problem", "skipped"]
 
-
 # Missing vectors are counted stream by stream, each in its own transaction; more streams would take minutes.
 MAX_COUNTED_STREAMS: Final = 1_000
-
 
 # A consolidation that has waited this long is late.
 _LATE_AFTER: Final = timedelta(hours=1)
 
-
 # Longer than any worker stays silent with default settings.
 _WORKER_SILENCE_SECONDS: Final = 60.0
 
-
 # The first with unique constraints on relationships and all the syntax our queries use.
 _NEO4J_MIN_VERSION: Final = (5, 26)
-
-
 MIGRATE = "have an administrator run `agent-reminiscence migrate --login {login}` with an administrator's DSN"
 
 

@@ -19,21 +19,16 @@ from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.text.folding import name_key
 
 _FOREIGN = "Neo4j holds an altered or foreign {}; `agent-reminiscence verify --repair` mends it"
-
-
 _LATEST = datetime.max.replace(tzinfo=UTC)
-
 
 # Rows per statement.
 _BATCH_ROWS = 1_000
-
 
 # In the order of the lists that `read_entities` and `read_relationships` return.
 ENTITY_FIELDS = (
     "id", "external_id", "tier", "name", "type", "description", "confidence", "importance", "first_seen", "last_seen",
     "aliases", "merged_ids", "metadata", "shortterm_memory_id", "mentions", "chunk_ids", "positions",
 )  # fmt: skip
-
 
 RELATIONSHIP_FIELDS = (
     "id", "external_id", "tier", "from_id", "to_id", "type", "description", "confidence", "strength", "importance",

@@ -351,7 +351,7 @@ async def test_a_neo4j_that_was_late_once_is_asked_again_at_once(
     assert (prompt.omitted, "Mara Lindt" in _names(prompt)) == ((), True)
 
 
-@pytest.mark.parametrize("store", ["neo4j"], indirect=True)
+@pytest.mark.parametrize("store", [pytest.param("neo4j", marks=pytest.mark.neo4j)], indirect=True)
 async def test_a_neo4j_without_what_postgres_has_just_found_is_left_out(
     config: MakeConfig, memory: AgentMem, neo4j: Neo4jManager, tenant: str
 ) -> None:
@@ -368,7 +368,7 @@ async def test_a_neo4j_without_what_postgres_has_just_found_is_left_out(
         assert _parts(found) == _nearly(await _parts_without_graph(config, tenant))
 
 
-@pytest.mark.parametrize("store", ["neo4j"], indirect=True)
+@pytest.mark.parametrize("store", [pytest.param("neo4j", marks=pytest.mark.neo4j)], indirect=True)
 async def test_a_neo4j_that_has_not_followed_to_a_name_is_left_out(memory: AgentMem, tenant: str) -> None:
     """Of what it does not know yet it cannot say that nothing is near; what it knows it still answers."""
     await _remember(memory, tenant, _BOAT, _WORK)
@@ -382,7 +382,7 @@ async def test_a_neo4j_that_has_not_followed_to_a_name_is_left_out(memory: Agent
     assert (known.omitted, "Mara Lindt" in _names(known)) == ((), True)
 
 
-@pytest.mark.parametrize("store", ["neo4j"], indirect=True)
+@pytest.mark.parametrize("store", [pytest.param("neo4j", marks=pytest.mark.neo4j)], indirect=True)
 async def test_a_neo4j_far_behind_is_not_asked(memory: AgentMem, server: Server, database: str, tenant: str) -> None:
     """What a store that follows says of a stream it hardly knows is no help, whatever it holds."""
     await _remember(memory, tenant, _BOAT, _WORK)
@@ -395,7 +395,7 @@ async def test_a_neo4j_far_behind_is_not_asked(memory: AgentMem, server: Server,
     assert (_omitted(found), found.entities) == ([("graph_unavailable", 1)], ())
 
 
-@pytest.mark.parametrize("store", ["neo4j"], indirect=True)
+@pytest.mark.parametrize("store", [pytest.param("neo4j", marks=pytest.mark.neo4j)], indirect=True)
 @pytest.mark.parametrize(
     ("change", "omitted"),
     [

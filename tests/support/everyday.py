@@ -44,6 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Clock(config.stash[_SECONDS]))
 
 
+def refuse_server(config: pytest.Config, mark: str) -> None:
+    """Fail a test that would start a server in `make test`, because it asks for it while it runs and lacks the mark."""
+    if config.getoption("--everyday"):
+        pytest.fail(f"this test needs a server, so it needs the mark {mark!r}: make test starts none")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Processes for `-n auto`: half as many again as processors, because tests also wait."""

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 from neo4j import Driver, GraphDatabase
 
+from tests.support.everyday import refuse_server
 from tests.support.neo4j_server import Neo4jAddress, Neo4jServer, missing_for_neo4j
 
 _PREFIX = "REMINISCENCE_NEO4J_"
@@ -225,6 +226,7 @@ def neo4j_tenant(new_neo4j_tenant: Callable[[], str]) -> str:
 
 
 def _skip_without_neo4j(config: pytest.Config) -> None:
+    refuse_server(config, "neo4j")
     if missing_for_neo4j():
         pytest.skip(f"{_REASON}: {_why_not(config)}")
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.everyday import refuse_server
 from tests.support.ollama_server import OllamaServer, end_group, missing_for_ollama
 
 _URL = "REMINISCENCE_OLLAMA_URL"
@@ -180,5 +181,6 @@ def own_ollama_server(startable_ollama: None) -> Iterator[OllamaServer]:
 
 
 def _skip_without_ollama(config: pytest.Config) -> None:
+    refuse_server(config, "ollama")
     if missing_for_ollama():
         pytest.skip(f"{_REASON}: {_why_not(config)}")

@@ -56,7 +56,7 @@ class AgentMem:
         models: The agents' models, instead of those named in the settings.
         weights: How retrieval weighs its lists; None is the measured default.
         tracer_provider: Receives OpenTelemetry spans; None uses the process's global provider.
-        meter_provider: Receives OpenTelemetry metrics; None likewise.
+        meter_provider: Receives OpenTelemetry metrics; None uses the global one.
 
     Raises:
         ConfigurationError: A setting is unknown or contradicts another.

@@ -37,7 +37,7 @@ class Telemetry:
 
     Args:
         tracer_provider: Receives spans; None uses the process's global provider, even if it is set later.
-        meter_provider: Receives durations; None likewise.
+        meter_provider: Receives durations; None uses the global one.
         with_content: Whether spans carry memory text.
     """
 

@@ -80,8 +80,8 @@ class ModelAdmin(Topic):
         """Stream the answer as it is written, then yield what `retrieve_memories` returns with `synthesis=True`.
 
         Each result replaces the one before. In all but the last, `synthesis.is_checked` is false and nothing is cited
-        yet; if the model has to retry, its answer starts over. The last one is checked, or says in `omitted` why there
-        is no answer. If you stop early, close the iterator (`contextlib.aclosing`) to end the model's call.
+        yet; if the model has to retry, its answer starts over. The last one is checked; without an answer, its
+        `omitted` says why. If you stop early, close the iterator (`contextlib.aclosing`) to end the model's call.
 
         Args:
             query: As in `retrieve_memories`, like all other arguments.

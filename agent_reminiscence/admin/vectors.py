@@ -45,10 +45,10 @@ class VectorAdmin(Topic):
 
         Raises:
             InvalidInputError: An argument is invalid.
-            ConfigurationError: There is no such embedder, or no administrator.
+            ConfigurationError: The embedder cannot be created, or no administrator login is known.
             ReembeddingError: Another call is running, or another model's vectors are being built.
             EmbeddingError: The embedder failed. Its vectors so far are kept, and the next call resumes.
-            StoreError: The store is unavailable; likewise.
+            StoreError: The store is unavailable. The vectors so far are kept, and the next call resumes.
         """
         target = None
         if embedder is not None:
@@ -68,7 +68,7 @@ class VectorAdmin(Topic):
             The discarded generation; None if none was being built.
 
         Raises:
-            ConfigurationError: There is no administrator.
+            ConfigurationError: No administrator login is known.
             ReembeddingError: A `reembed` call is running; stop it first.
             StoreError: The store is unavailable.
         """
@@ -81,7 +81,7 @@ class VectorAdmin(Topic):
             The dropped generations.
 
         Raises:
-            ConfigurationError: There is no administrator.
+            ConfigurationError: No administrator login is known.
             ReembeddingError: A `reembed` call is running.
             StoreError: The store is unavailable, or the vectors were in use all the time.
         """

@@ -155,7 +155,7 @@ class _Sent:
 
 
 def _count_unanswered(meter: Meter, model: Model, used: RunUsage, sent: _Sent) -> None:
-    """Count the request whose answer is no longer awaited: its provider has most likely read it and will bill it."""
+    """Count a request that was abandoned: its provider has most likely read it and will bill it."""
     usage = _usage(model.model_name, used)
     # An abandoned stream counts as a request, but most providers report its cost only at the end.
     if sent.last is not None and used.input_tokens == sent.read:

@@ -128,7 +128,7 @@ class RememberingService:
             raise AgentError("the day's tokens of this external_id are used up (agent_daily_tokens)")
 
         # Imported here because it takes most of a second the first time.
-        from agent_reminiscence.agents.memory_updater import UpdaterDeps, make_prompt, make_updater
+        from agent_reminiscence.agents.memory_updater import UpdaterDeps, make_prompt, updater_agent
         from agent_reminiscence.agents.running import run_agent
 
         async def is_known(text: str) -> bool:
@@ -137,7 +137,7 @@ class RememberingService:
         deps = UpdaterDeps(said=said, memories=memories, check=_check, is_known=is_known)
         async with self._budget.metered(request.external_id, AGENT) as meter:
             answered = await run_agent(
-                make_updater(), make_prompt(said), model=self._model, deps=deps, limits=limits, meter=meter
+                updater_agent(), make_prompt(said), model=self._model, deps=deps, limits=limits, meter=meter
             )
         # Redact all before writing the first: if the redactor fails on the last, nothing has been written.
         writes = [await self._scrubber.scrub(_write(request, intent)) for intent in deps.plan.intents]

@@ -119,7 +119,7 @@ class SynthesisService:
             # A model could only make something up.
             return found.model_copy(update={"synthesis": Synthesis(answer=NOTHING_REMEMBERED, is_known=False)})
         # Imported here because it takes most of a second the first time.
-        from agent_reminiscence.agents.memory_retriever import RetrieverDeps, make_prompt, make_retriever
+        from agent_reminiscence.agents.memory_retriever import RetrieverDeps, make_prompt, retriever_agent
         from agent_reminiscence.agents.running import run_agent
 
         deps = RetrieverDeps(
@@ -138,7 +138,7 @@ class SynthesisService:
             (question,) = await self._scrubber.scrub_texts([request.query])
             async with self._budget.metered(request.external_id, AGENT) as meter:
                 answered = await run_agent(
-                    make_retriever(),
+                    retriever_agent(),
                     make_prompt(deps, found, question),
                     model=self._model,
                     deps=deps,

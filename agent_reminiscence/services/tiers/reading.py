@@ -172,10 +172,10 @@ class MemorizingService:
     async def _read_window(self, reading: Reading, memory: StoredMemory, window: Window, cost: Cost) -> Fallback | None:
         """Read one window; returns why it failed, or None."""
         # Imported here because it takes most of a second the first time.
-        from agent_reminiscence.agents.memorizer import make_memorizer, make_prompt
+        from agent_reminiscence.agents.memorizer import make_prompt, memorizer_agent
 
         material = window.material(memory)
-        plan = await self._ask(memory, material, cost, make_memorizer(), make_prompt(material))
+        plan = await self._ask(memory, material, cost, memorizer_agent(), make_prompt(material))
         if isinstance(plan, str):
             return plan
         reading.rests_on |= window.rests_on(memory)
@@ -187,7 +187,7 @@ class MemorizingService:
 
         This runs last, so that less trusted text cannot keep anything from being read.
         """
-        from agent_reminiscence.agents.memorizer import make_comparer, make_comparing_prompt
+        from agent_reminiscence.agents.memorizer import comparer_agent, make_comparing_prompt
 
         for compared in comparisons:
             if not set(compared.places) <= reading.importances.keys():
@@ -199,7 +199,7 @@ class MemorizingService:
                 # Erased while the windows were being read.
                 continue
             material = compared.material(memory)
-            plan = await self._ask(memory, material, cost, make_comparer(), make_comparing_prompt(material))
+            plan = await self._ask(memory, material, cost, comparer_agent(), make_comparing_prompt(material))
             if isinstance(plan, str):
                 reading.fallback = reading.fallback or plan
                 if plan in _HOPELESS:

@@ -23,10 +23,10 @@ from pydantic_ai.models.test import TestModel
 
 from agent_reminiscence.agents.material import ABOUT_MATERIAL
 from agent_reminiscence.agents.memorizer import (
-    make_comparer,
+    comparer_agent,
     make_comparing_prompt,
-    make_memorizer,
     make_prompt,
+    memorizer_agent,
 )
 from agent_reminiscence.agents.memorizer_checks import check
 from agent_reminiscence.agents.memorizer_plan import MAX_WINDOW_PASSAGES, ConsolidationPlan
@@ -165,7 +165,7 @@ def _changed(change: Callable[[dict[str, Any]], Any], of: Mapping[str, Any] = _P
 
 async def _ask(model: Any, material: ConsolidationMaterial = _MATERIAL) -> AgentAnswer[ConsolidationPlan]:
     return await run_agent(
-        make_memorizer(),
+        memorizer_agent(),
         make_prompt(material),
         model=getattr(model, "model", model),
         deps=material,
@@ -292,7 +292,7 @@ async def test_a_comparison_is_about_what_is_over() -> None:
     model = ScriptedModel(_answer(wrong), _answer(right))
     prompt = make_comparing_prompt(material)
 
-    answered = await run_agent(make_comparer(), prompt, model=model.model, deps=material, limits=_LIMITS)
+    answered = await run_agent(comparer_agent(), prompt, model=model.model, deps=material, limits=_LIMITS)
 
     assert re.findall("<<<(.*)", prompt) == ["memory", "stored_passages", "known_relationships", "new_passages"]
     assert _rows(prompt, "memory") == [{"trust": "tool", "dated": "2024-05-20"}]
@@ -679,7 +679,7 @@ async def test_a_silent_model_is_given_up() -> None:
 
     with pytest.raises(AgentFailedError) as caught:
         await run_agent(
-            make_memorizer(), make_prompt(_MATERIAL), model=FunctionModel(never), deps=_MATERIAL, limits=limits
+            memorizer_agent(), make_prompt(_MATERIAL), model=FunctionModel(never), deps=_MATERIAL, limits=limits
         )
 
     assert caught.value.reason == "timeout"

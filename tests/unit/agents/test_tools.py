@@ -59,7 +59,7 @@ def _updater(memories: Sequence[ActiveMemory]) -> UpdaterDeps:
 async def _update(deps: UpdaterDeps, *steps: Step) -> ScriptedModel:
     model = ScriptedModel(*steps, _DONE)
     prompt = memory_updater.make_prompt(deps.said)
-    await run_agent(memory_updater.make_updater(), prompt, model=model.model, deps=deps, limits=_LIMITS)
+    await run_agent(memory_updater.updater_agent(), prompt, model=model.model, deps=deps, limits=_LIMITS)
     return model
 
 
@@ -212,7 +212,7 @@ async def test_of_many_long_memories_the_retriever_is_shown_a_bounded_part() -> 
     deps = RetrieverDeps(search=search, active_memories=read, tiers=("active",))
     model = ScriptedModel(_LOOK, answer({"answer": "It says so [1].", "is_known": True}))
 
-    await run_agent(memory_retriever.make_retriever(), "Which?", model=model.model, deps=deps, limits=_LIMITS)
+    await run_agent(memory_retriever.retriever_agent(), "Which?", model=model.model, deps=deps, limits=_LIMITS)
 
     (text,) = _returned(model, 2)
     assert len(text) < _MOST_CHARACTERS

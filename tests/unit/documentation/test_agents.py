@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 from pydantic_ai import Agent, FunctionToolset
 
-from agent_reminiscence.agents.memorizer import make_memorizer
+from agent_reminiscence.agents.memorizer import memorizer_agent
 from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan
-from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, make_retriever
-from agent_reminiscence.agents.memory_updater import UpdateSummary, make_updater
+from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, retriever_agent
+from agent_reminiscence.agents.memory_updater import UpdateSummary, updater_agent
 from agent_reminiscence.config import constants
 from agent_reminiscence.domain.event import Fallback
 from agent_reminiscence.services.tiers.entities import MAX_PLAN_ENTITIES
@@ -114,16 +114,16 @@ def test_the_page_lists_the_fields_of_the_other_agents_and_the_arguments_of_thei
         *(("retriever", name) for name in RetrievalAnswer.model_fields),
         *(("updater", name) for name in UpdateSummary.model_fields),
     ]
-    tools = _tools(make_updater())
+    tools = _tools(updater_agent())
     writing = tools["create_active_memory"] | tools["update_active_memory"]
     assert arguments == writing
 
 
 def test_the_page_lists_the_tools_of_each_agent() -> None:
     """What an agent may do is what its tools do, so the page has all of them."""
-    assert _named_tools("Answers with their sources") == _tools(make_retriever()).keys()
-    assert _named_tools("Remembering a conversation") == _tools(make_updater()).keys()
-    assert _tools(make_memorizer()) == {}
+    assert _named_tools("Answers with their sources") == _tools(retriever_agent()).keys()
+    assert _named_tools("Remembering a conversation") == _tools(updater_agent()).keys()
+    assert _tools(memorizer_agent()) == {}
 
 
 def test_the_page_names_every_reason_for_which_rules_decide() -> None:

@@ -167,6 +167,8 @@ def config(test_server: TestServer, database: str) -> Callable[..., Config]:
             "embedding_dimension": TEST_DIMENSION,
             # Work that follows writes is done where a test says so; the worker has tests of its own.
             "worker": False,
+            # However busy this machine is, a search waits for the graph.
+            "graph_deadline_seconds": 30,
         }
         return Config(**(defaults | settings))
 

@@ -248,6 +248,8 @@ def config(server: Server, database: str) -> Callable[..., Config]:
             "embedding_dimension": TEST_DIMENSION,
             # Work that follows writes is done where a test says so; the worker has tests of its own.
             "worker": False,
+            # However busy this machine is, a search waits for the graph.
+            "graph_deadline_seconds": 30,
         }
         return Config(**(defaults | settings))
 

@@ -255,7 +255,7 @@ async def test_a_statement_that_runs_too_long_is_ended(
     config: Callable[..., Config], server: Server, database: str
 ) -> None:
     """The server ends it, the message names the setting, nothing was written, and the connection is of use again."""
-    async with AgentMem(config(postgres_pool_size=1, statement_timeout_seconds=0.3)) as memory:
+    async with AgentMem(config(postgres_pool_size=1, statement_timeout_seconds=1.5)) as memory:
         note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
         blocker = await open_connection(server.superuser(database))
         try:

@@ -9,10 +9,9 @@ from uuid import uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError, MemoryNotFoundError, SearchHit
-from agent_reminiscence.database.connection import open_connection
 from tests.acceptance.conftest import Server
 from tests.support.servers import SECOND_SERVER_THOROUGHLY
-from tests.support.steps import EVERYTHING, all_events, lines, only_memory, refusing, texts
+from tests.support.steps import EVERYTHING, all_events, in_turn, lines, only_memory, refusing, texts
 
 # Names, numbers and dates: as specific as a chunk gets, so that time and trust make it important.
 FACT = "Please note that Ann Miller owes Bob Stone 300 dollars since 5 May."
@@ -152,18 +151,12 @@ async def test_a_repetition_stays_when_its_original_ends_meanwhile(
     first = await memory.create_active_memory("agent-1", "Accounts", f"{FACT}\n\nSunny.")
     await memory.admin.consolidate("agent-1")
     second = await memory.create_active_memory("agent-1", "Again", FACT)
-    blocker = await open_connection(server.superuser(database))
-    try:
-        # Both wait for the stream, in this order; the plan of the second is made before the first is done.
-        await blocker.execute_script("BEGIN; SELECT * FROM reminiscence.memory_stream FOR UPDATE")
-        update = asyncio.create_task(memory.update_active_memory("agent-1", first.id, content="Sunny."))
-        await asyncio.sleep(0.3)
-        consolidation = asyncio.create_task(memory.admin.consolidate("agent-1", second.id))
-        await asyncio.sleep(0.3)
-        await blocker.execute_script("ROLLBACK")
-        await asyncio.gather(update, consolidation)
-    finally:
-        blocker.close()
+    # The plan of the second is made before the first is done.
+    await in_turn(
+        server.superuser(database),
+        lambda: memory.update_active_memory("agent-1", first.id, content="Sunny."),
+        lambda: memory.admin.consolidate("agent-1", second.id),
+    )
 
     assert (await _hits(memory, "who owes whom"))[FACT].memory_id == second.id
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +24,7 @@ from agent_reminiscence.database.connection import ConnectionSettings, SqlExecut
 from tests.acceptance.conftest import SocketServer
 from tests.support.factories import stored_rows
 from tests.support.fakes import DistantEmbedder, RecordingEmbedder
-from tests.support.steps import EVERYTHING, all_events, head_of, lines, texts
+from tests.support.steps import EVERYTHING, all_events, head_of, lines, streams_held, texts
 
 _SECRET = "The xylophone is hidden under the third stair."
 _KEPT = "The piano stands in the hall and nobody hides it."
@@ -734,42 +734,18 @@ async def test_a_check_finds_what_was_put_back(memory: AgentMem, superuser: SqlE
 # --- Others at work meanwhile ----------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def _held(settings: ConnectionSettings, tenant: str) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
-    """Somebody holds the stream's lock; the function waits until so many others wait for it."""
-    async with _connected(settings) as holder:
-        await holder.execute_script("BEGIN")
-        await holder.fetch_all(
-            "SELECT head FROM memory_stream WHERE external_id = $(tenant)p FOR UPDATE", {"tenant": tenant}
-        )
-
-        async def queued(number: int) -> None:
-            async with asyncio.timeout(60), _connected(settings) as db:
-                while True:
-                    rows = await db.fetch_all(
-                        "SELECT count(*) AS waiting FROM pg_stat_activity"
-                        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-                    )
-                    if rows[0]["waiting"] >= number:
-                        return
-                    await asyncio.sleep(0.01)
-
-        yield queued
-        await holder.execute_script("COMMIT")
-
-
 @pytest.fixture
-def held(socket_server: SocketServer, database: str) -> Callable[[str], Any]:
-    """Holds a stream's lock, so that what is started meanwhile takes its turn in this order."""
-    return lambda tenant: _held(socket_server.superuser(database), tenant)
+def held(socket_server: SocketServer, database: str) -> Callable[[], Any]:
+    """Holds the streams, so that what is started meanwhile takes its turn in this order."""
+    return lambda: streams_held(socket_server.superuser(database))
 
 
 async def test_two_erasures_at_once_do_not_bring_each_others_memories_back(
-    memory: AgentMem, superuser: SqlExecutor, held: Callable[[str], Any]
+    memory: AgentMem, superuser: SqlExecutor, held: Callable[[], Any]
 ) -> None:
     """Each has replayed the other's memory before it gets its turn, and must not put it in place."""
     secret, kept = await _fill(memory)
-    async with held("agent-1") as queued:
+    async with held() as queued:
         first = asyncio.create_task(memory.admin.erase("agent-1", memory_id=secret.id))
         await queued(1)
         second = asyncio.create_task(memory.admin.erase("agent-1", memory_id=kept.id))
@@ -786,12 +762,12 @@ async def test_two_erasures_at_once_do_not_bring_each_others_memories_back(
 
 @pytest.mark.parametrize("repair", ["rebuild", "verify"])
 async def test_a_rebuild_under_way_does_not_bring_back_what_is_erased(
-    memory: AgentMem, superuser: SqlExecutor, held: Callable[[str], Any], repair: str
+    memory: AgentMem, superuser: SqlExecutor, held: Callable[[], Any], repair: str
 ) -> None:
     """It replayed the memory before the erasure, and puts rows in place after it."""
     secret, _ = await _fill(memory)
     await superuser.execute_script("UPDATE active_memory SET version = version + 1 WHERE title = 'Furniture'")
-    async with held("agent-1") as queued:
+    async with held() as queued:
         erasing = asyncio.create_task(memory.admin.erase("agent-1", memory_id=secret.id))
         await queued(1)
         mending = asyncio.create_task(
@@ -809,12 +785,12 @@ async def test_a_rebuild_under_way_does_not_bring_back_what_is_erased(
 
 @pytest.mark.parametrize("had_it", [True, False])
 async def test_what_is_written_while_an_erasure_waits_is_erased_too(
-    memory: AgentMem, superuser: SqlExecutor, held: Callable[[str], Any], had_it: bool
+    memory: AgentMem, superuser: SqlExecutor, held: Callable[[], Any], had_it: bool
 ) -> None:
     """The text was put before its turn into a memory that had it, or into one that did not: both memories go."""
     secret, kept = await _fill(memory)
     changed = secret if had_it else kept
-    async with held("agent-1") as queued:
+    async with held() as queued:
         # Two wait at most: of those that wait for a row that the first of them updates, any may come next.
         updating = asyncio.create_task(
             memory.update_active_memory("agent-1", changed.id, content="A xylophone stands there now.")
@@ -830,12 +806,12 @@ async def test_what_is_written_while_an_erasure_waits_is_erased_too(
 
 
 async def test_an_update_that_waits_behind_an_erasure_finds_no_memory(
-    memory: AgentMem, superuser: SqlExecutor, held: Callable[[str], Any]
+    memory: AgentMem, superuser: SqlExecutor, held: Callable[[], Any]
 ) -> None:
     """Its text is not written anywhere; neither is that of an archiving or a consolidation."""
     secret, _ = await _fill(memory)
     await memory.update_active_memory("agent-1", secret.id, description="Of a xylophone, once more.")
-    async with held("agent-1") as queued:
+    async with held() as queued:
         erasing = asyncio.create_task(memory.admin.erase("agent-1", memory_id=secret.id))
         await queued(1)
         later: list[asyncio.Task[Any]] = [
@@ -855,13 +831,13 @@ async def test_an_update_that_waits_behind_an_erasure_finds_no_memory(
 
 
 async def test_consolidating_all_passes_over_what_is_erased_meanwhile(
-    memory: AgentMem, held: Callable[[str], Any]
+    memory: AgentMem, held: Callable[[], Any]
 ) -> None:
     """Nobody has named the memory that is gone; the others are consolidated."""
     secret, kept = await _fill(memory)
     for note in (secret, kept):
         await memory.update_active_memory("agent-1", note.id, description="Changed.")
-    async with held("agent-1") as queued:
+    async with held() as queued:
         erasing = asyncio.create_task(memory.admin.erase("agent-1", memory_id=secret.id))
         await queued(1)
         consolidating = asyncio.create_task(memory.admin.consolidate("agent-1"))
@@ -873,13 +849,13 @@ async def test_consolidating_all_passes_over_what_is_erased_meanwhile(
 
 
 async def test_a_consolidation_that_repeats_an_erased_memory_ends_nothing(
-    memory: AgentMem, held: Callable[[str], Any]
+    memory: AgentMem, held: Callable[[], Any]
 ) -> None:
     """Planned while the older memory was there and applied when it is gone, it must not end what repeats it."""
     older = await memory.create_active_memory("agent-1", "House", _KEPT)
     await memory.admin.consolidate("agent-1", older.id)
     newer = await memory.create_active_memory("agent-1", "Music", _KEPT)
-    async with held("agent-1") as queued:
+    async with held() as queued:
         erasing = asyncio.create_task(memory.admin.erase("agent-1", memory_id=older.id))
         await queued(1)
         consolidating = asyncio.create_task(memory.admin.consolidate("agent-1", newer.id))

@@ -237,9 +237,9 @@ async def test_a_server_that_falls_silent_is_given_up(
 ) -> None:
     """A machine that hangs or a firewall that forgets sends no error; the call ends all the same and wrote nothing."""
     monkeypatch.setattr("agent_reminiscence.database.postgres_manager.ANSWER_GRACE_SECONDS", 0.2)
-    monkeypatch.setattr("agent_reminiscence.database.connection.CONNECT_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("agent_reminiscence.database.connection.CONNECT_TIMEOUT_SECONDS", 3)
     monkeypatch.setattr(retries, "RETRY_TOTAL_SECONDS", 0.0)
-    async with AgentMem(behind_proxy(statement_timeout_seconds=0.3, postgres_pool_size=2)) as memory:
+    async with AgentMem(behind_proxy(statement_timeout_seconds=1.3, postgres_pool_size=2)) as memory:
         note = await memory.create_active_memory("agent-1", "House", _TEXT)
         began = time.monotonic()
 
@@ -249,7 +249,7 @@ async def test_a_server_that_falls_silent_is_given_up(
         await wait_until_blocked(superuser)
         proxy.fall_silent()
         await superuser.execute_script("ROLLBACK")
-        with pytest.raises(StoreUnavailableError, match=r"no answer within 0.5 s"):
+        with pytest.raises(StoreUnavailableError, match=r"no answer within 1.5 s"):
             await update
         with pytest.raises(StoreUnavailableError, match="cannot connect"):
             await memory.get_active_memories("agent-1")
@@ -283,7 +283,7 @@ async def test_a_statement_timeout_writes_nothing_and_is_not_repeated(
     config: Callable[..., Config], superuser: SqlExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What took too long once would again; the caller is told which setting it is."""
-    async with AgentMem(config(statement_timeout_seconds=0.3)) as memory:
+    async with AgentMem(config(statement_timeout_seconds=1.5)) as memory:
         note = await memory.create_active_memory("agent-1", "House", _TEXT)
         for lock in ("memory_event", "memory_chunk", "active_memory"):
             await superuser.execute_script(f"BEGIN; LOCK {lock}")
@@ -314,7 +314,7 @@ async def test_a_statement_that_waits_for_a_lock_is_ended_by_the_server(
 ) -> None:
     """The call says which setting limits it, the write is absent, and the next one is made as if nothing had been."""
     monkeypatch.setattr(retries, "RETRY_TOTAL_SECONDS", 0.0)
-    async with AgentMem(config(statement_timeout_seconds=0.3)) as memory:
+    async with AgentMem(config(statement_timeout_seconds=1.5)) as memory:
         note = await memory.create_active_memory("agent-1", "House", _TEXT)
         await superuser.execute_script("BEGIN; LOCK chunk_vector_1")
 
@@ -330,7 +330,7 @@ async def test_what_follows_a_write_may_time_out_without_it(
     config: Callable[..., Config], superuser: SqlExecutor
 ) -> None:
     """The write is stored and returned; its vectors are counted as missing and made later."""
-    async with AgentMem(config(statement_timeout_seconds=0.3), embedder=DistantEmbedder(TEST_DIMENSION)) as memory:
+    async with AgentMem(config(statement_timeout_seconds=1.5), embedder=DistantEmbedder(TEST_DIMENSION)) as memory:
         await superuser.execute_script("BEGIN; LOCK embedding_cache")
         note = await memory.create_active_memory("agent-1", "House", _TEXT)
         await superuser.execute_script("ROLLBACK")

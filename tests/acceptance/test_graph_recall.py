@@ -434,7 +434,7 @@ async def test_tables_that_are_locked_delay_recall_no_longer_than_the_deadline(
 ) -> None:
     """In Postgres, too, the graph has a deadline, and running into it costs no connection."""
     tenant = "agent-1"
-    async with AgentMem(config(graph_deadline_seconds=0.2, postgres_pool_size=1)) as memory:
+    async with AgentMem(config(graph_deadline_seconds=2, postgres_pool_size=1)) as memory:
         await _remember(memory, tenant, _BOAT, _WORK)
         superuser = await open_connection(server.superuser(database))
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from agent_reminiscence.database.connection import SqlExecutor, open_connection
 from tests.acceptance.conftest import Server
 from tests.support.fakes import SetClock
 from tests.support.servers import SECOND_SERVER_THOROUGHLY
-from tests.support.steps import EVERYTHING, lines, texts
+from tests.support.steps import EVERYTHING, in_turn, lines, texts
 
 # A user's own words with three details and more: 0.55.
 FACT = "Please note that Ann Miller owes Bob Stone 300 dollars since 5 May."
@@ -624,36 +624,16 @@ async def test_only_the_tenant_that_has_too_much_is_pruned(config: Callable[...,
 # --- Beside writers --------------------------------------------------------------------------------------------------
 
 
-async def _in_turn[First, Second](
-    server: Server,
-    database: str,
-    first: Callable[[], Coroutine[Any, Any, First]],
-    second: Callable[[], Coroutine[Any, Any, Second]],
-) -> tuple[First, Second]:
-    """Have two calls wait for the stream, and let them go in this order."""
-    blocker = await open_connection(server.superuser(database))
-    try:
-        await blocker.execute_script("BEGIN; SELECT * FROM reminiscence.memory_stream FOR UPDATE")
-        one = asyncio.create_task(first())
-        await asyncio.sleep(0.3)
-        two = asyncio.create_task(second())
-        await asyncio.sleep(0.3)
-        await blocker.execute_script("ROLLBACK")
-        return await one, await two
-    finally:
-        blocker.close()
-
-
 async def test_what_was_rewritten_meanwhile_is_not_ended(
     config: Callable[..., Config], server: Server, database: str, clock: SetClock
 ) -> None:
     """Both wait for the stream, the update first: the review finds that its memory has been looked at."""
     async with AgentMem(config(active_ttl_days=0.5), clock=clock) as memory:
-        note = await memory.create_active_memory("agent-1", "Notes", lines([REMARK, FACT]))
+        # Long ago, so that it is the time of recording that counts.
+        note = await memory.create_active_memory("agent-1", "Notes", lines([REMARK, FACT]), occurred_at=clock.now - DAY)
         clock.now = note.updated_at + timedelta(hours=12, milliseconds=1)
-        update, review = await _in_turn(
-            server,
-            database,
+        update, review = await in_turn(
+            server.superuser(database),
             lambda: memory.update_active_memory("agent-1", note.id, content=lines([REMARK, "and so on"])),
             lambda: memory.admin.review("agent-1"),
         )
@@ -671,9 +651,8 @@ async def test_what_ended_first_can_be_rewritten(
     async with AgentMem(config(active_ttl_days=0.5), clock=clock) as memory:
         note = await memory.create_active_memory("agent-1", "Notes", lines([REMARK, FACT]))
         clock.advance(timedelta(hours=13))
-        review, _ = await _in_turn(
-            server,
-            database,
+        review, _ = await in_turn(
+            server.superuser(database),
             lambda: memory.admin.review("agent-1"),
             lambda: memory.update_active_memory("agent-1", note.id, content=lines([REMARK, "and so on"])),
         )
@@ -690,9 +669,8 @@ async def test_an_update_makes_room_before_anything_is_pruned(
     async with AgentMem(config(max_chunks=2)) as memory:
         note = await memory.create_active_memory("agent-1", "Notes", lines([REMARK, FACT]))
         await memory.create_active_memory("agent-1", "More", "the ferry leaves early on most days")
-        _, review = await _in_turn(
-            server,
-            database,
+        _, review = await in_turn(
+            server.superuser(database),
             lambda: memory.update_active_memory("agent-1", note.id, content=REMARK),
             lambda: memory.admin.review("agent-1"),
         )
@@ -709,9 +687,8 @@ async def test_what_is_erased_during_a_review_stays_erased(
         note = await memory.create_active_memory("agent-1", "Notes", lines([REMARK, FACT]))
         await memory.create_active_memory("agent-1", "More", "the ferry leaves early on most days")
         await _recall(memory, "who waters the plants, who owes whom, and when does the ferry leave?")
-        receipt, review = await _in_turn(
-            server,
-            database,
+        receipt, review = await in_turn(
+            server.superuser(database),
             lambda: memory.admin.erase("agent-1", memory_id=note.id),
             lambda: memory.admin.review("agent-1"),
         )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from agent_reminiscence.services.work import jobs as jobs_module
 from tests.acceptance.conftest import Server
 from tests.conftest import TEST_DIMENSION
 from tests.support.servers import BOTH_SERVERS
-from tests.support.steps import all_events, only_memory, refusing
+from tests.support.steps import all_events, in_turn, only_memory, refusing, streams_held
 
 LONG = "The harbour of Lisbon opens at nine on Monday. " * 50
 NO_CONSOLIDATION = "kind <> 'memory.consolidated' OR external_id <> 'agent-1'"
@@ -47,34 +46,7 @@ async def _no_job_is_left(server: Server, database: str) -> bool:
     )
 
 
-_BLOCKED = """
-SELECT pid FROM pg_stat_activity
-WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0
-"""
-
-
-async def _waiting(server: Server, database: str, calls: int) -> None:
-    """Until so many calls wait for the stream."""
-
-    async def wait() -> bool:
-        return len(await _rows(server, database, _BLOCKED)) >= calls
-
-    await _until(wait)
-
-
-@asynccontextmanager
-async def _stream_locked(server: Server, database: str) -> AsyncIterator[None]:
-    """Whoever wants to write waits, in the order in which they come."""
-    blocker = await open_connection(server.superuser(database))
-    try:
-        await blocker.execute_script("BEGIN; SELECT * FROM reminiscence.memory_stream FOR UPDATE")
-        yield
-        await blocker.execute_script("ROLLBACK")
-    finally:
-        blocker.close()
-
-
-async def _until(condition: Callable[[], Any], *, seconds: float = 20) -> None:
+async def _until(condition: Callable[[], Any], *, seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110 - the server has no event to wait for
             await asyncio.sleep(0.02)
@@ -158,13 +130,11 @@ async def test_many_workers_consolidate_a_version_once(config: Callable[..., Con
 async def test_a_plan_for_an_older_version_is_dropped(memory: AgentMem, server: Server, database: str) -> None:
     """A memory that is updated while its consolidation is planned keeps its work: the newer version is consolidated."""
     note = await memory.create_active_memory("agent-1", "Harbour", LONG)
-    async with _stream_locked(server, database):
-        update = asyncio.create_task(memory.update_active_memory("agent-1", note.id, content=f"{LONG}\n\nAnd more."))
-        await _waiting(server, database, 1)
-        planned = asyncio.create_task(memory.admin.consolidate("agent-1", note.id))
-        await _waiting(server, database, 2)
-    await update
-    (report,) = await planned
+    _, (report,) = await in_turn(
+        server.superuser(database),
+        lambda: memory.update_active_memory("agent-1", note.id, content=f"{LONG}\n\nAnd more."),
+        lambda: memory.admin.consolidate("agent-1", note.id),
+    )
 
     assert (report.version, report.consolidated) == (1, False)
     assert await _consolidated(memory) == []
@@ -203,12 +173,11 @@ async def test_a_memory_may_be_archived_during_its_consolidation(
 ) -> None:
     """What ended with the archiving stays ended; the consolidation does not bring it back."""
     note = await memory.create_active_memory("agent-1", "Harbour", LONG)
-    async with _stream_locked(server, database):
-        archive = asyncio.create_task(memory.admin.archive("agent-1", note.id, end_chunks=True))
-        await _waiting(server, database, 1)
-        planned = asyncio.create_task(memory.admin.consolidate("agent-1", note.id))
-        await _waiting(server, database, 2)
-    await asyncio.gather(archive, planned)
+    await in_turn(
+        server.superuser(database),
+        lambda: memory.admin.archive("agent-1", note.id, end_chunks=True),
+        lambda: memory.admin.consolidate("agent-1", note.id),
+    )
     report = await memory.admin.run_due("agent-1")
 
     assert report.error is None
@@ -219,13 +188,11 @@ async def test_a_memory_may_be_archived_during_its_consolidation(
 async def test_a_memory_may_be_erased_during_its_consolidation(memory: AgentMem, server: Server, database: str) -> None:
     """Nothing of it comes back, and the work counts as done."""
     note = await memory.create_active_memory("agent-1", "Harbour", LONG)
-    async with _stream_locked(server, database):
-        erase = asyncio.create_task(memory.admin.erase("agent-1", memory_id=note.id))
-        await _waiting(server, database, 1)
-        run = asyncio.create_task(memory.admin.run_due("agent-1"))
-        await _waiting(server, database, 2)
-    receipt = await erase
-    report = await run
+    receipt, report = await in_turn(
+        server.superuser(database),
+        lambda: memory.admin.erase("agent-1", memory_id=note.id),
+        lambda: memory.admin.run_due("agent-1"),
+    )
 
     assert (report.error, report.consolidated) == (None, ())
     assert (await memory.admin.verify_erased(receipt, text="harbour of Lisbon")).ok
@@ -343,7 +310,7 @@ async def test_a_statement_that_takes_too_long_is_a_failure_and_no_outage(
     """The server lives, so that the work would take too long for ever: it is given up after its attempts."""
     blocker = await open_connection(server.superuser(database))
     try:
-        async with AgentMem(config(statement_timeout_seconds=0.3, job_max_attempts=2)) as memory:
+        async with AgentMem(config(statement_timeout_seconds=1.5, job_max_attempts=2)) as memory:
             await memory.create_active_memory("agent-1", "Harbour", LONG)
             await blocker.execute_script("BEGIN; LOCK reminiscence.graph_mention")
 
@@ -401,7 +368,7 @@ async def test_what_is_under_way_at_the_close_is_finished_or_queued_again(
     async with AgentMem(config()) as waiting:
         await waiting.create_active_memory("agent-1", "Harbour", LONG)
         memory = AgentMem(config(worker=True))
-        async with _stream_locked(server, database):
+        async with streams_held(server.superuser(database)):
             await memory.initialize()
 
             async def is_running() -> bool:
@@ -446,9 +413,9 @@ async def test_who_gives_up_on_closing_cuts_no_job_short(
     async with AgentMem(config()) as waiting:
         await waiting.create_active_memory("agent-1", "Harbour", LONG)
         memory = AgentMem(config(worker=True))
-        async with _stream_locked(server, database):
+        async with streams_held(server.superuser(database)) as queued:
             await memory.initialize()
-            await _waiting(server, database, 1)
+            await queued(1)
             closing = asyncio.create_task(memory.close())
             await asyncio.sleep(0.2)
             closing.cancel()

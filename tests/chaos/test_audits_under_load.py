@@ -212,7 +212,7 @@ async def test_readers_see_all_of_a_rebuild_or_nothing_of_it(scene: Scene, repet
 async def _settled(db: SqlExecutor) -> None:
     """Wait until connections that were closed have ended, with their transactions and temporary tables."""
     state: dict[str, Any] | None = None
-    for _ in range(200):
+    for _ in range(1_200):
         state = await db.fetch_one(
             "SELECT (SELECT count(*) FROM pg_class WHERE relpersistence = 't') AS tables,"
             " (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 from agent_reminiscence import ActiveMemory, AgentMem, Event, RetrievalResult
@@ -55,8 +56,39 @@ async def refusing(superuser: ConnectionSettings, table: str, condition: str) ->
         db.close()
 
 
-async def wait_until_blocked(db: SqlExecutor) -> None:
-    """Wait until somebody on this server, which is this process's alone, waits for a lock."""
+async def wait_until_blocked(db: SqlExecutor, calls: int = 1) -> None:
+    """Wait until so many sessions of this server, which is this process's alone, wait for a lock."""
+    # Not pg_stat_activity, which stays the same within a transaction.
+    waiting = "SELECT DISTINCT pid FROM pg_locks WHERE NOT granted"
     async with asyncio.timeout(60):
-        while not await db.fetch_all("SELECT pid FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110 - the server's
+        while len(await db.fetch_all(waiting)) < calls:  # noqa: ASYNC110 - the server has no event to wait for
             await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def streams_held(superuser: ConnectionSettings) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
+    """Hold all streams until the block ends: who writes waits, two of them in the order in which they came.
+
+    Of more than two, any may follow the first. The function that is given waits until so many calls wait.
+    """
+    db = await open_connection(superuser)
+    try:
+        await db.execute_script("BEGIN; SELECT FROM reminiscence.memory_stream FOR UPDATE")
+        yield lambda calls: wait_until_blocked(db, calls)
+        await db.execute_script("ROLLBACK")
+    finally:
+        db.close()
+
+
+async def in_turn[First, Second](
+    superuser: ConnectionSettings,
+    first: Callable[[], Coroutine[Any, Any, First]],
+    second: Callable[[], Coroutine[Any, Any, Second]],
+) -> tuple[First, Second]:
+    """Have two calls wait for the stream, and let them go in this order."""
+    async with streams_held(superuser) as queued:
+        one = asyncio.create_task(first())
+        await queued(1)
+        two = asyncio.create_task(second())
+        await queued(2)
+    return await one, await two

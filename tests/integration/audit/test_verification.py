@@ -518,7 +518,7 @@ async def test_no_connection_of_the_pool_has_seen_a_scratch_table(
 async def _temporary_tables(db: SqlExecutor, *, until: Callable[[list[str]], bool]) -> list[str]:
     """Temporary tables of the whole database; a connection that was closed takes a moment to end."""
     tables: list[str] = []
-    for _ in range(100):
+    for _ in range(1_200):
         rows = await db.fetch_all("SELECT oid::regclass::text AS name FROM pg_class WHERE relpersistence = 't'")
         tables = [row["name"] for row in rows]
         if until(tables):

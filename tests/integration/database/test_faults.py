@@ -34,7 +34,7 @@ from agent_reminiscence import (
     VersionConflictError,
 )
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGIN
-from agent_reminiscence.database.connection import ConnectionSettings, open_connection
+from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, server_binaries
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.resilience import retries
@@ -43,6 +43,7 @@ from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn
 from tests.support.factories import stored_rows, superuser
 
 _ROOT = Path(__file__).parents[3]
+_PATIENCE_SECONDS = 60
 _SEED = 20_260_505
 _SECRET = "My secret diary."
 _TEXT = f"The gate is green.\n\nThe door is red.\n\n{_SECRET}"
@@ -360,7 +361,7 @@ async def _kill(folder: Path, how: signal.Signals = signal.SIGKILL) -> None:
     postmaster = _postmaster(folder)
     backends = [int(pid) for pid in Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()]
     os.kill(postmaster, how)
-    for _ in range(100):
+    for _ in range(1_200):
         if not any(Path(f"/proc/{pid}/cwd").exists() for pid in (postmaster, *backends)):
             return
         await asyncio.sleep(0.05)
@@ -559,7 +560,7 @@ async def test_what_the_server_says_is_told_apart(folder: Path) -> None:
         root = ConnectionSettings(address.host, address.port, address.superuser, "postgres")
         plain = ConnectionSettings(address.host, address.port, "plain", "postgres")
         admin = await open_connection(root)
-        await admin.execute_script("CREATE ROLE plain LOGIN")
+        await admin.execute_script("CREATE ROLE plain LOGIN IN ROLE pg_read_all_stats")
         taken = [await open_connection(plain) for _ in range(3)]
 
         await _refused(plain, StoreUnavailableError, "remaining connection slots are reserved")
@@ -567,7 +568,10 @@ async def test_what_the_server_says_is_told_apart(folder: Path) -> None:
         await _refused(root, StoreUnavailableError, "too many clients")
         for connection in taken[1:]:
             connection.close()
-        await asyncio.sleep(0.2)
+        # Until their sessions have ended, it is all the server's slots that are taken.
+        await _until(
+            taken[0], "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' OFFSET 2", found=False
+        )
         await admin.execute_script("ALTER ROLE plain CONNECTION LIMIT 0")
         await _refused(plain, StoreUnavailableError, "too many connections for role")
         for refused in ("nobody@postgres", "postgres@nowhere"):
@@ -576,22 +580,38 @@ async def test_what_the_server_says_is_told_apart(folder: Path) -> None:
 
         # One session left: the server goes on until it ends, and takes no other.
         os.kill(_postmaster(folder), signal.SIGTERM)
-        await asyncio.sleep(0.2)
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while await _can_connect(root):
+                await asyncio.sleep(0.05)
         await _refused(root, StoreUnavailableError, "shutting down")
-        running = asyncio.create_task(admin.execute("SELECT pg_sleep(10)::text"))
-        await asyncio.sleep(0.1)
+        running = asyncio.create_task(admin.execute("SELECT pg_sleep(600)::text"))
+        await _until(taken[0], "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'", found=True)
         os.kill(_postmaster(folder), signal.SIGINT)
         with pytest.raises(StoreUnavailableError, match="terminating connection"):
             await running
         with pytest.raises(StoreUnavailableError, match="the connection to PostgreSQL was lost"):
             await taken[0].execute("SELECT 1")
-        for _ in range(50):
-            if not (folder / "data/postgres/postmaster.pid").exists():
-                break
-            await asyncio.sleep(0.1)
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while (folder / "data/postgres/postmaster.pid").exists():
+                await asyncio.sleep(0.1)
         await _refused(root, StoreUnavailableError, "error connecting to server")
     finally:
         await server.stop()
+
+
+async def _until(db: SqlExecutor, statement: str, *, found: bool) -> None:
+    """Wait until a statement finds something, or nothing."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while bool(await db.fetch_all(statement, prepared=False)) != found:
+            await asyncio.sleep(0.05)
+
+
+async def _can_connect(settings: ConnectionSettings) -> bool:
+    try:
+        (await open_connection(settings)).close()
+    except StoreError:
+        return False
+    return True
 
 
 async def _refused(settings: ConnectionSettings, kind: type[StoreError], message: str) -> None:

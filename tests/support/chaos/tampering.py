@@ -136,6 +136,8 @@ class Scene:
 
     async def verify(self, external_id: str | None = None) -> StreamReport:
         """What `verify` finds; that it changes nothing is part of every test."""
+        # Otherwise the uses of an earlier search might be written between the two looks.
+        await self.memory._ready().uses.write()
         before = await stored_rows(self.db)
         [report] = (await self.memory.admin.verify(external_id or self.external_id)).streams
         assert await stored_rows(self.db) == before

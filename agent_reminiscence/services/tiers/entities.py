@@ -237,18 +237,18 @@ def _fitting(type_: str, rows: Sequence[KnownEntityName]) -> KnownEntityName | N
 
 
 def left_to_rules(
-    drafted: Sequence[PlannedEntity], reading: Sequence[PlannedEntity], places: Container[int], sure: Container[str]
+    drafted: Sequence[PlannedEntity], proposed: Sequence[PlannedEntity], places: Container[int], sure: Container[str]
 ) -> list[PlannedEntity]:
     """The names found by rules that count although a model has read some of the chunks.
 
     In those chunks only names that the rules are sure of count, unless the model says that another entity is meant.
 
     Args:
-        reading: What the model found.
+        proposed: What the model found.
         places: Indexes of the chunks that it read.
         sure: Known names, and speakers' names.
     """
-    others = {entity.sought_key for entity in reading if entity.is_other}
+    others = {entity.sought_key for entity in proposed if entity.is_other}
     left = []
     for entity in drafted:
         is_sure = entity.key in sure and entity.key not in others

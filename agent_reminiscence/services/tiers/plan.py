@@ -26,7 +26,7 @@ from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import Source, is_trusted_less, may_end
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.importance import IMPORTANCE_RECURRENCE, count_details, estimated, importance
-from agent_reminiscence.services.tiers.proposal import PlannedFact, PlannedRelationshipEnding, Reading, may_restate
+from agent_reminiscence.services.tiers.proposal import PlannedFact, PlannedRelationshipEnding, Proposal, may_restate
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.text.folding import WORD, without_speaker
 from agent_reminiscence.text.sentences import first_sentence
@@ -49,8 +49,8 @@ class Draft:
         entities: What its new chunks name.
         known: What is known of these names.
         looked_up: The name keys for which `known` was read first.
-        reading: What a model made of it.
-        is_complete: Whether `entities` and `known` take `reading` into account.
+        proposal: What a model proposes for it.
+        is_complete: Whether `entities` and `known` take `proposal` into account.
     """
 
     memory: StoredMemory
@@ -61,7 +61,7 @@ class Draft:
     entities: list[PlannedEntity]
     known: Sequence[KnownEntityName]
     looked_up: frozenset[str]
-    reading: Reading = field(default_factory=Reading)
+    proposal: Proposal = field(default_factory=Proposal)
     is_complete: bool = False
 
 
@@ -203,12 +203,12 @@ def _reinforced(twin: Twin) -> ChunkRating:
 
 def summarize(draft: Draft, plan: MemoryConsolidated) -> str:
     """The model's summary of what it read, after the memory's own sentences for the rest."""
-    reading = draft.reading
-    if reading.summary is None:
+    proposal = draft.proposal
+    if proposal.summary is None:
         return plan.summary
-    unread = [chunk for place, chunk in enumerate(draft.chunks) if place not in reading.importances]
+    unread = [chunk for place, chunk in enumerate(draft.chunks) if place not in proposal.importances]
     rest = _summary(unread, {rating.id: rating.importance for rating in plan.chunks})
-    return f"{rest} {reading.summary}".strip()
+    return f"{rest} {proposal.summary}".strip()
 
 
 def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:

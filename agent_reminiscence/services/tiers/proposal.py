@@ -1,4 +1,4 @@
-"""What a model proposed, as the plan of a consolidation takes it over."""
+"""What a model proposes, as the plan of a consolidation takes it over."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class PlannedRelationshipEnding:
 
 
 @dataclass(slots=True)
-class Reading:
-    """What a model made of a memory's new chunks; a place is an index into all chunks of the memory.
+class Proposal:
+    """What a model proposes for a memory's new chunks; a place is an index into all chunks of the memory.
 
     Attributes:
         importances: Its ratings of the chunks it has read, by place.
@@ -107,8 +107,8 @@ class Reading:
         return whole or None
 
 
-def take_over(reading: Reading, window: Window, plan: ConsolidationPlan) -> None:
-    """Add what a model made of a window to `reading`.
+def take_over(proposal: Proposal, window: Window, plan: ConsolidationPlan) -> None:
+    """Add what a model made of a window to `proposal`.
 
     What is derived from passages is trusted no more than the least trusted of them: the confidence of an entity, a
     relationship or a fact is at most the lowest `SOURCE_TRUST` of its passages, whatever the model says.
@@ -117,31 +117,31 @@ def take_over(reading: Reading, window: Window, plan: ConsolidationPlan) -> None
         plan: One that `check` has nothing against.
     """
     ratings = {rated.ref: rated.importance for rated in plan.chunks}
-    reading.importances |= {place: ratings[ref] for ref, place in enumerate(window.places, start=1)}
-    reading.summaries.append(plan.summary.strip())
+    proposal.importances |= {place: ratings[ref] for ref, place in enumerate(window.places, start=1)}
+    proposal.summaries.append(plan.summary.strip())
     planned = {found.ref: _plan_entity(window, found) for found in plan.auto_resolve.entities}
-    reading.entities += planned.values()
-    reading.relationships += [_plan_relationship(window, found, planned) for found in plan.auto_resolve.relationships]
-    reading.facts += [_plan_fact(window, fact) for fact in plan.facts]
-    take_over_endings(reading, window, plan)
+    proposal.entities += planned.values()
+    proposal.relationships += [_plan_relationship(window, found, planned) for found in plan.auto_resolve.relationships]
+    proposal.facts += [_plan_fact(window, fact) for fact in plan.facts]
+    take_over_endings(proposal, window, plan)
 
 
 def take_over_endings(
-    reading: Reading, window: Window, plan: ConsolidationPlan | EndingsPlan, *, is_compared: bool = False
+    proposal: Proposal, window: Window, plan: ConsolidationPlan | EndingsPlan, *, is_compared: bool = False
 ) -> None:
-    """Add the endings of a plan to `reading`.
+    """Add the endings of a plan to `proposal`.
 
     A passage ends nothing that is more trusted or newer than itself, whatever the agent let through.
     """
     for ended in plan.ended_chunks:
         stored, by = window.near[ended.stored - 1], window.chunks[ended.by - 1]
         if may_end(by.source, [stored.source]) and stored.start_date <= by.start_date:
-            reading.endings.append(PlannedEnding(stored, window.places[ended.by - 1], ended.reason, ended.why))
+            proposal.endings.append(PlannedEnding(stored, window.places[ended.by - 1], ended.reason, ended.why))
     for over in plan.ended_relationships:
         known, by = window.relationships[over.relationship - 1], window.chunks[over.by - 1]
         if may_end(by.source, known.sources) and known.last_observed <= by.start_date:
             ended_at = ending_date(over.on, by.start_date)
-            reading.relationship_endings.append(
+            proposal.relationship_endings.append(
                 PlannedRelationshipEnding(known, window.places[over.by - 1], ended_at, over.why, is_compared)
             )
 

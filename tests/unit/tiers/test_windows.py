@@ -23,7 +23,7 @@ from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, S
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import SOURCES, Source, may_end
-from agent_reminiscence.services.tiers.proposal import Reading, may_restate, take_over
+from agent_reminiscence.services.tiers.proposal import Proposal, may_restate, take_over
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.services.tiers.windows import WINDOW_CHUNKS, WINDOW_TOKENS, Window, make_windows, set_apart
 from agent_reminiscence.text.tokens import count_tokens
@@ -106,10 +106,10 @@ def _window(source: Source = "user", **beside: object) -> Window:
     return replace(Window(places=(3, 5), chunks=(_chunk(source=source), _chunk()), context=()), **beside)  # type: ignore[arg-type]
 
 
-def _taken(window: Window, plan: ConsolidationPlan) -> Reading:
-    reading = Reading()
-    take_over(reading, window, plan)
-    return reading
+def _taken(window: Window, plan: ConsolidationPlan) -> Proposal:
+    proposal = Proposal()
+    take_over(proposal, window, plan)
+    return proposal
 
 
 def _rated(*importances: float) -> list[RatedChunk]:
@@ -136,11 +136,11 @@ def test_what_is_trusted_less_ends_nothing(stored: Source, by: Source) -> None:
     is_trusted_enough = SOURCES.index(by) <= SOURCES.index(stored)
     assert may_end(by, [stored]) == is_trusted_enough
 
-    reading = _taken(_window(by, near=[_near(stored)]), _ends())
-    assert [ending.by for ending in reading.endings] == ([3] if is_trusted_enough else [])
+    proposal = _taken(_window(by, near=[_near(stored)]), _ends())
+    assert [ending.by for ending in proposal.endings] == ([3] if is_trusted_enough else [])
 
-    reading = _taken(_window(by, relationships=[_known(stored)]), _ends_relationship())
-    assert [ending.by for ending in reading.relationship_endings] == ([3] if is_trusted_enough else [])
+    proposal = _taken(_window(by, relationships=[_known(stored)]), _ends_relationship())
+    assert [ending.by for ending in proposal.relationship_endings] == ([3] if is_trusted_enough else [])
 
 
 def test_a_relationship_is_as_trusted_as_the_best_who_say_it() -> None:
@@ -249,15 +249,15 @@ def test_places_are_those_of_the_memory() -> None:
         facts=[Fact(text=" Ann knows Tom. ", importance=0.5, confidence=1.0, chunks=[2, 1])],
     )
 
-    reading = _taken(_window(), plan)
+    proposal = _taken(_window(), plan)
 
-    assert reading.importances == {3: 0.25, 5: 0.75}
-    assert reading.summary == "What was said."
-    tom, ann = reading.entities
+    assert proposal.importances == {3: 0.25, 5: 0.75}
+    assert proposal.summary == "What was said."
+    tom, ann = proposal.entities
     assert (tom.passages, ann.passages, ann.is_other) == ((5,), (3, 5), True)
-    [knows] = reading.relationships
+    [knows] = proposal.relationships
     assert (knows.from_id, knows.to_id, knows.passages) == (ann.entity_id, tom.entity_id, (5,))
-    [fact] = reading.facts
+    [fact] = proposal.facts
     assert (fact.text, fact.places) == ("Ann knows Tom.", (3, 5))
 
 

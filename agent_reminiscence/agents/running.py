@@ -35,8 +35,8 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_core import from_json
 
+from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits, ModelChoice
-from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.domain.event import FailureReason, ModelUsage
 from agent_reminiscence.exceptions import ReminiscenceError
 

@@ -84,13 +84,13 @@ def _show(report: AuditReport, *, as_json: bool) -> None:
         _show_stream(out, stream)
     wrong = sum(not stream.ok for stream in report.streams)
     mended = sum(stream.repaired for stream in report.streams)
-    outcome = f"{wrong:,} with problems" if wrong else "all match the ledger"
+    verdict = f"{wrong:,} with problems" if wrong else "all match the ledger"
     if mended:
-        outcome += f", {mended:,} fixed"
+        verdict += f", {mended:,} fixed"
     say(
         out,
         f"{count(len(report.streams), 'stream', 'streams')}, {count(report.events, 'event', 'events')},"
-        f" {report.seconds:.1f} s: {outcome}.",
+        f" {report.seconds:.1f} s: {verdict}.",
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits
-from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.domain.event import AskOutcome, EventKind, ModelAsked, ModelUsage
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.ledger.projector import Projector

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent_reminiscence.agents.outcomes import AgentFailedError
+from agent_reminiscence.agents.model_call import AgentFailedError
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
+from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.plans import ConsolidationMaterial
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.generations import current_generation

@@ -30,8 +30,8 @@ from agent_reminiscence.agents.memorizer import (
 )
 from agent_reminiscence.agents.memorizer_checks import check
 from agent_reminiscence.agents.memorizer_plan import MAX_WINDOW_PASSAGES, ConsolidationPlan
+from agent_reminiscence.agents.model_call import AgentFailedError
 from agent_reminiscence.agents.models import AgentLimits
-from agent_reminiscence.agents.outcomes import AgentFailedError
 from agent_reminiscence.agents.plan_dates import read_date
 from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,

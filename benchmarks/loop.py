@@ -85,7 +85,7 @@ class Pauses:
         return (
             name,
             f"{max(self.cpu_seconds) * 1000:.1f}",
-            f"{sum(used > _MOST_CPU_SECONDS for used in self.cpu_seconds)}",
+            f"{sum(seconds > _MOST_CPU_SECONDS for seconds in self.cpu_seconds)}",
             f"{max(self.seconds) * 1000:.1f}",
             f"{self.collection_seconds * 1000:.1f}",
             f"{longest.seconds * 1000:.0f}",
@@ -193,10 +193,10 @@ async def _tick(pauses: Pauses) -> None:
     gc.callbacks.append(note)
     try:
         while True:
-            due, used, collected = time.perf_counter() + _TICK_SECONDS, time.thread_time(), 0.0
+            due, cpu_before, collected = time.perf_counter() + _TICK_SECONDS, time.thread_time(), 0.0
             await asyncio.sleep(_TICK_SECONDS)
             pauses.seconds.append(max(0.0, time.perf_counter() - due))
-            pauses.cpu_seconds.append(time.thread_time() - used - collected)
+            pauses.cpu_seconds.append(time.thread_time() - cpu_before - collected)
     finally:
         gc.callbacks.remove(note)
 

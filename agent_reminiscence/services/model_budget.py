@@ -57,8 +57,8 @@ class ModelBudget:
         if self._daily_tokens is None:
             return self._limits
         async with self._store.transaction(external_id, read_only=True) as db:
-            used = await self._usage.sum_tokens_today(db, external_id)
-        left = self._daily_tokens - used - spent
+            spent_today = await self._usage.sum_tokens_today(db, external_id)
+        left = self._daily_tokens - spent_today - spent
         return replace(self._limits, max_tokens=min(self._limits.max_tokens, left)) if left > 0 else None
 
     @asynccontextmanager

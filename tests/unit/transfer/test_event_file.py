@@ -776,9 +776,9 @@ def test_a_finished_writer_takes_no_more(small: Path) -> None:
     writer = EventFileWriter(small.with_name("other"), "agent-1", 1)
     with pytest.raises(InvalidInputError, match="not open"):
         writer.write([_event(1)])
-    with EventFileWriter(small, "agent-1", 1, overwrite=True) as used:
-        used.write([_event(1)])
-    used.discard()
+    with EventFileWriter(small, "agent-1", 1, overwrite=True) as ended:
+        ended.write([_event(1)])
+    ended.discard()
     with pytest.raises(InvalidInputError, match="this writer was already used"):
-        used.open()
+        ended.open()
     assert len(_read(small)) == 1

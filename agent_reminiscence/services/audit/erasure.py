@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 from agent_reminiscence.config.constants import ERASER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.erasure import Selection
-from agent_reminiscence.database.text_columns import scanned_places
+from agent_reminiscence.database.text_columns import scanned_columns
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import (
     ErasedEvent,
@@ -181,7 +181,7 @@ class ErasureService:
             if text is not None:
                 findings += await self._erasure.find_text(db, tenant, text)
             graph_erased_at = await self._progress.find_graph_erasure(db, tenant, receipt.receipt_id)
-        places = [f"{p.table}.{p.column}" for places in scanned_places().values() for p in places]
+        places = [f"{one.table}.{one.name}" for columns in scanned_columns().values() for one in columns]
         if self._follower is not None:
             in_neo4j = await self._follower.find_left_over(receipt, text=text)
             if in_neo4j is not None:

@@ -30,7 +30,7 @@ from agent_reminiscence.database.repositories.graph.progress import GraphProgres
 from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ReplayTablesRepository
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
-from agent_reminiscence.database.text_columns import scanned_places
+from agent_reminiscence.database.text_columns import scanned_columns
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.trust import SOURCES
@@ -1036,7 +1036,7 @@ async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: Postgres
     async with store.transaction(world.intruder.external_id) as db:
         stolen = [f for text in texts for f in await erasure.find_text(db, world.victim.external_id, text)]
 
-    assert {finding.place.split(".")[0] for finding in found} == scanned_places().keys()
+    assert {finding.place.split(".")[0] for finding in found} == scanned_columns().keys()
     assert stolen == []
 
 

@@ -78,7 +78,7 @@ class Pauses:
     cpu_seconds: list[float] = field(default_factory=list)
     collection_seconds: float = 0.0
     # Where the main thread was when a long pause ended, by its innermost frames.
-    places: Counter[str] = field(default_factory=Counter)
+    stacks: Counter[str] = field(default_factory=Counter)
 
     def row(self, name: str, longest: LongestStatement, wall: float, cpu: float) -> tuple[str, ...]:
         """For a table."""
@@ -171,8 +171,8 @@ async def _measure(name: str, measured: Input, memory: AgentMem, *, blame: bool)
         await asyncio.wait({ticking})
     row = pauses.row(name, longest, wall, cpu)
     print("  ".join(row), flush=True)
-    for place, count in pauses.places.most_common(12):
-        print(f"    {count:5}  {place}", flush=True)
+    for stack, count in pauses.stacks.most_common(12):
+        print(f"    {count:5}  {stack}", flush=True)
     return row
 
 
@@ -221,7 +221,7 @@ def _blaming(pauses: Pauses) -> Iterator[None]:
             elif now - since > _LONG_PAUSE_SECONDS:
                 frame = sys._current_frames()[main_thread]
                 stack = traceback.extract_stack(frame)[-7:]
-                pauses.places[" < ".join(f"{one.name}:{one.lineno}" for one in reversed(stack))] += 1
+                pauses.stacks[" < ".join(f"{one.name}:{one.lineno}" for one in reversed(stack))] += 1
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()

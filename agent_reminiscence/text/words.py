@@ -177,11 +177,11 @@ def _mixed_words(folded: str) -> list[str]:
         if _UNSPACED_RUN.match(run) is None or len(run) == 1:
             words.append(run)
             continue
-        for place, character in enumerate(run):
+        for index, character in enumerate(run):
             if _HAN.match(character):
                 words.append(character)
-            if place + 1 < len(run):
-                words.append(run[place : place + 2])
+            if index + 1 < len(run):
+                words.append(run[index : index + 2])
     return words
 
 

@@ -260,20 +260,20 @@ class Name:
 
     def plan(self, stored: StoredMemory) -> MemoryConsolidated:
         """Entities that stand together in chunks, each with a relationship to the next one."""
-        places = tuple({place % len(stored.chunk_ids) for place in self.chunks})
+        indices = tuple({index % len(stored.chunk_ids) for index in self.chunks})
         named = [uuid5(NAMESPACE_OID, str(number)) for number in sorted(self.entities)]
         ended_at = None if self.ends is None else stories.START + timedelta(days=30 * self.ends)
         entities = [
             EntityEntry(
-                id=id_, name=f"Number {id_}", type="other", confidence=0.5, importance=0.1, chunks=places,
-                aliases=(f"From {stored.title}",), metadata={stored.title: len(places)},
+                id=id_, name=f"Number {id_}", type="other", confidence=0.5, importance=0.1, chunks=indices,
+                aliases=(f"From {stored.title}",), metadata={stored.title: len(indices)},
             )
             for id_ in named
         ]  # fmt: skip
         relationships = [
             RelationshipEntry(
                 id=uuid5(one, str(other)), from_id=one, to_id=other, type="knows", confidence=0.5, importance=0.1,
-                end_date=ended_at, chunks=places,
+                end_date=ended_at, chunks=indices,
             )
             for one, other in pairwise(named)
         ]  # fmt: skip

@@ -305,9 +305,9 @@ async def test_a_flipped_bit_anywhere_is_refused_and_nothing_is_written(
     before = await _rows(test_server, database, "house")
     edges = [0, 1, 5, len(whole) - 41, len(whole) - 40, len(whole) - 33, len(whole) - 32, len(whole) - 1]
 
-    for place in [*edges, *rng.sample(range(len(whole)), repetitions(everyday=20, reduced=60, full=1_500))]:
+    for offset in [*edges, *rng.sample(range(len(whole)), repetitions(everyday=20, reduced=60, full=1_500))]:
         flipped = bytearray(whole)
-        flipped[place] ^= 1 << rng.randrange(8)
+        flipped[offset] ^= 1 << rng.randrange(8)
         file.write_bytes(flipped)
         with pytest.raises(InvalidInputError):
             await memory.admin.import_(file, "copy")

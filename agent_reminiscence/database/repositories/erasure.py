@@ -1,4 +1,4 @@
-"""Finds what an erasure must reach, empties events, and scans every place afterwards."""
+"""Finds what an erasure must reach, empties events, and scans every column afterwards."""
 
 from __future__ import annotations
 

@@ -71,9 +71,9 @@ class Cost:
         usage = meter.usage
         if usage is None or not usage.requests:
             return
-        for place, one in enumerate(self.usage):
+        for index, one in enumerate(self.usage):
             if one.model == usage.model:
-                self.usage[place] = ModelUsage(
+                self.usage[index] = ModelUsage(
                     model=one.model,
                     requests=one.requests + usage.requests,
                     input_tokens=one.input_tokens + usage.input_tokens,
@@ -164,9 +164,9 @@ class MemorizingService:
                 continue
             proposal.fallback = proposal.fallback or fallback
             if fallback in _HOPELESS:
-                proposal.unread += sum(len(left.places) for left in windows[number:])
+                proposal.unread += sum(len(left.indices) for left in windows[number:])
                 return
-            proposal.unread += len(window.places)
+            proposal.unread += len(window.indices)
         await self._compare(proposal, memory, comparisons, cost)
 
     async def _read_window(
@@ -194,7 +194,7 @@ class MemorizingService:
         from agent_reminiscence.agents.memorizer import make_comparer, make_comparing_prompt
 
         for compared in comparisons:
-            if not set(compared.places) <= proposal.importances.keys():
+            if not set(compared.indices) <= proposal.importances.keys():
                 # Rules were used instead.
                 continue
             if not await self._is_current(memory):
@@ -270,7 +270,7 @@ class MemorizingService:
     async def _complete(self, draft: Draft, window: Window) -> tuple[Window, list[Window]]:
         """Add what is stored and known to the window; returns it with the windows to compare separately."""
         memory = draft.memory
-        inside = set(window.places)
+        inside = set(window.indices)
         by_key = {row.key: row for row in reversed(draft.known)}
         named = [
             # As these chunks spell it: another memory's spelling may be erased.

@@ -105,13 +105,13 @@ def make_facts(
     starts = dict(zip(memory.chunk_ids, memory.chunk_starts, strict=True))
     entries = []
     for fact in facts:
-        own = [chunks[place] for place in fact.places]
-        seen = max(ratings[place].importance for place in fact.places)
+        own = [chunks[index] for index in fact.passages]
+        seen = max(ratings[index].importance for index in fact.passages)
         entries.append(
             FactEntry(
                 id=uuid7(),
                 content=fact.text,
-                chunks=fact.places,
+                chunks=fact.passages,
                 start=min(starts[chunk.chunk_id] for chunk in own),
                 end=max(starts[chunk.chunk_id] + len(chunk.content) for chunk in own),
                 # Little trust caps the estimate.
@@ -170,13 +170,13 @@ def plan_consolidation(
                     recurrences=recurrences.get(chunk.chunk_id, 0),
                     details=count_details(contents[chunk.chunk_id]),
                     updates_survived=memory.version - chunk.memory_version,
-                    estimate=estimates.get(place, chunk.estimate),
+                    estimate=estimates.get(index, chunk.estimate),
                 ),
             ),
             confidence=chunk.confidence,
-            estimate=estimates.get(place),
+            estimate=estimates.get(index),
         )
-        for place, chunk in enumerate(chunks)
+        for index, chunk in enumerate(chunks)
     ]
     return MemoryConsolidated(
         memory_id=memory.memory_id,
@@ -206,7 +206,7 @@ def summarize(draft: Draft, plan: MemoryConsolidated) -> str:
     proposal = draft.proposal
     if proposal.summary is None:
         return plan.summary
-    unread = [chunk for place, chunk in enumerate(draft.chunks) if place not in proposal.importances]
+    unread = [chunk for index, chunk in enumerate(draft.chunks) if index not in proposal.importances]
     rest = _summary(unread, {rating.id: rating.importance for rating in plan.chunks})
     return f"{rest} {proposal.summary}".strip()
 

@@ -120,7 +120,7 @@ class Planning:
     async def _is_there(self, db: SqlExecutor, draft: Draft) -> bool:
         """Whether what a model read still holds, and nothing that it was shown has been erased."""
         external_id, proposal = draft.memory.external_id, draft.proposal
-        read = [draft.chunks[place].chunk_id for place in proposal.importances]
+        read = [draft.chunks[index].chunk_id for index in proposal.importances]
         return not read or (
             await self._tables.active.are_there(db, external_id, proposal.rests_on)
             and len(await self._lifecycle.read_live(db, external_id, read)) == len(read)
@@ -193,7 +193,7 @@ class Planning:
         by_id = {chunk.chunk_id: chunk for chunk in draft.chunks}
         stating: defaultdict[UUID, list[StoredChunk]] = defaultdict(list)
         for stated in plan.graph.relationships:
-            stating[stated.id] += [by_id[plan.chunks[place].id] for place in stated.chunks]
+            stating[stated.id] += [by_id[plan.chunks[index].id] for index in stated.chunks]
         looked_at = constants.KNOWN_RELATIONSHIP_MEMORIES
         ended = []
         for known in await self._graph.find_relationships(

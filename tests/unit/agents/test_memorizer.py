@@ -176,7 +176,7 @@ async def _ask(model: Any, material: ConsolidationMaterial = _MATERIAL) -> Agent
 def _window(material: ConsolidationMaterial) -> Window:
     """A window that is shown as `material`; its passages are the first chunks of their memory."""
     return Window(
-        places=tuple(range(len(material.passages))),
+        indices=tuple(range(len(material.passages))),
         chunks=tuple(
             StoredChunk(
                 chunk_id=uuid4(),
@@ -409,7 +409,7 @@ async def test_a_right_plan_is_taken_over() -> None:
             text="Maria starts at Globex in June 2024.",
             importance=0.8,
             confidence=0.95,
-            places=(0, 1),
+            passages=(0, 1),
             start_date=datetime(2024, 5, 20, tzinfo=UTC),
             end_date=datetime(2024, 7, 1, tzinfo=UTC),
         ),
@@ -417,7 +417,7 @@ async def test_a_right_plan_is_taken_over() -> None:
             text="Tom Weber has lunch with Maria.",
             importance=0.1,
             confidence=SOURCE_TRUST["tool"],
-            places=(0, 2),
+            passages=(0, 2),
             start_date=_SAID_AT,
             end_date=None,
         ),
@@ -455,8 +455,8 @@ async def test_the_test_model_runs_through() -> None:
 type _Case = tuple[str, Callable[[dict[str, Any]], Any], str]
 
 
-def _entity(place: int = 1, **changes: Any) -> Callable[[dict[str, Any]], Any]:
-    return lambda plan: plan["auto_resolve"]["entities"][place].update(changes)
+def _entity(index: int = 1, **changes: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda plan: plan["auto_resolve"]["entities"][index].update(changes)
 
 
 def _relationship(**changes: Any) -> Callable[[dict[str, Any]], Any]:
@@ -1003,12 +1003,12 @@ def test_a_plan_without_a_complaint_can_be_taken_over(plan: dict[str, Any]) -> N
     assert list(proposal.importances) == list(range(len(_MATERIAL.passages)))
     derived = [(entity.passages, entity.confidence) for entity in proposal.entities]
     derived += [(related.passages, related.confidence) for related in proposal.relationships]
-    derived += [(fact.places, fact.confidence) for fact in proposal.facts]
-    for places, confidence in derived:
-        assert places
-        assert all(0 <= place < len(_MATERIAL.passages) for place in places)
-        assert all(before < after for before, after in pairwise(places))
-        assert confidence <= min(SOURCE_TRUST[_MATERIAL.passages[place].source] for place in places)
+    derived += [(fact.passages, fact.confidence) for fact in proposal.facts]
+    for passages, confidence in derived:
+        assert passages
+        assert all(0 <= index < len(_MATERIAL.passages) for index in passages)
+        assert all(before < after for before, after in pairwise(passages))
+        assert confidence <= min(SOURCE_TRUST[_MATERIAL.passages[index].source] for index in passages)
     dated: list[PlannedRelationship | PlannedFact] = [*proposal.relationships, *proposal.facts]
     moments = [moment for one in dated for moment in (one.start_date, one.end_date) if moment is not None]
     assert all(moment.tzinfo is UTC for moment in moments)

@@ -126,9 +126,9 @@ def _periods(*spans: tuple[int, int | None], sources: Sequence[Source] = ()) -> 
     planned = resolve_entities(ends, [])
     drafted = [
         PlannedRelationship(
-            ends[0].entity_id, ends[1].entity_id, "works_for", None, 0.7, (place,), _year(start), _end(end)
+            ends[0].entity_id, ends[1].entity_id, "works_for", None, 0.7, (index,), _year(start), _end(end)
         )
-        for place, (start, end) in enumerate(spans)
+        for index, (start, end) in enumerate(spans)
     ]
     return [
         (one.start_date.year, None if one.end_date is None else one.end_date.year)

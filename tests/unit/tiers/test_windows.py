@@ -103,7 +103,7 @@ def _memory(memory_id: UUID) -> StoredMemory:
 
 def _window(source: Source = "user", **beside: object) -> Window:
     """The fourth and the sixth chunk of a memory."""
-    return replace(Window(places=(3, 5), chunks=(_chunk(source=source), _chunk()), context=()), **beside)  # type: ignore[arg-type]
+    return replace(Window(indices=(3, 5), chunks=(_chunk(source=source), _chunk()), context=()), **beside)  # type: ignore[arg-type]
 
 
 def _taken(window: Window, plan: ConsolidationPlan) -> Proposal:
@@ -234,7 +234,7 @@ def test_a_relationship_that_was_confirmed_since_is_not_ended_by_what_was_said_b
         assert [one.last_said_at for one in window.material(_memory(uuid4())).relationships] == [last_observed]
 
 
-def test_places_are_those_of_the_memory() -> None:
+def test_indices_are_those_of_the_memory() -> None:
     """A plan counts a window's passages from 1; the plan is about all chunks of the memory."""
     plan = ConsolidationPlan(
         chunks=_rated(0.25, 0.75),
@@ -258,7 +258,7 @@ def test_places_are_those_of_the_memory() -> None:
     [knows] = proposal.relationships
     assert (knows.from_id, knows.to_id, knows.passages) == (ann.entity_id, tom.entity_id, (5,))
     [fact] = proposal.facts
-    assert (fact.text, fact.places) == ("Ann knows Tom.", (3, 5))
+    assert (fact.text, fact.passages) == ("Ann knows Tom.", (3, 5))
 
 
 def test_windows_are_bounded_and_leave_nothing_out() -> None:
@@ -270,11 +270,11 @@ def test_windows_are_bounded_and_leave_nothing_out() -> None:
 
     windows = make_windows([*chunks, *read, *long, *giant, *chunks[:1]])
 
-    places = [place for window in windows for place in window.places]
-    assert places == [place for place in range(len(places) + 1) if place != len(chunks)]
+    indices = [index for window in windows for index in window.indices]
+    assert indices == [index for index in range(len(indices) + 1) if index != len(chunks)]
     for window in windows:
-        assert len(window.places) <= WINDOW_CHUNKS
-        assert len(window.places) == 1 or sum(count_tokens(chunk.content) for chunk in window.chunks) <= WINDOW_TOKENS
+        assert len(window.indices) <= WINDOW_CHUNKS
+        assert len(window.indices) == 1 or sum(count_tokens(chunk.content) for chunk in window.chunks) <= WINDOW_TOKENS
     assert make_windows(read) == []
 
 
@@ -296,12 +296,12 @@ def test_what_is_trusted_less_is_set_apart_by_its_label(label: Source) -> None:
 
     whole, apart = set_apart(window, near, known)
 
-    place = SOURCES.index(label) + 1
-    assert [one.source for one in whole.near] == list(SOURCES[:place])
-    assert [one.sources for one in whole.relationships] == [(source,) for source in SOURCES[:place]]
+    count = SOURCES.index(label) + 1
+    assert [one.source for one in whole.near] == list(SOURCES[:count])
+    assert [one.sources for one in whole.relationships] == [(source,) for source in SOURCES[:count]]
     assert (whole.title, whole.context, whole.chunks) == ("Launch", ("Before.",), window.chunks)
-    assert [[one.source for one in beside.near] for beside in apart] == [[source] for source in SOURCES[place:]]
-    assert [beside.relationships for beside in apart] == [[one] for one in known[place:]]
+    assert [[one.source for one in beside.near] for beside in apart] == [[source] for source in SOURCES[count:]]
+    assert [beside.relationships for beside in apart] == [[one] for one in known[count:]]
     assert all((beside.title, beside.context, beside.chunks) == (None, (), window.chunks) for beside in apart)
 
 

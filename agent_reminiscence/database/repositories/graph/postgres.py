@@ -123,7 +123,7 @@ class PostgresGraph:
         """
         async with self._read_transaction(external_id) as db:
             first, last = [
-                await self._repository.find_place(db, external_id, entity_id) for entity_id in (from_id, to_id)
+                await self._repository.find_merge_state(db, external_id, entity_id) for entity_id in (from_id, to_id)
             ]
             if first is None or last is None:
                 return None

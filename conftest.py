@@ -47,11 +47,11 @@ _PREFIX = "REMINISCENCE_"
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of one's own is made there
 _MEMORY_BYTES = 6 << 30
 _TEMPORARY = pytest.StashKey[Path]()
-_PLACE = "__place__"
+_SANDBOX = "__sandbox__"
 _RUNNER = "__runner__"
 
 
-class _Place:
+class _Sandbox:
     """A folder and an environment of its own for one document, so that no example touches the reader's memories."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class _AwaitingEvaluator(PythonEvaluator):
 
 
 def _enter(namespace: dict[str, Any]) -> None:
-    namespace[_PLACE] = _Place()
+    namespace[_SANDBOX] = _Sandbox()
 
 
 def _leave(namespace: dict[str, Any]) -> None:
@@ -97,7 +97,7 @@ def _leave(namespace: dict[str, Any]) -> None:
         if runner := namespace.pop(_RUNNER, None):
             runner.close()
     finally:
-        namespace.pop(_PLACE).leave()
+        namespace.pop(_SANDBOX).leave()
 
 
 _documents = Sybil(

@@ -40,8 +40,8 @@ from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.services import Services
 from agent_reminiscence.services.tiers.consolidation import ConsolidationService
+from agent_reminiscence.services.tiers.memorizing import MemorizingService
 from agent_reminiscence.services.tiers.promotion import PromotionService
-from agent_reminiscence.services.tiers.reading import MemorizingService
 from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.transfer.batches import BulkService
 from agent_reminiscence.services.transfer.export import TransferService

@@ -144,12 +144,12 @@ class Baseline:
         within = {}
         for budget in BUDGETS:
             left, kept = budget, []
-            for place in order[:BUDGET_LIMIT]:
-                if self._tokens[place] <= left:
-                    left -= self._tokens[place]
-                    kept.append(self._ids[place])
+            for index in order[:BUDGET_LIMIT]:
+                if self._tokens[index] <= left:
+                    left -= self._tokens[index]
+                    kept.append(self._ids[index])
             within[budget] = tuple(kept)
-        return Answer(tuple(self._ids[place] for place in order[: max(DEPTHS)]), within, seconds)
+        return Answer(tuple(self._ids[index] for index in order[: max(DEPTHS)]), within, seconds)
 
     async def index(self, texts: list[str]) -> None:
         """Prepare to rank `texts`."""
@@ -224,13 +224,13 @@ class PlainFusion(Baseline):
         """Texts in the first fifty of either ranking."""
         scores: defaultdict[int, float] = defaultdict(float)
         for part in self._parts:
-            for rank, place in enumerate((await part.order(question))[:FUSION_DEPTH], start=1):
-                scores[place] += 1 / (PLAIN_RRF_K + rank)
-        return sorted(scores, key=lambda place: (-scores[place], place))
+            for rank, index in enumerate((await part.order(question))[:FUSION_DEPTH], start=1):
+                scores[index] += 1 / (PLAIN_RRF_K + rank)
+        return sorted(scores, key=lambda index: (-scores[index], index))
 
 
 def _best_first(scores: Scores, above: float = -math.inf) -> list[int]:
-    return [int(place) for place in np.argsort(-scores, kind="stable") if scores[place] > above]
+    return [int(index) for index in np.argsort(-scores, kind="stable") if scores[index] > above]
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +260,8 @@ def _share(ids: Sequence[str], evidence: frozenset[str]) -> float:
 
 
 def _ndcg(ids: Sequence[str], evidence: frozenset[str]) -> float:
-    gained = sum(1 / math.log2(place + 2) for place, found in enumerate(ids) if found in evidence)
-    return gained / sum(1 / math.log2(place + 2) for place in range(min(len(evidence), 10)))
+    gained = sum(1 / math.log2(index + 2) for index, found in enumerate(ids) if found in evidence)
+    return gained / sum(1 / math.log2(index + 2) for index in range(min(len(evidence), 10)))
 
 
 async def measure(system: System, conversations: Sequence[Conversation]) -> dict[str, Any]:

@@ -109,12 +109,12 @@ def _write_chat(path: Path, lines: int) -> SourceFile:
     words = WordModel(_SEED)
     with path.open("w", encoding="utf-8") as file:
         for number in range(lines):
-            block, place = divmod(number, _LINES_PER_CONVERSATION * _UNDER_WAY)
+            block, line = divmod(number, _LINES_PER_CONVERSATION * _UNDER_WAY)
             message: dict[str, Any] = {
-                "speaker": ("Anna", "Boris")[(place // _UNDER_WAY) % 2],
+                "speaker": ("Anna", "Boris")[(line // _UNDER_WAY) % 2],
                 "text": words.sentence(words.topic()),
                 "timestamp": (_FIRST_DAY + timedelta(minutes=number)).isoformat(),
-                "conversation_id": f"c-{block}-{place % _UNDER_WAY}",
+                "conversation_id": f"c-{block}-{line % _UNDER_WAY}",
                 "id": f"m-{number}",
             }
             file.write(json.dumps(message) + "\n")

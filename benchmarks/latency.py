@@ -29,7 +29,7 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
-from agent_reminiscence.database.queries import statement_name, with_places
+from agent_reminiscence.database.queries import statement_name, with_numbered_parameters
 from benchmarks.common import (
     Timing,
     print_table,
@@ -183,7 +183,7 @@ class Bare:
             elif call.options is None:
                 await self._connection.execute_batch(call.statement)
             else:
-                statement, names = with_places(call.statement)
+                statement, names = with_numbered_parameters(call.statement)
                 values = [call.params[name] for name in names] if call.params else None
                 (await self._connection.execute(statement, values or None, **call.options)).result()
 

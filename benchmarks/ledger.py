@@ -164,8 +164,8 @@ def _write_conversations(path: Path, words: WordModel, memories: int) -> None:
 
 def _conversation(words: WordModel, number: int, moment: datetime) -> NewEvent:
     topic = words.topic()
-    lines = [f"{'AB'[place % 2]}nna: {words.sentence(topic)}\n" for place in range(CHUNKS_PER_MEMORY)]
-    starts = [sum(map(len, lines[:place])) for place in range(CHUNKS_PER_MEMORY)]
+    lines = [f"{'AB'[index % 2]}nna: {words.sentence(topic)}\n" for index in range(CHUNKS_PER_MEMORY)]
+    starts = [sum(map(len, lines[:index])) for index in range(CHUNKS_PER_MEMORY)]
     payload = MemoryCreated(
         memory_id=uuid7(),
         title=f"Conversation {number + 1}",

@@ -170,7 +170,7 @@ def chosen(arguments: argparse.Namespace, load: Load) -> list[Conversation]:
     return [replace(one, questions=one.questions[: arguments.limit_questions]) for one in conversations]
 
 
-def set_up(arguments: argparse.Namespace, folder: Path, place: Mapping[str, Any]) -> list[Setup]:
+def set_up(arguments: argparse.Namespace, folder: Path, ollama: Mapping[str, Any]) -> list[Setup]:
     """A setup for each embedder, each with a database of its own below `folder`, or where `--postgres-dsn` says."""
     setups = []
     for number, embedder in enumerate(arguments.embedder):
@@ -178,7 +178,7 @@ def set_up(arguments: argparse.Namespace, folder: Path, place: Mapping[str, Any]
         database: dict[str, Any] = {"data_dir": folder / f"data-{number}"}
         if arguments.postgres_dsn:
             database = {"postgres_dsn": SecretStr(arguments.postgres_dsn)}
-        config = Config(embedding_provider=provider, embedding_model=model or None, **database, **place)
+        config = Config(embedding_provider=provider, embedding_model=model or None, **database, **ollama)
         setups.append(Setup(PRODUCT if len(arguments.embedder) == 1 else f"{PRODUCT}, {embedder}", config))
     return setups
 
@@ -230,9 +230,9 @@ def main(load: Load, data_help: str) -> None:
     conversations = chosen(arguments, load)
     with (
         scratch_folder("reminiscence-locomo-") as folder,
-        ollama_where_needed(arguments.embedder, folder) as place,
+        ollama_where_needed(arguments.embedder, folder) as ollama,
     ):
-        result = asyncio.run(run(arguments, conversations, set_up(arguments, folder, place)))
+        result = asyncio.run(run(arguments, conversations, set_up(arguments, folder, ollama)))
     if arguments.json:
         write_json(arguments.json, result)
 

@@ -78,14 +78,14 @@ class Pauses:
     cpu_seconds: list[float] = field(default_factory=list)
     collection_seconds: float = 0.0
     # Where the main thread was when a long pause ended, by its innermost frames.
-    places: Counter[str] = field(default_factory=Counter)
+    stacks: Counter[str] = field(default_factory=Counter)
 
     def row(self, name: str, longest: LongestStatement, wall: float, cpu: float) -> tuple[str, ...]:
         """For a table."""
         return (
             name,
             f"{max(self.cpu_seconds) * 1000:.1f}",
-            f"{sum(used > _MOST_CPU_SECONDS for used in self.cpu_seconds)}",
+            f"{sum(seconds > _MOST_CPU_SECONDS for seconds in self.cpu_seconds)}",
             f"{max(self.seconds) * 1000:.1f}",
             f"{self.collection_seconds * 1000:.1f}",
             f"{longest.seconds * 1000:.0f}",
@@ -171,8 +171,8 @@ async def _measure(name: str, measured: Input, memory: AgentMem, *, blame: bool)
         await asyncio.wait({ticking})
     row = pauses.row(name, longest, wall, cpu)
     print("  ".join(row), flush=True)
-    for place, count in pauses.places.most_common(12):
-        print(f"    {count:5}  {place}", flush=True)
+    for stack, count in pauses.stacks.most_common(12):
+        print(f"    {count:5}  {stack}", flush=True)
     return row
 
 
@@ -193,10 +193,10 @@ async def _tick(pauses: Pauses) -> None:
     gc.callbacks.append(note)
     try:
         while True:
-            due, used, collected = time.perf_counter() + _TICK_SECONDS, time.thread_time(), 0.0
+            due, cpu_before, collected = time.perf_counter() + _TICK_SECONDS, time.thread_time(), 0.0
             await asyncio.sleep(_TICK_SECONDS)
             pauses.seconds.append(max(0.0, time.perf_counter() - due))
-            pauses.cpu_seconds.append(time.thread_time() - used - collected)
+            pauses.cpu_seconds.append(time.thread_time() - cpu_before - collected)
     finally:
         gc.callbacks.remove(note)
 
@@ -221,7 +221,7 @@ def _blaming(pauses: Pauses) -> Iterator[None]:
             elif now - since > _LONG_PAUSE_SECONDS:
                 frame = sys._current_frames()[main_thread]
                 stack = traceback.extract_stack(frame)[-7:]
-                pauses.places[" < ".join(f"{one.name}:{one.lineno}" for one in reversed(stack))] += 1
+                pauses.stacks[" < ".join(f"{one.name}:{one.lineno}" for one in reversed(stack))] += 1
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()

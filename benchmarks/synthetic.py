@@ -84,9 +84,9 @@ class Corpus:
 def _memory(words: WordModel, number: int) -> ImportedMemory:
     """A conversation of two people, twenty utterances long."""
     topic = words.topic()
-    lines = [f"{_SPEAKERS[place % 2]}: {words.sentence(topic)}\n" for place in range(CHUNKS_PER_MEMORY)]
+    lines = [f"{_SPEAKERS[index % 2]}: {words.sentence(topic)}\n" for index in range(CHUNKS_PER_MEMORY)]
     starts = [0, *accumulate(map(len, lines))]
-    turns = [{"start": start, "speaker": _SPEAKERS[place % 2]} for place, start in enumerate(starts[:-1])]
+    turns = [{"start": start, "speaker": _SPEAKERS[index % 2]} for index, start in enumerate(starts[:-1])]
     return ImportedMemory(
         title=f"Conversation {number + 1}",
         content="".join(lines),

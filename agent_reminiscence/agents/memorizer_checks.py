@@ -303,9 +303,9 @@ def _has_words(text: str, words: str) -> bool:
     return False
 
 
-def _is_within_word(text: str, place: int) -> bool:
-    """Whether `place` is inside a word."""
-    return 0 < place < len(text) and all(map(_is_spaced, text[place - 1 : place + 1]))
+def _is_within_word(text: str, offset: int) -> bool:
+    """Whether `offset` is inside a word."""
+    return 0 < offset < len(text) and all(map(_is_spaced, text[offset - 1 : offset + 1]))
 
 
 def _is_spaced(character: str) -> bool:

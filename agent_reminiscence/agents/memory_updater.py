@@ -167,14 +167,14 @@ async def create_active_memory(
         messages: The numbers of the messages it rests on.
     """
     deps = context.deps
-    places = _check_messages(deps, messages)
+    indices = _check_messages(deps, messages)
     _check_text(deps, title, content, why)
     if await deps.is_known(content):
         raise ModelRetry(_KNOWN)
     # No await from here on: several calls may run concurrently.
     _check_room(deps)
     _check_title(deps, title, None)
-    deps.plan.intents.append(CreateIntent(title=title, content=content, why=why, messages=places))
+    deps.plan.intents.append(CreateIntent(title=title, content=content, why=why, messages=indices))
     return "noted"
 
 
@@ -198,7 +198,7 @@ async def update_active_memory(
             f"you have not seen the whole of memory {ref}; first call get_detailed_active_memories with refs=[{ref}]"
         )
     memory = deps.memories[ref - 1]
-    places = _check_messages(deps, messages)
+    indices = _check_messages(deps, messages)
     new_title = memory.title if title is None else title
     if (new_title, content) == (memory.title, memory.content):
         raise ModelRetry(f"memory {ref} says exactly that already; leave it as it is")
@@ -219,7 +219,7 @@ async def update_active_memory(
             title=new_title,
             content=content,
             why=why,
-            messages=places,
+            messages=indices,
         )
     )
     return "noted"

@@ -35,8 +35,8 @@ from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_core import from_json
 
+from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits, ModelChoice
-from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.domain.event import FailureReason, ModelUsage
 from agent_reminiscence.exceptions import ReminiscenceError
 
@@ -85,7 +85,7 @@ async def run_agent[D, T](
         AgentFailedError: It gave no usable answer.
         ReminiscenceError: Raised by one of the agent's tools.
     """
-    used = RunUsage()
+    run_usage = RunUsage()
     sent = _Sent(limits.max_tokens)
     meter = Meter() if meter is None else meter
     allowed = UsageLimits(
@@ -99,7 +99,7 @@ async def run_agent[D, T](
                 prompt,
                 model=model,
                 deps=deps,
-                usage=used,
+                usage=run_usage,
                 usage_limits=allowed,
                 model_settings=_settings(model, limits),
                 event_stream_handler=None if watch is None else _watcher(watch),
@@ -108,19 +108,19 @@ async def run_agent[D, T](
     except ReminiscenceError:
         raise
     except asyncio.CancelledError:
-        _count_unanswered(meter, model, used, sent)
+        _count_unanswered(meter, model, run_usage, sent)
         raise
     except Exception as error:  # noqa: BLE001 - a provider's client may raise anything
         reason, why = _describe(error, limits)
         if _took_too_long(error):
-            _count_unanswered(meter, model, used, sent)
+            _count_unanswered(meter, model, run_usage, sent)
     else:
         messages = result.all_messages()
-        meter.usage = _usage(_answering_model(messages) or model.model_name, used)
+        meter.usage = _usage(_answering_model(messages) or model.model_name, run_usage)
         return AgentAnswer(result.output, meter.usage, messages)
     finally:
         if meter.usage is None:
-            meter.usage = _usage(model.model_name, used)
+            meter.usage = _usage(model.model_name, run_usage)
     # Raised out here so that __context__ is empty too: the original error may quote what the model was shown.
     raise AgentFailedError(f"model {model.model_name!r} {why}", reason=reason, usage=meter.usage)
 
@@ -154,11 +154,11 @@ class _Sent:
         return Hooks(before_model_request=note)
 
 
-def _count_unanswered(meter: Meter, model: Model, used: RunUsage, sent: _Sent) -> None:
+def _count_unanswered(meter: Meter, model: Model, run_usage: RunUsage, sent: _Sent) -> None:
     """Count a request that was abandoned: its provider has most likely read it and will bill it."""
-    usage = _usage(model.model_name, used)
+    usage = _usage(model.model_name, run_usage)
     # An abandoned stream counts as a request, but most providers report its cost only at the end.
-    if sent.last is not None and used.input_tokens == sent.read:
+    if sent.last is not None and run_usage.input_tokens == sent.read:
         meter.unanswered = 1
         read = usage.input_tokens + _estimated_tokens(_texts(sent.last))
         usage = usage.model_copy(update={"requests": sent.requests, "input_tokens": read})
@@ -274,9 +274,12 @@ def _name(error: Exception) -> str:
     return f"{type(error).__name__} {status}" if isinstance(status, int) else type(error).__name__
 
 
-def _usage(model: str, used: RunUsage) -> ModelUsage:
+def _usage(model: str, run_usage: RunUsage) -> ModelUsage:
     return ModelUsage(
-        model=model, requests=used.requests, input_tokens=used.input_tokens, output_tokens=used.output_tokens
+        model=model,
+        requests=run_usage.requests,
+        input_tokens=run_usage.input_tokens,
+        output_tokens=run_usage.output_tokens,
     )
 
 

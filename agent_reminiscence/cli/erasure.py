@@ -16,7 +16,7 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 from rich.console import Console
 
-from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, Actor, AsJson, Place, Tenant, opened
+from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, Actor, AsJson, Database, Tenant, opened
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasureItem, ErasurePreview, ErasureReceipt
 from agent_reminiscence.exceptions import InvalidInputError
@@ -35,8 +35,8 @@ class _Target:
     conversation_id: str | Unset
     text: str | Unset
 
-    async def preview(self, place: Place) -> ErasurePreview:
-        async with opened(place) as memory:
+    async def preview(self, database: Database) -> ErasurePreview:
+        async with opened(database) as memory:
             return await memory.admin.erase(
                 self.external_id,
                 memory_id=self.memory_id,
@@ -45,8 +45,8 @@ class _Target:
                 dry_run=True,
             )
 
-    async def erase(self, place: Place, actor: str | None) -> ErasureReceipt:
-        async with opened(place) as memory:
+    async def erase(self, database: Database, actor: str | None) -> ErasureReceipt:
+        async with opened(database) as memory:
             return await memory.admin.erase(
                 self.external_id,
                 memory_id=self.memory_id,
@@ -86,7 +86,7 @@ def erase(
     ] = None,
     actor: Actor = None,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Permanently erase a memory, a conversation, everything that contains a text, or all data of an external_id.
 
@@ -111,14 +111,14 @@ def erase(
         text=_or_unset(_text_or_input(text)),
     )
     if dry_run:
-        _report_preview(asyncio.run(target.preview(place)), as_json=as_json)
+        _report_preview(asyncio.run(target.preview(database)), as_json=as_json)
         return EXIT_OK
     # Outside the event loop, which would notice Ctrl-C only after the answer.
-    if not (yes or _agreed(asyncio.run(target.preview(place)))):
+    if not (yes or _agreed(asyncio.run(target.preview(database)))):
         complain("Nothing was erased.")
         return EXIT_WRONG
     with _new_file(receipt) as file:
-        erased = asyncio.run(target.erase(place, actor))
+        erased = asyncio.run(target.erase(database, actor))
         is_kept = _keep(erased, file)
     _report_receipt(erased, receipt if is_kept else None, as_json=as_json)
     return EXIT_OK if is_kept or receipt is None else EXIT_WRONG
@@ -135,7 +135,7 @@ def verify_erased(
         ),
     ] = None,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Scan again, everywhere memory text can be stored, for what a receipt says is gone.
 
@@ -145,7 +145,7 @@ def verify_erased(
     wanted = _text_or_input(text)
 
     async def look() -> ErasureCheck:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             return await memory.admin.verify_erased(claimed, text=wanted)
 
     check = asyncio.run(look())

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from agent_reminiscence import Entity, Relationship, Subgraph
-from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AsJson, Place, Tenant, moment, opened
+from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AsJson, Database, Tenant, moment, opened
 from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
 
 
@@ -23,12 +23,12 @@ def entities(
     ] = None,
     limit: Annotated[int, Parameter(help="Maximum number of entities, 1 to 500.")] = 100,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """List the entities that memories name: the most mentioned first, or the most similar if a name is given."""
 
     async def read() -> list[Entity]:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             return await memory.admin.graph.entities(external_id, alike=name, types=entity_type, limit=limit)
 
     found = asyncio.run(read())
@@ -58,13 +58,13 @@ def neighbourhood(
     ] = None,
     limit: Annotated[int, Parameter(help="Maximum number of entities, 1 to 500.")] = 500,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Show an entity's relationships, strongest first."""
     at_time = moment("--at", at)
 
     async def read() -> Subgraph:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             return await memory.admin.graph.neighbourhood(
                 external_id, entity, hops=hops, types=relationship_type, at=at_time, limit=limit
             )

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from agent_reminiscence import AddedMemory, AgentMem, Config, ImportedMemory
-from agent_reminiscence.cli.parameters import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG, HERE, AsJson, Place, Tenant
+from agent_reminiscence.cli.parameters import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG, HERE, AsJson, Database, Tenant
 from agent_reminiscence.cli.terminal import complain, console, count, progress, say, write_json
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
@@ -34,7 +34,7 @@ def ingest(
         Parameter(name="--format", help="Read every file in this format; required for standard input."),
     ] = None,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Remember documents (.txt, .md) and chats (.json, .jsonl).
 
@@ -44,7 +44,7 @@ def ingest(
     """
     tenant = validation.external_id(external_id)
     # The work this queues is left to a worker: it would take longer than the command itself.
-    config = place.config(worker=False)
+    config = database.config(worker=False)
     report = _IngestReport()
     with _sources(paths, file_format) as sources:
         try:

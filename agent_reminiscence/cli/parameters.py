@@ -26,7 +26,7 @@ ADMIN_DSN_VARIABLE = "AGENT_REMINISCENCE_ADMIN_DSN"
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Database:
     """Where the memory is; default: what the environment names, else this user's embedded server."""
 
     data_dir: Annotated[Path | None, Parameter(help="Data folder of the embedded server.")] = None
@@ -45,7 +45,7 @@ class Place:
         return Config(data_dir=self.data_dir, postgres_dsn=self.postgres_dsn, **settings)
 
 
-HERE = Place()
+HERE = Database()
 
 Tenant = Annotated[str, Parameter(name="--external-id", help="Whose memory: your own id of a user or agent.")]
 OptionalTenant = Annotated[
@@ -60,9 +60,9 @@ Actor = Annotated[str | None, Parameter(help="Who performs this action; recorded
 
 
 @asynccontextmanager
-async def opened(place: Place, **settings: Any) -> AsyncIterator[AgentMem]:
-    """The memory at `place`, without its own worker: the command would end before the worker was done."""
-    async with AgentMem(place.config(worker=False, **settings)) as memory:
+async def opened(database: Database, **settings: Any) -> AsyncIterator[AgentMem]:
+    """The memory at `database`, without its own worker: the command would end before the worker was done."""
+    async with AgentMem(database.config(worker=False, **settings)) as memory:
         yield memory
 
 

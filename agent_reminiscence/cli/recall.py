@@ -16,8 +16,8 @@ from agent_reminiscence.cli.parameters import (
     Actor,
     AsJson,
     AsOf,
+    Database,
     KnownAt,
-    Place,
     Tenant,
     moment,
     opened,
@@ -46,13 +46,13 @@ def search(
     ] = None,
     min_match: Annotated[float | None, Parameter(help="Only hits with at least this match, 0 to 1.")] = None,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Find passages that answer a question, best first, with their sources."""
     as_of_time, known_at_time = moment("--as-of", as_of), moment("--known-at", known_at)
 
     async def retrieve() -> RetrievalResult:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             return await memory.retrieve_memories(
                 external_id,
                 query,
@@ -103,13 +103,13 @@ def memories(
     as_of: AsOf = None,
     known_at: KnownAt = None,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """List the active memories, oldest first; with --as-of or --known-at, as they were then."""
     as_of_time, known_at_time = moment("--as-of", as_of), moment("--known-at", known_at)
 
     async def read() -> list[ActiveMemory]:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             if as_of_time is None and known_at_time is None:
                 return await memory.get_active_memories(external_id)
             return await memory.admin.active_memories(external_id, as_of=as_of_time, known_at=known_at_time)
@@ -129,11 +129,11 @@ def memories(
     return EXIT_OK
 
 
-def history(memory_id: str, *, external_id: Tenant, as_json: AsJson = False, place: Place = HERE) -> int:
+def history(memory_id: str, *, external_id: Tenant, as_json: AsJson = False, database: Database = HERE) -> int:
     """Show every version of a memory, oldest first: when it was true, when and by whom recorded, what followed."""
 
     async def read() -> MemoryHistory:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             return await memory.admin.history(external_id, memory_id)
 
     found = asyncio.run(read())
@@ -199,13 +199,13 @@ def archive(
     occurred_at: Annotated[str | None, Parameter(help="When this happened in the world; default: now.")] = None,
     actor: Actor = None,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Archive an active memory: it leaves the list and takes no more updates; its content stays searchable."""
     occurred_at_time = moment("--occurred-at", occurred_at)
 
     async def write() -> ActiveMemory:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             return await memory.admin.archive(
                 external_id, memory_id, end_chunks=end_chunks, occurred_at=occurred_at_time, actor=actor
             )
@@ -219,11 +219,11 @@ def archive(
     return EXIT_OK
 
 
-def usage(external_id: Tenant, *, as_json: AsJson = False, place: Place = HERE) -> int:
+def usage(external_id: Tenant, *, as_json: AsJson = False, database: Database = HERE) -> int:
     """Show what one external_id's memory holds, its pending work, and its use of models."""
 
     async def read() -> MemoryUsage:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             return await memory.admin.usage(external_id)
 
     found = asyncio.run(read())

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from agent_reminiscence import AgentMem
-from agent_reminiscence.cli.parameters import ADMIN_DSN_VARIABLE, EXIT_OK, EXIT_WRONG, HERE, AsJson, Place
+from agent_reminiscence.cli.parameters import ADMIN_DSN_VARIABLE, EXIT_OK, EXIT_WRONG, HERE, AsJson, Database
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.exceptions import InvalidInputError
@@ -41,7 +41,7 @@ def reembed(
         ),
     ] = None,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Rebuild the vectors of all memories with another model, and switch to them.
 
@@ -58,12 +58,12 @@ def reembed(
         )
     dsn = admin_dsn or os.environ.get(ADMIN_DSN_VARIABLE)
     if status:
-        return asyncio.run(_status(place, as_json=as_json))
+        return asyncio.run(_status(database, as_json=as_json))
     if cancel:
-        return asyncio.run(_cancel(place, dsn, as_json=as_json))
+        return asyncio.run(_cancel(database, dsn, as_json=as_json))
     if drop_old:
-        return asyncio.run(_drop_old(place, dsn, as_json=as_json))
-    report = asyncio.run(_reembed(place, dsn, provider, model, dimension))
+        return asyncio.run(_drop_old(database, dsn, as_json=as_json))
+    report = asyncio.run(_reembed(database, dsn, provider, model, dimension))
     if as_json:
         write_json(report.model_dump(mode="json"))
     else:
@@ -71,30 +71,30 @@ def reembed(
     return EXIT_WRONG if report.vectors_missing else EXIT_OK
 
 
-def _opened(place: Place) -> AbstractAsyncContextManager[AgentMem]:
+def _opened(database: Database) -> AbstractAsyncContextManager[AgentMem]:
     """The memory, whichever model its vectors are from: usually it is not the configured one."""
-    return AgentMem(place.config(worker=False), embedders=())
+    return AgentMem(database.config(worker=False), embedders=())
 
 
 async def _reembed(
-    place: Place, dsn: str | None, provider: str | None, model: str | None, dimension: int | None
+    database: Database, dsn: str | None, provider: str | None, model: str | None, dimension: int | None
 ) -> ReembedReport:
     if provider is None and (model is not None or dimension is not None):
-        config = place.config()
+        config = database.config()
         provider, model = config.embedding_provider, model or config.embedding_model
     with progress_of_stages() as show:
 
         def note(progress: ReembedProgress) -> None:
             show(f"Generation {progress.generation}", progress.chunks_done, progress.chunks_total)
 
-        async with _opened(place) as memory:
+        async with _opened(database) as memory:
             return await memory.admin.reembed(
                 provider=provider, model=model, dimension=dimension, admin_dsn=dsn, progress=note
             )
 
 
-async def _status(place: Place, *, as_json: bool) -> int:
-    async with _opened(place) as memory:
+async def _status(database: Database, *, as_json: bool) -> int:
+    async with _opened(database) as memory:
         generations = await memory.admin.generations()
     if as_json:
         write_json([generation.model_dump(mode="json") for generation in generations])
@@ -104,8 +104,8 @@ async def _status(place: Place, *, as_json: bool) -> int:
     return EXIT_OK
 
 
-async def _cancel(place: Place, dsn: str | None, *, as_json: bool) -> int:
-    async with _opened(place) as memory:
+async def _cancel(database: Database, dsn: str | None, *, as_json: bool) -> int:
+    async with _opened(database) as memory:
         given_up = await memory.admin.cancel_reembed(admin_dsn=dsn)
     if as_json:
         write_json({"cancelled": None if given_up is None else given_up.model_dump(mode="json")})
@@ -116,8 +116,8 @@ async def _cancel(place: Place, dsn: str | None, *, as_json: bool) -> int:
     return EXIT_OK
 
 
-async def _drop_old(place: Place, dsn: str | None, *, as_json: bool) -> int:
-    async with _opened(place) as memory:
+async def _drop_old(database: Database, dsn: str | None, *, as_json: bool) -> int:
+    async with _opened(database) as memory:
         dropped = await memory.admin.drop_old_vectors(admin_dsn=dsn)
     if as_json:
         write_json({"dropped": [generation.model_dump(mode="json") for generation in dropped]})

@@ -18,7 +18,7 @@ from agent_reminiscence.cli.parameters import (
     EXIT_WRONG,
     HERE,
     AsJson,
-    Place,
+    Database,
     opened,
 )
 from agent_reminiscence.cli.terminal import console, count, say, write_json
@@ -195,7 +195,7 @@ def doctor(
         bool, Parameter(negative="", help="Open the memory first, which creates the embedded server if there is none.")
     ] = False,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Check what is installed, reachable and mismatched, and say what to do about it.
 
@@ -206,11 +206,11 @@ def doctor(
         first = Diagnosis()
         if start:
             try:
-                async with opened(place):
+                async with opened(database):
                     first.add("start", "ok", "the memory opens")
             except ReminiscenceError as error:
                 first.add("start", "problem", str(error))
-        found = await diagnose(place.config)
+        found = await diagnose(database.config)
         found.checks[:0] = first.checks
         return found
 

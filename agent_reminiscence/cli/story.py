@@ -207,7 +207,7 @@ async def read(memory: AgentMem, stage: Stage) -> None:
     for title, text, told_at in (*told, ("Opening of the lighthouse", _text(passages), planned_at)):
         note = await memory.create_active_memory(reader, title, text, occurred_at=told_at)
         (report,) = await memory.admin.consolidate(reader, note.id)
-        stage.note(f"“{title}”: {_cost(report)}; {_outcome(report)}")
+        stage.note(f"“{title}”: {_cost(report)}; {_counts(report)}")
         reports.append(report)
     usage = await memory.admin.usage(reader)
     stage.claim("every memory is consolidated, even if the model fails", all(one.consolidated for one in reports))
@@ -233,7 +233,7 @@ def _cost(report: ConsolidationReport) -> str:
     return f"{requests} request{'s' * (requests != 1)}, {tokens_in:,} tokens in, {tokens_out:,} tokens out"
 
 
-def _outcome(report: ConsolidationReport) -> str:
+def _counts(report: ConsolidationReport) -> str:
     rules = "" if report.fallback is None else f", rules used ({report.fallback})"
     return (
         f"entities: {report.entities}, relationships: {report.relationships}, facts: {report.facts}, ended:"

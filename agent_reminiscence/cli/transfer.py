@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AsJson, Place, Tenant, opened
+from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AsJson, Database, Tenant, opened
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
 from agent_reminiscence.domain.transfer import ExportReport, ImportReport
 
@@ -19,7 +19,7 @@ def export(
     external_id: Tenant,
     overwrite: Annotated[bool, Parameter(negative="", help="Replace the file if it exists.")] = False,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Write all events of an external_id to a file, as a consistent snapshot.
 
@@ -28,7 +28,7 @@ def export(
 
     async def write() -> ExportReport:
         with progress_of_stages() as show:
-            async with opened(place) as memory:
+            async with opened(database) as memory:
                 return await memory.admin.export(
                     external_id,
                     path,
@@ -59,7 +59,7 @@ def import_(
         Parameter(help="Import into this external_id; it must be new or have the same events. Default: the file's."),
     ] = None,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Import a file that export wrote and rebuild its memories, completely or not at all.
 
@@ -69,7 +69,7 @@ def import_(
 
     async def read() -> ImportReport:
         with progress_of_stages() as show:
-            async with opened(place) as memory:
+            async with opened(database) as memory:
                 return await memory.admin.import_(
                     path, external_id, progress=lambda done, total: show("Importing", done, total)
                 )

@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, OptionalTenant, Place, opened
+from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, Database, OptionalTenant, opened
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
 from agent_reminiscence.domain.audit import AuditReport, Drift, LedgerFault, Progress, StreamReport
 
@@ -25,7 +25,7 @@ def verify(
     external_id: OptionalTenant = None,
     repair: Annotated[bool, Parameter(negative="", help="Rebuild whatever differs from the ledger.")] = False,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Replay the ledger and compare the result with what is stored, row by row.
 
@@ -35,7 +35,7 @@ def verify(
 
     async def look() -> AuditReport:
         with _shown_progress("Verifying") as progress:
-            async with opened(place) as memory:
+            async with opened(database) as memory:
                 return await memory.admin.verify(external_id, repair=repair, progress=progress)
 
     report = asyncio.run(look())
@@ -44,7 +44,7 @@ def verify(
     return EXIT_OK if clean else EXIT_WRONG
 
 
-def rebuild(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: Place = HERE) -> int:
+def rebuild(*, external_id: OptionalTenant = None, as_json: AsJson = False, database: Database = HERE) -> int:
     """Rebuild the tiers by replaying the ledger, and fill in missing vectors.
 
     Searches see the old rows until the new ones are complete. Exits with 1 if the ledger has been altered; an altered
@@ -53,7 +53,7 @@ def rebuild(*, external_id: OptionalTenant = None, as_json: AsJson = False, plac
 
     async def work() -> AuditReport:
         with _shown_progress("Rebuilding") as progress:
-            async with opened(place) as memory:
+            async with opened(database) as memory:
                 return await memory.admin.rebuild(external_id, progress=progress)
 
     report = asyncio.run(work())
@@ -84,13 +84,13 @@ def _show(report: AuditReport, *, as_json: bool) -> None:
         _show_stream(out, stream)
     wrong = sum(not stream.ok for stream in report.streams)
     mended = sum(stream.repaired for stream in report.streams)
-    outcome = f"{wrong:,} with problems" if wrong else "all match the ledger"
+    verdict = f"{wrong:,} with problems" if wrong else "all match the ledger"
     if mended:
-        outcome += f", {mended:,} fixed"
+        verdict += f", {mended:,} fixed"
     say(
         out,
         f"{count(len(report.streams), 'stream', 'streams')}, {count(report.events, 'event', 'events')},"
-        f" {report.seconds:.1f} s: {outcome}.",
+        f" {report.seconds:.1f} s: {verdict}.",
     )
 
 

@@ -10,7 +10,16 @@ from typing import Annotated, Final
 from cyclopts import App, Parameter
 from rich.console import Console
 
-from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, OptionalTenant, Place, Tenant, opened
+from agent_reminiscence.cli.parameters import (
+    EXIT_OK,
+    EXIT_WRONG,
+    HERE,
+    AsJson,
+    Database,
+    OptionalTenant,
+    Tenant,
+    opened,
+)
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
 from agent_reminiscence.domain.memory import ConsolidationReport
 from agent_reminiscence.domain.work import Job
@@ -29,7 +38,7 @@ def consolidate(
         bool, Parameter(negative="", help="Only show what would be done. The model is still called, and billed.")
     ] = False,
     as_json: AsJson = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Consolidate the memories of an external_id now, as the worker does when they are due.
 
@@ -38,7 +47,7 @@ def consolidate(
     """
 
     async def work() -> list[ConsolidationReport]:
-        async with opened(place) as opened_memory:
+        async with opened(database) as opened_memory:
             return await opened_memory.admin.consolidate(external_id, memory, dry_run=dry_run)
 
     reports = asyncio.run(work())
@@ -60,7 +69,7 @@ def worker(
     until_idle: Annotated[
         bool, Parameter(negative="", help="Exit once nothing is waiting, for example in a scheduled run.")
     ] = False,
-    place: Place = HERE,
+    database: Database = HERE,
 ) -> int:
     """Do the work that follows writes: consolidate, promote, fill in missing vectors.
 
@@ -69,7 +78,7 @@ def worker(
     """
 
     async def work() -> None:
-        async with opened(place, worker_concurrency=concurrency) as memory:
+        async with opened(database, worker_concurrency=concurrency) as memory:
             task = asyncio.ensure_future(memory.admin.run_worker(until_idle=until_idle))
             loop = asyncio.get_running_loop()
             for number in _ENDING_SIGNALS:
@@ -90,11 +99,11 @@ def worker(
 
 
 @jobs_app.default
-def jobs(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: Place = HERE) -> int:
+def jobs(*, external_id: OptionalTenant = None, as_json: AsJson = False, database: Database = HERE) -> int:
     """List jobs that are waiting, running or given up. Exits with 1 if any was given up."""
 
     async def look() -> list[Job]:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             return await memory.admin.jobs(external_id)
 
     found = asyncio.run(look())
@@ -111,11 +120,11 @@ def jobs(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: 
 
 
 @jobs_app.command
-def retry(*, external_id: OptionalTenant = None, as_json: AsJson = False, place: Place = HERE) -> int:
+def retry(*, external_id: OptionalTenant = None, as_json: AsJson = False, database: Database = HERE) -> int:
     """Queue given-up work again."""
 
     async def work() -> int:
-        async with opened(place) as memory:
+        async with opened(database) as memory:
             return await memory.admin.retry_jobs(external_id)
 
     queued = asyncio.run(work())

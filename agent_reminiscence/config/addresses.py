@@ -13,14 +13,14 @@ class ServerAddress:
 
     Attributes:
         url: Without user, password and trailing slash.
-        place: Host and port, for messages.
+        host_and_port: Both, for messages.
         user: For HTTP basic authentication; None if the URL names no user.
         password: That user's password.
         is_here: Whether the server runs on this machine and a configured proxy must be bypassed.
     """
 
     url: str
-    place: str
+    host_and_port: str
     user: str | None = None
     password: str = field(default="", repr=False)
     is_here: bool = False
@@ -43,11 +43,11 @@ def parse_address(url: str) -> ServerAddress:
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
         raise ValueError("is not a URL such as http://127.0.0.1:11434")
     name = f"[{host}]" if ":" in host else host
-    place = name if port is None else f"{name}:{port}"
+    host_and_port = name if port is None else f"{name}:{port}"
     has_user = bool(parts.username or parts.password)
     return ServerAddress(
-        url=f"{parts.scheme}://{place}{parts.path.rstrip('/')}",
-        place=place,
+        url=f"{parts.scheme}://{host_and_port}{parts.path.rstrip('/')}",
+        host_and_port=host_and_port,
         user=unquote(parts.username or "") if has_user else None,
         password=unquote(parts.password or ""),
         is_here=_is_loopback(host),

@@ -242,7 +242,7 @@ class Config(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _neo4j_has_a_place(self) -> Config:
+    def _neo4j_has_a_uri(self) -> Config:
         # Most likely the URI was forgotten or misspelled; the graph would silently stay in PostgreSQL.
         if self.neo4j_password is not None and self.neo4j_uri is None:
             raise ValueError("neo4j_password is set, but neo4j_uri is not; set it too, or unset the password")
@@ -257,6 +257,6 @@ def _unknown_variables(fields: dict[str, Any], env_file: Any) -> set[str]:
 
 
 def _describe(problem: Any) -> str:
-    place = ".".join(str(part) for part in problem["loc"])
+    field = ".".join(str(part) for part in problem["loc"])
     message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message
+    return f"{field}: {message}" if field else message

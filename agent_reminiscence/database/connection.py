@@ -14,7 +14,7 @@ from psqlpy.exceptions import Error as DriverError
 
 from agent_reminiscence.config.constants import CONNECT_TIMEOUT_SECONDS, TCP_SILENCE_SECONDS
 from agent_reminiscence.database.driver_errors import is_cancelled, is_disconnect, is_full, is_unavailable, reason_of
-from agent_reminiscence.database.queries import statement_name, with_places
+from agent_reminiscence.database.queries import statement_name, with_numbered_parameters
 from agent_reminiscence.exceptions import ConfigurationError, StoreError, StoreTimeoutError, StoreUnavailableError
 from agent_reminiscence.telemetry import Telemetry
 
@@ -223,10 +223,10 @@ class SqlExecutor:
             self._replanned_at_age = 2 * age
             mode = f"{mode}; DISCARD PLANS"
         elif first is not None:
-            calls = ", ".join(f"set_config('{name}', $(value_{place})p, true)" for place, name in enumerate(settings))
+            calls = ", ".join(f"set_config('{name}', $(value_{index})p, true)" for index, name in enumerate(settings))
             await self.defer(mode)
             await self.defer(
-                f"SELECT {calls}", {f"value_{place}": value for place, value in enumerate(settings.values())}
+                f"SELECT {calls}", {f"value_{index}": value for index, value in enumerate(settings.values())}
             )
             return await self.fetch_all(*first)
         calls = ", ".join(f"set_config('{name}', {_as_digits(value)}, true)" for name, value in settings.items())
@@ -414,7 +414,7 @@ PLANNED_ONCE: Final = {
 
 def _with_values(statement: str, params: Params | None) -> tuple[str, list[Any]]:
     """A statement in the server's form, and the values of its parameters in order."""
-    text, names = with_places(statement)
+    text, names = with_numbered_parameters(statement)
     return text, [params[name] for name in names] if params else []
 
 

@@ -185,7 +185,7 @@ class PostgresManager:
             yield connection
 
     @asynccontextmanager
-    async def reading(
+    async def read_transaction(
         self, external_id: str, statement: str, params: Params
     ) -> AsyncIterator[tuple[SqlExecutor, list[Row]]]:
         """Run a `transaction` that only reads; its first statement is sent with its beginning, its rows are yielded.

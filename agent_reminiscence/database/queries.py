@@ -58,15 +58,15 @@ def statement_name(statement: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def with_places(statement: str) -> tuple[str, tuple[str, ...]]:
+def with_numbered_parameters(statement: str) -> tuple[str, tuple[str, ...]]:
     """Replace parameters `$(name)p` by the server's `$1`; returns the statement and the names in that order.
 
-    Each name has one place, however often it occurs. The driver would do this on every call, and send repeated
+    Each name has one number, however often it occurs. The driver would do this on every call, and send repeated
     parameters repeatedly.
     """
-    places: dict[str, int] = {}
-    text = _PARAMETER.sub(lambda found: f"${places.setdefault(found[1], len(places) + 1)}", statement)
-    return text, tuple(places)
+    numbers: dict[str, int] = {}
+    text = _PARAMETER.sub(lambda found: f"${numbers.setdefault(found[1], len(numbers) + 1)}", statement)
+    return text, tuple(numbers)
 
 
 def statement_folder(language: str) -> Path:
@@ -80,12 +80,12 @@ def load_queries(language: str, stem: str) -> dict[str, NamedQuery]:
 
     A statement begins with a line `-- name: <name>`, in Cypher `// name: <name>`, and ends before the next one. What
     statements have in common is a part, `-- part: <name>`, and no statement by itself. `{include <part>}` puts it in;
-    `{include <part> place=<other>}` also puts `<other>` in the part's `{place}`. Every other `{place}` is filled at run
-    time, by `NamedQuery.fill`.
+    `{include <part> name=<other>}` also puts `<other>` in the part's placeholder `{name}`. Every other placeholder is
+    filled at run time, by `NamedQuery.fill`.
 
     Raises:
-        ValueError: A name occurs twice, or an include names no query of the file, leads back to itself or fills a place
-            that is not there.
+        ValueError: A name occurs twice, or an include names no query of the file, leads back to itself or fills a
+            placeholder that is not there.
     """
     statements, _ = _read(language, stem)
     return statements
@@ -138,8 +138,9 @@ def _complete(name: str, bodies: Mapping[str, str], file: str, within: tuple[str
         raise ValueError(f"{file} includes {name!r} in itself: {' > '.join((*within, name))}")
 
     def included(found: re.Match[str]) -> str:
-        part, *places = found[1].split()
-        texts = {place: text_of(other) for place, _, other in (place.partition("=") for place in places)}
+        part, *fillings = found[1].split()
+        pairs = (filling.partition("=") for filling in fillings)
+        texts = {placeholder: text_of(other) for placeholder, _, other in pairs}
         return NamedQuery(text_of(part), part).fill(**texts)
 
     def text_of(part: str) -> str:

@@ -1,7 +1,7 @@
-"""Every place in the database that may hold memory text: what an erasure must reach and a scan must read.
+"""Every column of the database that may hold memory text: what an erasure must reach and a scan must read.
 
 A test compares this list with the schema. It fails for a new column that could hold text and is not named here, so
-that no place can be added that an erasure does not know.
+that none can be added that an erasure does not know.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ class Holds(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TextColumn:
     """A column whose type could hold text."""
 
     table: str
-    column: str
+    name: str
     holds: Holds
     is_json: bool = False
 
 
-def _places(table: str, **columns: Holds) -> tuple[Place, ...]:
+def _columns(table: str, **columns: Holds) -> tuple[TextColumn, ...]:
     return tuple(
-        Place(table, name, holds, is_json=name in {"payload", "metadata", "args"}) for name, holds in columns.items()
+        TextColumn(table, name, holds, is_json=name in {"payload", "metadata", "args"})
+        for name, holds in columns.items()
     )
 
 
@@ -48,9 +49,9 @@ VECTOR_TABLE = "chunk_vector"
 NORMS_TABLE = "chunk_norms"
 CELL_TABLE = "vector_cell"
 
-PLACES: tuple[Place, ...] = (
+TEXT_COLUMNS: tuple[TextColumn, ...] = (
     # Errors are stored as their class and an object's id: an error's message may quote a memory.
-    *_places(
+    *_columns(
         "memory_stream",
         external_id=Holds.LABEL,
         chain=Holds.PROOF,
@@ -58,7 +59,7 @@ PLACES: tuple[Place, ...] = (
         failed_error=Holds.LABEL,
         graph_store=Holds.LABEL,
     ),
-    *_places(
+    *_columns(
         "memory_event",
         external_id=Holds.LABEL,
         kind=Holds.LABEL,
@@ -73,7 +74,7 @@ PLACES: tuple[Place, ...] = (
         chain=Holds.PROOF,
         memory_id=Holds.LABEL,
     ),
-    *_places(
+    *_columns(
         "active_memory",
         external_id=Holds.LABEL,
         title=Holds.TEXT,
@@ -86,8 +87,8 @@ PLACES: tuple[Place, ...] = (
         actor=Holds.TEXT,
         conversation_id=Holds.TEXT,
     ),
-    *_places("shortterm_memory", external_id=Holds.LABEL, title=Holds.TEXT, summary=Holds.TEXT),
-    *_places(
+    *_columns("shortterm_memory", external_id=Holds.LABEL, title=Holds.TEXT, summary=Holds.TEXT),
+    *_columns(
         "memory_chunk",
         external_id=Holds.LABEL,
         tier=Holds.LABEL,
@@ -99,24 +100,24 @@ PLACES: tuple[Place, ...] = (
         metadata=Holds.TEXT,
         source=Holds.LABEL,
     ),
-    *_places("memory_heading", external_id=Holds.LABEL, title=Holds.TEXT, text_hash=Holds.DERIVED),
+    *_columns("memory_heading", external_id=Holds.LABEL, title=Holds.TEXT, text_hash=Holds.DERIVED),
     # A term is a word without its ending, or the hash of a speaker, so a text scan would not find it; the entries tell
     # which texts have it.
-    *_places("posting", external_id=Holds.LABEL, term=Holds.DERIVED, entries=Holds.DERIVED),
-    *_places("memory_layout", external_id=Holds.LABEL, entries=Holds.DERIVED),
-    *_places(VECTOR_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),
-    *_places(NORMS_TABLE, external_id=Holds.LABEL, layout_hash=Holds.DERIVED, norms=Holds.DERIVED),
-    *_places(CELL_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),
-    *_places(
+    *_columns("posting", external_id=Holds.LABEL, term=Holds.DERIVED, entries=Holds.DERIVED),
+    *_columns("memory_layout", external_id=Holds.LABEL, entries=Holds.DERIVED),
+    *_columns(VECTOR_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),
+    *_columns(NORMS_TABLE, external_id=Holds.LABEL, layout_hash=Holds.DERIVED, norms=Holds.DERIVED),
+    *_columns(CELL_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),
+    *_columns(
         "embedding_cache",
         external_id=Holds.LABEL,
         model_name=Holds.LABEL,
         text_hash=Holds.DERIVED,
         vector=Holds.DERIVED,
     ),
-    *_places("chunk_use", external_id=Holds.LABEL),
+    *_columns("chunk_use", external_id=Holds.LABEL),
     # A type may be any string, from a caller or a model.
-    *_places(
+    *_columns(
         "entity",
         external_id=Holds.LABEL,
         tier=Holds.LABEL,
@@ -125,8 +126,8 @@ PLACES: tuple[Place, ...] = (
         description=Holds.TEXT,
         metadata=Holds.TEXT,
     ),
-    *_places("entity_name", external_id=Holds.LABEL, key=Holds.DERIVED, name=Holds.TEXT),
-    *_places(
+    *_columns("entity_name", external_id=Holds.LABEL, key=Holds.DERIVED, name=Holds.TEXT),
+    *_columns(
         "relationship",
         external_id=Holds.LABEL,
         tier=Holds.LABEL,
@@ -134,16 +135,16 @@ PLACES: tuple[Place, ...] = (
         description=Holds.TEXT,
         metadata=Holds.TEXT,
     ),
-    *_places("graph_mention", external_id=Holds.LABEL),
+    *_columns("graph_mention", external_id=Holds.LABEL),
     # Tables of the schema itself, which belong to no external_id.
-    *_places("schema_migration", name=Holds.LABEL, checksum=Holds.LABEL),
-    *_places("schema_parameter", name=Holds.LABEL, value=Holds.LABEL),
-    *_places(
+    *_columns("schema_migration", name=Holds.LABEL, checksum=Holds.LABEL),
+    *_columns("schema_parameter", name=Holds.LABEL, value=Holds.LABEL),
+    *_columns(
         "embedding_generation", model_name=Holds.LABEL, state=Holds.LABEL, provider=Holds.LABEL, model=Holds.LABEL
     ),
     # Procrastinate's tables. A job names, in its arguments and its lock, the stream whose work is due, and nothing
     # else; so neither an erasure nor a scan needs to look there, nor has the right to.
-    *_places(
+    *_columns(
         "procrastinate_jobs",
         queue_name=Holds.LABEL,
         task_name=Holds.LABEL,
@@ -152,15 +153,15 @@ PLACES: tuple[Place, ...] = (
         args=Holds.LABEL,
         status=Holds.LABEL,
     ),
-    *_places("procrastinate_periodic_defers", task_name=Holds.LABEL, periodic_id=Holds.LABEL),
-    *_places("procrastinate_events", type=Holds.LABEL),
+    *_columns("procrastinate_periodic_defers", task_name=Holds.LABEL, periodic_id=Holds.LABEL),
+    *_columns("procrastinate_events", type=Holds.LABEL),
 )
 
 
-def scanned_places() -> dict[str, tuple[Place, ...]]:
+def scanned_columns() -> dict[str, tuple[TextColumn, ...]]:
     """Return the columns in which a scan looks for a text, by table."""
-    tables: dict[str, list[Place]] = {}
-    for place in PLACES:
-        if place.holds is Holds.TEXT:
-            tables.setdefault(place.table, []).append(place)
-    return {table: tuple(places) for table, places in tables.items()}
+    tables: dict[str, list[TextColumn]] = {}
+    for column in TEXT_COLUMNS:
+        if column.holds is Holds.TEXT:
+            tables.setdefault(column.table, []).append(column)
+    return {table: tuple(columns) for table, columns in tables.items()}

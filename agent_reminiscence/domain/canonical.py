@@ -104,29 +104,29 @@ def read_json(text: str) -> Any:
     return json.loads(text) if len(text) < _ENCODED else _read(text, 0, _WALKED_LEVELS)[0]
 
 
-def _read(text: str, place: int, levels: int) -> tuple[Any, int]:
-    """The value at `place`, and the position of its end."""
-    closing = _CLOSING.get(text[place])
+def _read(text: str, offset: int, levels: int) -> tuple[Any, int]:
+    """The value at `offset`, and the offset of its end."""
+    closing = _CLOSING.get(text[offset])
     if closing is None or not levels:
-        return _DECODER.raw_decode(text, place)
+        return _DECODER.raw_decode(text, offset)
     keys: list[str] = []
     values: list[Any] = []
-    place = _next(text, place + 1)
-    while text[place] != closing:
+    offset = _next(text, offset + 1)
+    while text[offset] != closing:
         if closing == "}":
-            key, place = _DECODER.raw_decode(text, place)
+            key, offset = _DECODER.raw_decode(text, offset)
             keys.append(key)
-            place = _next(text, place)
+            offset = _next(text, offset)
         # An array may have very many items, so each is small.
-        value, place = _read(text, place, levels - 1 if closing == "}" else 0)
+        value, offset = _read(text, offset, levels - 1 if closing == "}" else 0)
         values.append(value)
-        place = _next(text, place)
-    return (dict(zip(keys, values, strict=True)) if closing == "}" else values), place + 1
+        offset = _next(text, offset)
+    return (dict(zip(keys, values, strict=True)) if closing == "}" else values), offset + 1
 
 
-def _next(text: str, place: int) -> int:
-    """Position of the next key, value or closing bracket."""
-    found = _BETWEEN.match(text, place)
+def _next(text: str, offset: int) -> int:
+    """Offset of the next key, value or closing bracket."""
+    found = _BETWEEN.match(text, offset)
     assert found is not None
     return found.end()
 

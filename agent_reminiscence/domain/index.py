@@ -116,9 +116,10 @@ def block_of(number: int) -> int:
 
 def blocks_of(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """The distinct blocks of some chunks and headings, ascending."""
-    places = np.abs(numbers)
+    unsigned = np.abs(numbers)
     blocks = (
-        places >> _INDEX_BITS + _BLOCK_POSITION_BITS << _INDEX_BLOCK_BITS | (places & MAX_INDEX) >> _BLOCK_INDEX_BITS
+        unsigned >> _INDEX_BITS + _BLOCK_POSITION_BITS << _INDEX_BLOCK_BITS
+        | (unsigned & MAX_INDEX) >> _BLOCK_INDEX_BITS
     )
     return np.unique(blocks)
 
@@ -170,8 +171,8 @@ def decode_postings(block: int, entries: bytes) -> tuple[NDArray[np.int64], NDAr
 
 
 def are_among(numbers: NDArray[np.int64], ascending: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Which of `numbers` are in `ascending`, and their indexes there."""
+    """Which of `numbers` are in `ascending`, and their indices there."""
     if not len(ascending):
         return np.zeros(len(numbers), dtype=np.bool_), np.zeros(len(numbers), dtype=np.intp)
-    places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
-    return ascending[places] == numbers, places
+    indices = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    return ascending[indices] == numbers, indices

@@ -43,14 +43,14 @@ class CheckedEmbedder:
             # What the default does, with checks.
             return await embed_in_halves(texts, self.embed)
         try:
-            outcomes = await self._answer(_as_list(self._embedder.embed_each(texts)))
-            if len(outcomes) != len(texts):
+            results = await self._answer(_as_list(self._embedder.embed_each(texts)))
+            if len(results) != len(texts):
                 raise EmbeddingError(
-                    f"{self._embedder.model_name} returned {len(outcomes)} vectors for {len(texts)} texts"
+                    f"{self._embedder.model_name} returned {len(results)} vectors for {len(texts)} texts"
                 )
         except EmbeddingError as error:
             return [error] * len(texts)
-        return [self._checked_one(outcome) for outcome in outcomes]
+        return [self._checked_one(result) for result in results]
 
     async def embed_counted(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]] | None:
         """Vectors and token counts of texts from the bundled embedder, which counts anyway; None from any other."""
@@ -86,12 +86,12 @@ class CheckedEmbedder:
         # Converts a client's array to a list of floats.
         return [list(map(float, vector)) for vector in made]
 
-    def _checked_one(self, outcome: Sequence[float] | EmbeddingError) -> list[float] | EmbeddingError:
-        if isinstance(outcome, EmbeddingError):
-            described = describe_failure(self._embedder, outcome)
-            return EmbedderAwayError(described) if isinstance(outcome, EmbedderAwayError) else EmbeddingError(described)
+    def _checked_one(self, result: Sequence[float] | EmbeddingError) -> list[float] | EmbeddingError:
+        if isinstance(result, EmbeddingError):
+            described = describe_failure(self._embedder, result)
+            return EmbedderAwayError(described) if isinstance(result, EmbedderAwayError) else EmbeddingError(described)
         try:
-            return self._checked([outcome], count=1)[0]
+            return self._checked([result], count=1)[0]
         except EmbeddingError as error:
             return error
 

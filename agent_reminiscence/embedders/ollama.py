@@ -70,7 +70,7 @@ class OllamaEmbedder(RemoteEmbedder):
             raise ConfigurationError(f"ollama_base_url {error}") from None
         self._client: tuple[asyncio.AbstractEventLoop, ollama.AsyncClient] | None = None
         super().__init__(
-            f"Ollama at {self._address.place}",
+            f"Ollama at {self._address.host_and_port}",
             model=name,
             known=known,
             dimension=dimension,

@@ -67,7 +67,7 @@ _PREFIX_DIGITS = 8
 # A text with its index in the call, for error messages.
 _Item = tuple[int, str]
 # The result for one text.
-_Outcome = list[float] | EmbeddingError
+_Result = list[float] | EmbeddingError
 
 
 class InputTooLongError(EmbeddingError):
@@ -285,12 +285,12 @@ class RemoteEmbedder(BaseEmbedder):
         """Ask how many tokens the model reads at once; None if that cannot be known."""
         return None
 
-    async def _embed_all(self, texts: Sequence[str], call: _Call) -> list[_Outcome]:
+    async def _embed_all(self, texts: Sequence[str], call: _Call) -> list[_Result]:
         # Equal texts are sent once, under their first index.
         indices: dict[str, int] = {}
         for index, text in enumerate(texts):
             indices.setdefault(text, index)
-        made: dict[int, _Outcome] = {}
+        made: dict[int, _Result] = {}
         items = [(index, text) for text, index in indices.items() if text]
         if "" in indices:
             index = indices[""]
@@ -375,12 +375,12 @@ class RemoteEmbedder(BaseEmbedder):
             return None
         return max(_SHORTEST_PART_CHARACTERS, readable * len(text) // size)
 
-    async def _embed_batch(self, batch: list[_Item], call: _Call) -> dict[int, _Outcome]:
+    async def _embed_batch(self, batch: list[_Item], call: _Call) -> dict[int, _Result]:
         """Return the result for each text, by index. A batch with a failing text is halved until that text is alone."""
         # What failed on a server that works: a further failure is due to one of its halves, so it is not retried.
         failed: set[_Item] = set()
 
-        async def embed(items: Sequence[_Item]) -> list[_Outcome]:
+        async def embed(items: Sequence[_Item]) -> list[_Result]:
             if len(items) == 1:
                 return [await self._embed_alone(items[0], call)]
             try:
@@ -396,10 +396,10 @@ class RemoteEmbedder(BaseEmbedder):
                 return False
             return isinstance(error, InputTooLongError) or await self._is_able()
 
-        outcomes = await in_halves(batch, embed, is_one_to_blame)
-        return {index: outcome for (index, _), outcome in zip(batch, outcomes, strict=True)}
+        results = await in_halves(batch, embed, is_one_to_blame)
+        return {index: result for (index, _), result in zip(batch, results, strict=True)}
 
-    async def _embed_alone(self, item: _Item, call: _Call) -> _Outcome:
+    async def _embed_alone(self, item: _Item, call: _Call) -> _Result:
         """The result for one text, in parts if it is too long.
 
         Raises:
@@ -423,7 +423,7 @@ class RemoteEmbedder(BaseEmbedder):
         half = (len(text) + 1) // 2
         return half if self._max_tokens is None else min(half, self._max_tokens * EMBEDDING_PART_CHARACTERS_PER_TOKEN)
 
-    async def _embed_parts(self, index: int, text: str, limit: int, call: _Call) -> _Outcome:
+    async def _embed_parts(self, index: int, text: str, limit: int, call: _Call) -> _Result:
         """The mean of the vectors of the parts of `text`, weighted by length, scaled to length 1.
 
         An index in a part's error is that of the part.
@@ -433,23 +433,23 @@ class RemoteEmbedder(BaseEmbedder):
                 f"{self.model_name} refuses text {index} as too long, even in parts of {len(text):,} characters"
             )
         parts = list(enumerate(cut(text, limit)))
-        outcomes: dict[int, _Outcome] = {}
+        results: dict[int, _Result] = {}
         for batch in self._batches(parts):
-            outcomes |= await self._embed_batch(batch, call)
+            results |= await self._embed_batch(batch, call)
         try:
-            vectors = _all_vectors([outcomes[number] for number, _ in parts])
+            vectors = _all_vectors([results[number] for number, _ in parts])
             weights = [len(part) for _, part in parts]
             columns = zip(*vectors, strict=True)
             return self._unit_vector([math.sumprod(weights, column) for column in columns], index)
         except EmbeddingError as error:
             return error
 
-    async def _ask(self, batch: Sequence[_Item], call: _Call, attempts: int = EMBEDDING_ATTEMPTS) -> list[_Outcome]:
+    async def _ask(self, batch: Sequence[_Item], call: _Call, attempts: int = EMBEDDING_ATTEMPTS) -> list[_Result]:
         texts = [call.prefix + text for _, text in batch]
         vectors = await self._call(lambda: self._request(texts, is_query=call.is_query), call, attempts)
         if len(vectors) != len(batch):
             raise EmbeddingError(f"{self.model_name} returned {len(vectors)} vectors for {len(batch)} texts")
-        made: list[_Outcome] = []
+        made: list[_Result] = []
         for (index, _), vector in zip(batch, vectors, strict=True):
             try:
                 made.append(self._unit_vector(vector, index))
@@ -555,7 +555,7 @@ def _may_pass(error: Exception) -> bool:
     return isinstance(error, EmbedderAwayError) and not isinstance(error, EmbedderUnusableError)
 
 
-def _all_vectors(outcomes: Iterable[_Outcome]) -> list[list[float]]:
+def _all_vectors(results: Iterable[_Result]) -> list[list[float]]:
     """Return the vectors, if every text has one.
 
     Raises:
@@ -564,13 +564,13 @@ def _all_vectors(outcomes: Iterable[_Outcome]) -> list[list[float]]:
     """
     vectors: list[list[float]] = []
     failure: EmbeddingError | None = None
-    for outcome in outcomes:
-        if isinstance(outcome, EmbedderAwayError):
-            raise outcome
-        if isinstance(outcome, EmbeddingError):
-            failure = failure or outcome
+    for result in results:
+        if isinstance(result, EmbedderAwayError):
+            raise result
+        if isinstance(result, EmbeddingError):
+            failure = failure or result
         else:
-            vectors.append(outcome)
+            vectors.append(result)
     if failure is not None:
         raise failure
     return vectors

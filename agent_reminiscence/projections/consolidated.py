@@ -60,8 +60,8 @@ async def apply_consolidated(db: SqlExecutor, tables: Tables, event: Event) -> C
 async def _add_facts(db: SqlExecutor, tables: Tables, event: Event, payload: MemoryConsolidated) -> None:
     memory = await tables.active.get_by_id(db, event.external_id, payload.memory_id)
     facts, posted = [], []
-    for place, fact in enumerate(payload.facts):
-        number = chunk_number(event.position, place)
+    for index, fact in enumerate(payload.facts):
+        number = chunk_number(event.position, index)
         indexed = index_fact(fact.content, fact.start_date, language=memory.language)
         facts.append(_new_fact(fact, payload, number, indexed))
         posted.append(indexed.posted(number))
@@ -81,7 +81,7 @@ def _new_fact(fact: FactEntry, payload: MemoryConsolidated, number: int, indexed
     return NewFact(
         chunk_id=fact.id,
         number=number,
-        derived_from=tuple(payload.chunks[place].id for place in fact.chunks),
+        derived_from=tuple(payload.chunks[index].id for index in fact.chunks),
         span_start=fact.start,
         span_end=fact.end,
         content=fact.content,

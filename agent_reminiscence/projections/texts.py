@@ -46,8 +46,8 @@ async def add_texts(
     """
     missing = sorted(set(days))
     headings, posted = [], []
-    for place, day in enumerate(missing):
-        number = -chunk_number(event.position, place)
+    for index, day in enumerate(missing):
+        number = -chunk_number(event.position, index)
         indexed = index_heading(title, day, language=language)
         headings.append(NewHeading(number, day, indexed.words, indexed.text_hash))
         posted.append(indexed.posted(number))

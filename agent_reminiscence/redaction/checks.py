@@ -195,8 +195,8 @@ def check_key_block(match: re.Match[str]) -> Span | None:
 def _luhn(digits: str) -> bool:
     """The checksum of cards: double every second digit from the right; the sum is divisible by ten."""
     total = 0
-    for place, digit in enumerate(reversed(digits)):
-        number = int(digit) * (1 + place % 2)
+    for index, digit in enumerate(reversed(digits)):
+        number = int(digit) * (1 + index % 2)
         total += number - 9 if number > 9 else number
     return total % 10 == 0
 
@@ -268,13 +268,13 @@ def check_iban(match: re.Match[str]) -> Span | None:
     length = _IBAN_LENGTHS.get(text[:2].upper())
     if length is None:
         return None
-    places = [place for place, character in enumerate(text) if character.isalnum()]
-    if len(places) < length:
+    indices = [index for index, character in enumerate(text) if character.isalnum()]
+    if len(indices) < length:
         return None
-    end = start + places[length - 1] + 1
+    end = start + indices[length - 1] + 1
     if match.string[end : end + 1].isalnum():
         return None
-    number = "".join(text[place] for place in places[:length]).upper()
+    number = "".join(text[index] for index in indices[:length]).upper()
     if sum(character.isdigit() for character in number) < _LEAST_IBAN_DIGITS:
         return None
     rearranged = number[4:] + number[:4]

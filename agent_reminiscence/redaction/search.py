@@ -68,8 +68,8 @@ def _find_in_joined(views: dict[int, _View], found: list[list[Finding]]) -> None
     text begins and ends.
     """
     indexes = list(views)
-    for place, rules in _candidates([views[index].text for index in indexes]).items():
-        index = indexes[place]
+    for number, rules in _candidates([views[index].text for index in indexes]).items():
+        index = indexes[number]
         found[index] = _settled(_findings(views[index], rules))
 
 
@@ -82,12 +82,12 @@ def _candidates(texts: Sequence[str]) -> dict[int, list[int]]:
     for number, rule in enumerate(RULES):
         searched = lowered if _IGNORES_CASE[number] else joined
         for literal in rule.literals:
-            place = searched.find(literal)
-            while place >= 0:
-                index = bisect_right(starts, place) - 1
+            offset = searched.find(literal)
+            while offset >= 0:
+                index = bisect_right(starts, offset) - 1
                 candidates.setdefault(index, set()).add(number)
                 # One occurrence in a text is enough.
-                place = searched.find(literal, starts[index + 1])
+                offset = searched.find(literal, starts[index + 1])
         if not rule.literals:
             assert rule.seed is not None, "a rule without literals needs a seed"
             match = rule.seed.search(joined)
@@ -128,14 +128,14 @@ def _matches(rule: Rule, text: str, searched: str) -> Iterator[re.Match[str]]:
         yield from find_in_slices(rule.pattern, text)
         return
     for literal in rule.literals:
-        place = searched.find(literal)
-        while place >= 0:
+        offset = searched.find(literal)
+        while offset >= 0:
             for reach in rule.reach:
-                match = rule.pattern.match(text, place - reach) if reach <= place else None
+                match = rule.pattern.match(text, offset - reach) if reach <= offset else None
                 if match is not None:
                     yield match
                     break
-            place = searched.find(literal, place + 1)
+            offset = searched.find(literal, offset + 1)
 
 
 def _checked(rule: Rule, match: re.Match[str]) -> Span | None:
@@ -202,12 +202,12 @@ _LOOKALIKE_CHARACTERS = frozenset(map(chr, _LOOKALIKES))
 
 
 class _View:
-    """A text as a reader sees it, without invisible characters and with plain look-alikes; remembers positions."""
+    """A text as a reader sees it, without invisible characters and with plain look-alikes; remembers offsets."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        # For each omission: its place in the view and the total number of characters omitted up to it.
-        self._places: list[int] = []
+        # For each omission: its offset in the view and the total number of characters omitted up to it.
+        self._omissions: list[int] = []
         self._left_out: list[int] = []
         if text.isascii() and _ESCAPE not in text:
             return
@@ -221,7 +221,7 @@ class _View:
                 seen = piece.translate(_LOOKALIKES)
             if _ESCAPE in characters or _INVISIBLE.search("".join(characters)):
                 for match in _INVISIBLE.finditer(seen):
-                    self._places.append(start + match.start() - left_out)
+                    self._omissions.append(start + match.start() - left_out)
                     left_out += match.end() - match.start()
                     self._left_out.append(left_out)
                 seen = _INVISIBLE.sub("", seen)
@@ -232,11 +232,11 @@ class _View:
     def original(self, span: Span) -> Span:
         """The span of the original text, including invisible characters inside it."""
         start, end = span
-        return self._place(start), self._place(end - 1) + 1
+        return self._original_offset(start), self._original_offset(end - 1) + 1
 
-    def _place(self, place: int) -> int:
-        index = bisect_right(self._places, place)
-        return place + (self._left_out[index - 1] if index else 0)
+    def _original_offset(self, offset: int) -> int:
+        index = bisect_right(self._omissions, offset)
+        return offset + (self._left_out[index - 1] if index else 0)
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits
-from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.domain.event import AskOutcome, EventKind, ModelAsked, ModelUsage
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.ledger.projector import Projector
@@ -57,8 +57,8 @@ class ModelBudget:
         if self._daily_tokens is None:
             return self._limits
         async with self._store.transaction(external_id, read_only=True) as db:
-            used = await self._usage.sum_tokens_today(db, external_id)
-        left = self._daily_tokens - used - spent
+            spent_today = await self._usage.sum_tokens_today(db, external_id)
+        left = self._daily_tokens - spent_today - spent
         return replace(self._limits, max_tokens=min(self._limits.max_tokens, left)) if left > 0 else None
 
     @asynccontextmanager

@@ -438,13 +438,13 @@ def _find_fence_lines(text: str, start: int, end: int) -> Iterator[re.Match[str]
     """
     marks = {mark: text.find(mark, start, end) for mark in ("```", "~~~")}
     line = start
-    while places := [place for place in marks.values() if place >= 0]:
-        place = min(places)
-        line = max(line, text.rfind("\n", line, place) + 1, text.rfind("\r", line, place) + 1)
+    while offsets := [offset for offset in marks.values() if offset >= 0]:
+        offset = min(offsets)
+        line = max(line, text.rfind("\n", line, offset) + 1, text.rfind("\r", line, offset) + 1)
         match = _FENCE.match(text, line, end)
         if match is not None:
             yield match
-        line_end = _LINE_END.search(text, place, end)
+        line_end = _LINE_END.search(text, offset, end)
         if line_end is None:
             return
         line = line_end.end()

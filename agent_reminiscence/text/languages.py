@@ -240,10 +240,10 @@ def _telling_words(sample: str) -> tuple[set[str], set[str]]:
     first, others = set[str](), set[str]()
     # Separators and words, alternating: far faster than finding each word.
     pieces = _WORD.split(sample)
-    for place, word in enumerate(pieces[1::2]):
+    for index, word in enumerate(pieces[1::2]):
         if not word[0].isupper():
             others.add(word.casefold())
-        elif not place or _BEGINS_SENTENCE.search(pieces[2 * place]) is not None:
+        elif not index or _BEGINS_SENTENCE.search(pieces[2 * index]) is not None:
             first.add(word.casefold())
     return first - others, others
 

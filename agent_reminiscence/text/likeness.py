@@ -128,11 +128,11 @@ def find_alike(new: Sequence[NamedEntity], known: Sequence[NamedEntity]) -> list
     newcomers = _Book(new)
     slips = _find_slips(newcomers.names, book.names)
     matches: list[Match] = []
-    for place, entity in enumerate(new):
+    for index, entity in enumerate(new):
         for reason, candidates in (
             (Likeness.SAME_LETTERS, book.with_same_letters(entity)),
             (Likeness.LEGAL_FORM, book.with_other_legal_form(entity)),
-            (Likeness.SPELLING, slips[place]),
+            (Likeness.SPELLING, slips[index]),
             (Likeness.CITY, book.with_or_without_city(entity)),
             (Likeness.SHORT_FORM, _same_persons(entity, newcomers, book)),
         ):
@@ -160,9 +160,9 @@ def _are_rivals(claimants: Sequence[NamedEntity]) -> bool:
 
 @dataclass(frozen=True)
 class _Name:
-    """One parsed name of the entity at `place`."""
+    """One parsed name of the entity at `index`."""
 
-    place: int
+    index: int
     key: str
 
     @cached_property
@@ -199,14 +199,14 @@ class _Book:
     """Entities, indexed by the features their names may share with others."""
 
     def __init__(self, entities: Sequence[NamedEntity]) -> None:
-        self.names = [_Name(place, key) for place, entity in enumerate(entities) for key in entity.keys]
+        self.names = [_Name(index, key) for index, entity in enumerate(entities) for key in entity.keys]
         self._by_letters: dict[str, set[int]] = defaultdict(set)
         self._by_firm: dict[str, set[tuple[int, str]]] = defaultdict(set)
         self._by_city: dict[str, set[tuple[int, bool]]] = defaultdict(set)
         self.full_names: dict[str, set[int]] = defaultdict(set)
         self.first_names: dict[str, set[int]] = defaultdict(set)
         for name in self.names:
-            self._note(name, is_person=entities[name.place].type == _PERSON)
+            self._note(name, is_person=entities[name.index].type == _PERSON)
 
     def with_same_letters(self, entity: NamedEntity) -> set[int]:
         """Entities whose names differ only in punctuation, spaces or an article."""
@@ -221,9 +221,9 @@ class _Book:
         for base, form in (name.firm for name in _names_of(entity)):
             if len(base) >= MIN_LETTERS - 1:
                 forms: dict[int, set[str]] = defaultdict(set)
-                for place, other in self._by_firm.get(base, ()):
-                    forms[place].add(other)
-                found |= {place for place, others in forms.items() if not form or others <= {form, ""}}
+                for index, other in self._by_firm.get(base, ()):
+                    forms[index].add(other)
+                found |= {index for index, others in forms.items() if not form or others <= {form, ""}}
         return found
 
     def with_or_without_city(self, entity: NamedEntity) -> set[int]:
@@ -232,19 +232,19 @@ class _Book:
         for name in _names_of(entity):
             if name.city:
                 ends = name.words[-1] == "city"
-                found |= {place for place, other in self._by_city.get(name.city, ()) if other != ends}
+                found |= {index for index, other in self._by_city.get(name.city, ()) if other != ends}
         return found
 
     def _note(self, name: _Name, *, is_person: bool) -> None:
         if name.letters:
-            self._by_letters[name.letters].add(name.place)
+            self._by_letters[name.letters].add(name.index)
         base, form = name.firm
-        self._by_firm[base].add((name.place, form))
+        self._by_firm[base].add((name.index, form))
         if name.city:
-            self._by_city[name.city].add((name.place, name.words[-1] == "city"))
+            self._by_city[name.city].add((name.index, name.words[-1] == "city"))
         if is_person and name.words:
             names = self.first_names if len(name.words) == 1 else self.full_names
-            names[name.words[0]].add(name.place)
+            names[name.words[0]].add(name.index)
 
 
 def _same_persons(entity: NamedEntity, new: _Book, known: _Book) -> set[int]:
@@ -269,7 +269,7 @@ def _same_persons(entity: NamedEntity, new: _Book, known: _Book) -> set[int]:
 
 
 def _find_slips(new: Sequence[_Name], known: Sequence[_Name]) -> dict[int, set[int]]:
-    """For each new entity, by place: the places of known entities whose names differ from its own by one slip."""
+    """For each new entity, by index: the indices of known entities whose names differ from its own by one slip."""
     slips: dict[int, set[int]] = defaultdict(set)
     known = [name for name in known if len(name.text) >= MIN_VARIANT_LETTERS - 1]
     texts = [name.text for name in known]
@@ -277,9 +277,9 @@ def _find_slips(new: Sequence[_Name], known: Sequence[_Name]) -> dict[int, set[i
         if len(name.text) < MIN_VARIANT_LETTERS - 1:
             continue
         # One letter added, dropped, replaced, or swapped with the next.
-        for _, distance, place in process.extract_iter(name.text, texts, scorer=OSA.distance, score_cutoff=1):
-            if distance == 1 and _is_slip(name.words, known[place].words):
-                slips[name.place].add(known[place].place)
+        for _, distance, index in process.extract_iter(name.text, texts, scorer=OSA.distance, score_cutoff=1):
+            if distance == 1 and _is_slip(name.words, known[index].words):
+                slips[name.index].add(known[index].index)
     return slips
 
 
@@ -293,7 +293,7 @@ def _is_slip(one: Sequence[str], other: Sequence[str]) -> bool:
     longer, shorter = sorted((first, second), key=len, reverse=True)
     if len(longer) < MIN_VARIANT_LETTERS:
         return False
-    at = next(place for place, letter in enumerate(longer) if shorter[place : place + 1] != letter)
+    at = next(index for index, letter in enumerate(longer) if shorter[index : index + 1] != letter)
     if len(longer) == len(shorter):
         is_swapped = longer[at + 1] == shorter[at]
         return is_swapped or {longer[at], shorter[at]} in _SAME_SOUND
@@ -316,7 +316,7 @@ def _names_of(entity: NamedEntity) -> Iterator[_Name]:
 
 
 def _union(sets: Iterable[set[int] | None]) -> set[int]:
-    return set().union(*(places for places in sets if places))
+    return set().union(*(indices for indices in sets if indices))
 
 
 def rank_alike(name: str, candidates: Iterable[tuple[UUID, str, int]], limit: int) -> list[tuple[UUID, float]]:
@@ -329,10 +329,10 @@ def rank_alike(name: str, candidates: Iterable[tuple[UUID, str, int]], limit: in
     named = list(candidates)
     keys = [candidate[1] for candidate in named]
     best: dict[UUID, tuple[float, int]] = {}
-    for _, score, place in process.extract(
+    for _, score, index in process.extract(
         key, keys, scorer=JaroWinkler.normalized_similarity, score_cutoff=ALIKE_MIN, limit=None
     ):
-        entity_id, _, mentions = named[place]
+        entity_id, _, mentions = named[index]
         best[entity_id] = max((score, mentions), best.get(entity_id, (0.0, 0)))
     ranked = sorted(best, key=lambda entity_id: (-best[entity_id][0], -best[entity_id][1], entity_id))
     return [(entity_id, best[entity_id][0]) for entity_id in ranked[:limit]]

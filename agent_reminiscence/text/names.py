@@ -138,7 +138,7 @@ def extract_entities(passages: Sequence[Passage], *, known: Mapping[str, str]) -
             names.add(page.speaker, SPEAKER_CONFIDENCE, type="person")
     _Collector(names, pages).collect()
     mentions = _find_mentions(names, pages)
-    return [names.entity(key, places) for key, places in mentions.items()]
+    return [names.entity(key, mention) for key, mention in mentions.items()]
 
 
 def candidate_keys(text: str) -> list[str]:
@@ -179,7 +179,7 @@ def mentioned_keys(text: str, *, known: Mapping[str, str]) -> list[str]:
 class _Mentions:
     """Where a name occurs, and how it is spelled there."""
 
-    places: list[int] = field(default_factory=list)
+    passages: list[int] = field(default_factory=list)
     spellings: Counter[str] = field(default_factory=Counter)
 
 
@@ -229,7 +229,7 @@ class _Names:
             name=max(spellings, key=spellings.__getitem__),
             type="other" if found is None else found.type,
             confidence=max(0.0 if found is None else found.confidence, KNOWN_CONFIDENCE if key in self._known else 0.0),
-            passages=tuple(mentions.places),
+            passages=tuple(mentions.passages),
         )
 
     def lengths_from(self, word: str) -> tuple[int, ...]:
@@ -296,52 +296,52 @@ class _Collector:
         Yields:
             The run, and up to two words after it if only spaces come between.
         """
-        place = 0
-        while place < len(words):
-            if words[place].text.islower():
-                place += 1  # most words start neither a name nor a title
+        index = 0
+        while index < len(words):
+            if words[index].text.islower():
+                index += 1  # most words start neither a name nor a title
                 continue
-            if words[place].quoted:
-                end = place + 1
+            if words[index].quoted:
+                end = index + 1
                 while end < len(words) and words[end].quoted and words[end].joined:
                     end += 1
-                yield list(words[place:end]), ()
-                place = end
+                yield list(words[index:end]), ()
+                index = end
                 continue
-            if not is_capital(words[place].text):
-                place += 1
+            if not is_capital(words[index].text):
+                index += 1
                 continue
-            end = self._run_end(words, place)
-            run = trim(words[place:end])
-            relative = place > 0 and words[place].joined and words[place - 1].text.casefold() in RELATIVES
+            end = self._run_end(words, index)
+            run = trim(words[index:end])
+            relative = index > 0 and words[index].joined and words[index - 1].text.casefold() in RELATIVES
             if run and relative and _is_short_name(run):
                 self._names.add(_spell(run), INSIDE_CONFIDENCE, type="person")
             if run:
                 yield run, list(takewhile(lambda word: word.joined, words[end : end + 2]))
-            place = end
+            index = end
 
     def _run_end(self, words: Sequence[Word], start: int) -> int:
-        """The place after the last word of the run that begins at `start`."""
+        """The index after the last word of the run that begins at `start`."""
         end = start + 1
-        place = end
-        while place < len(words) and words[place].joined and not words[place].quoted:
-            text, before = words[place].text, words[place - 1].text
+        index = end
+        while index < len(words) and words[index].joined and not words[index].quoted:
+            text, before = words[index].text, words[index - 1].text
             if without_possessive(before) != before and self._is_owner(before):
                 break
             if text.casefold() in PRONOUNS or before.casefold() in PRONOUNS:
                 break
             if is_capital(text):
-                end = place + 1
+                end = index + 1
             elif text[0].isdigit():
-                after = words[place + 1].text.casefold() if place + 1 < len(words) else ""
-                if len(text) <= 4 and place == end and after not in UNITS and before[-1] != ".":
-                    end = place + 1
+                after = words[index + 1].text.casefold() if index + 1 < len(words) else ""
+                if len(text) <= 4 and index == end and after not in UNITS and before[-1] != ".":
+                    end = index + 1
                 break
             elif text.casefold() not in CONNECTORS and not (
-                text in ARTICLES_WITHIN and words[place - 1].text in CONNECTORS
+                text in ARTICLES_WITHIN and words[index - 1].text in CONNECTORS
             ):
                 break
-            place += 1
+            index += 1
         return end
 
     def _is_owner(self, word: str) -> bool:
@@ -403,49 +403,49 @@ def _find_mentions(names: _Names, pages: Sequence[Page]) -> dict[str, _Mentions]
     mentions: dict[str, _Mentions] = {}
     for index, page in enumerate(pages):
         if page.speaker and (key := name_key(page.speaker)) in names.found:
-            mentions.setdefault(key, _Mentions()).places.append(index)
+            mentions.setdefault(key, _Mentions()).passages.append(index)
         for line in page.lines:
             for key, words in _mentioned(names, line):
                 mention = mentions.setdefault(key, _Mentions())
                 mention.spellings[_spell(words)] += 1
-                if not mention.places or mention.places[-1] != index:
-                    mention.places.append(index)
+                if not mention.passages or mention.passages[-1] != index:
+                    mention.passages.append(index)
     return mentions
 
 
 def _mentioned(names: _Names, line: Line) -> Iterator[tuple[str, Sequence[Word]]]:
-    """Keys of the names in a line with their words, the longest at each position."""
+    """Keys of the names in a line with their words, the longest at each index."""
     words = line.words
-    free = 0  # the first position that no name has taken
-    for place, word in enumerate(words):
-        if place < free:
+    free = 0  # the first index that no name has taken
+    for index, word in enumerate(words):
+        if index < free:
             continue
         for length in names.lengths_from(word.text):
-            end = place + length
-            if end > len(words) or not all(other.joined for other in words[place + 1 : end]):
+            end = index + length
+            if end > len(words) or not all(other.joined for other in words[index + 1 : end]):
                 continue
-            key = names.find([other.text for other in words[place:end]])
-            if key is not None and _is_meant(line, place, length):
-                yield key, words[place:end]
+            key = names.find([other.text for other in words[index:end]])
+            if key is not None and _is_meant(line, index, length):
+                yield key, words[index:end]
                 free = end
                 break
 
 
-def _is_meant(line: Line, place: int, length: int) -> bool:
-    """Whether the words at `place` are the name, not ordinary words with the same spelling."""
-    word = line.words[place]
+def _is_meant(line: Line, index: int, length: int) -> bool:
+    """Whether the words at `index` are the name, not ordinary words with the same spelling."""
+    word = line.words[index]
     if length > 1:
         return True
     lower = without_possessive(word.text.casefold())
     is_ordinary = lower in ALSO_WORDS or lower in NOISE
     if not word.text.islower():
-        follows = line.words[place + 1].text.casefold() if place + 1 < len(line.words) else ""
+        follows = line.words[index + 1].text.casefold() if index + 1 < len(line.words) else ""
         return not (is_ordinary and (line.is_shouted or (word.begins and follows in FUNCTION_WORDS)))
     if is_ordinary or len(lower) < 3:
         return False
     if not _is_common(lower):
         return True
-    before = line.words[place - 1].text if place else ""
+    before = line.words[index - 1].text if index else ""
     return before not in ARTICLES and not any(other.text[0].isupper() for other in line.words)
 
 

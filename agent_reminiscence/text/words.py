@@ -122,11 +122,11 @@ def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
     that no text has, and a text that answers "wann" uses other words. The query's own language is the one with the most
     such words in it.
     """
-    readings = {language: _words(query, language) for language in languages}
-    grammar = _grammar(readings)
+    words_by_language = {language: _words(query, language) for language in languages}
+    grammar = _grammar(words_by_language)
     counts: Counter[str] = Counter()
     terms: dict[str, list[str]] = {}
-    for language, words in readings.items():
+    for language, words in words_by_language.items():
         stopped = grammar | _grammar_of(language)
         said = Counter(word for word in words if word not in stopped)
         counts |= said
@@ -136,9 +136,11 @@ def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
     return [QueryWord(tuple(found), counts[word]) for word, found in terms.items()]
 
 
-def _grammar(readings: Mapping[str, Sequence[str]]) -> frozenset[str]:
+def _grammar(words_by_language: Mapping[str, Sequence[str]]) -> frozenset[str]:
     """The grammatical words of the language that has most of them in a query; of several languages in a tie."""
-    votes = {language: sum(word in _grammar_of(language) for word in words) for language, words in readings.items()}
+    votes = {
+        language: sum(word in _grammar_of(language) for word in words) for language, words in words_by_language.items()
+    }
     most = max(votes.values(), default=0)
     return frozenset().union(*(_grammar_of(language) for language, count in votes.items() if count == most > 0))
 
@@ -175,11 +177,11 @@ def _mixed_words(folded: str) -> list[str]:
         if _UNSPACED_RUN.match(run) is None or len(run) == 1:
             words.append(run)
             continue
-        for place, character in enumerate(run):
+        for index, character in enumerate(run):
             if _HAN.match(character):
                 words.append(character)
-            if place + 1 < len(run):
-                words.append(run[place : place + 2])
+            if index + 1 < len(run):
+                words.append(run[index : index + 2])
     return words
 
 

@@ -99,7 +99,7 @@ def _embed(text: str) -> list[float]:
     vector = [0.0] * DIMENSION
     for word in _WORD.findall(text.lower()):
         digest = hashlib.sha256(word.encode()).digest()
-        for place in range(0, len(digest), 4):
-            vector[int.from_bytes(digest[place : place + 4]) % DIMENSION] += 1.0
+        for start in range(0, len(digest), 4):
+            vector[int.from_bytes(digest[start : start + 4]) % DIMENSION] += 1.0
     length = math.sqrt(sum(value * value for value in vector)) or 1.0
     return [round(value / length, 6) for value in vector]

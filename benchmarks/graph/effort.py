@@ -22,8 +22,8 @@ class Effort:
 
     def row(self) -> dict[str, Any]:
         """The figures as they are printed."""
-        used = {who: round(seconds, 1) for who, seconds in self.processor_seconds.items()}
-        return {"seconds": round(self.seconds, 1), "processor_seconds": used}
+        rounded = {who: round(seconds, 1) for who, seconds in self.processor_seconds.items()}
+        return {"seconds": round(self.seconds, 1), "processor_seconds": rounded}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class Meter:
         assert postmaster is not None
         # Those that have ended are in the postmaster's own account.
         reaped = postmaster.cpu_times()
-        server = _used(postmaster) + reaped.children_user + reaped.children_system
+        server = _processor_seconds(postmaster) + reaped.children_user + reaped.children_system
         return {
             "client": time.process_time(),
-            "PostgreSQL": float(server + sum(map(_used, postmaster.children()))),
-            "Neo4j": _used(psutil.Process(self.neo4j.pid)),
+            "PostgreSQL": float(server + sum(map(_processor_seconds, postmaster.children()))),
+            "Neo4j": _processor_seconds(psutil.Process(self.neo4j.pid)),
         }
 
 
-def _used(process: Any) -> float:
+def _processor_seconds(process: Any) -> float:
     try:
         times = process.cpu_times()
     except psutil.NoSuchProcess:

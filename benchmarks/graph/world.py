@@ -13,7 +13,7 @@ from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
 from agent_reminiscence.domain.event import EntityEntry, GraphChanges, RelationshipEntry
 
 # People and places are named more often than documents; the types stand in that order.
-_TYPE_WEIGHTS = tuple(1 / place for place in range(1, len(ENTITY_TYPES) + 1))
+_TYPE_WEIGHTS = tuple(1 / rank for rank in range(1, len(ENTITY_TYPES) + 1))
 _COLOURS = ("red", "green", "blue", "white")
 _ALIAS_SHARE = 0.1
 _METADATA_SHARE = 0.1
@@ -42,7 +42,7 @@ class World:
         Some relationships are said again, and all ends of relationships are named, so old entities are in it, too.
         """
         new = [self._make_entity() for _ in range(entities)]
-        said = [self._make_relationship(new[place % len(new)]) for place in range(relationships)]
+        said = [self._make_relationship(new[index % len(new)]) for index in range(relationships)]
         if self._relationships:
             again = self._random.sample(
                 self._relationships, k=min(len(self._relationships), round(relationships * _SAID_AGAIN_SHARE))
@@ -54,11 +54,11 @@ class World:
 
     def _named(self, new: Iterable[UUID], told: Iterable[RelationshipEntry], chunks: int) -> Iterable[EntityEntry]:
         """Those that are new and the ends of what is told, each with the chunks that name it."""
-        places: dict[UUID, set[int]] = {entity_id: set() for entity_id in new}
+        passages: dict[UUID, set[int]] = {entity_id: set() for entity_id in new}
         for entry in told:
             for end in (entry.from_id, entry.to_id):
-                places.setdefault(end, set()).update(entry.chunks)
-        for entity_id, found in places.items():
+                passages.setdefault(end, set()).update(entry.chunks)
+        for entity_id, found in passages.items():
             where = tuple(sorted(found)) or (self._random.randrange(chunks),)
             yield self._entities[entity_id].model_copy(update={"chunks": where})
 

@@ -370,7 +370,7 @@ async def _add_vectors(
 def _conversation(tenant: Tenant, number: int, moment: datetime, words: WordModel) -> NewEvent:
     """Twenty utterances of two people about one topic."""
     topic = words.topic()
-    speakers = [_SPEAKERS[place % 2] for place in range(CHUNKS_PER_MEMORY)]
+    speakers = [_SPEAKERS[index % 2] for index in range(CHUNKS_PER_MEMORY)]
     lines = [f"{speaker}: {words.sentence(topic)}\n" for speaker in speakers]
     ends = list(accumulate(map(len, lines)))
     payload = MemoryCreated(

@@ -190,7 +190,7 @@ async def write_more(
     created, consolidated = [], []
     for number, tenant in zip(range(chunks // CHUNKS_PER_MEMORY), cycle(writing), strict=False):
         topic = words.topic()
-        lines = [f"{'AB'[place % 2]}nna: {words.sentence(topic)}\n" for place in range(CHUNKS_PER_MEMORY)]
+        lines = [f"{'AB'[index % 2]}nna: {words.sentence(topic)}\n" for index in range(CHUNKS_PER_MEMORY)]
         started = time.perf_counter()
         note = await memory.create_active_memory(tenant.external_id, f"Written {number}", "".join(lines))
         created.append(time.perf_counter() - started)

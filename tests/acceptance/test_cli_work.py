@@ -108,14 +108,14 @@ def test_a_worker_of_its_own_process_works_until_it_is_asked_to_stop(
     )
     try:
 
-        async def use() -> None:
+        async def write_and_wait() -> None:
             async with AgentMem(settings) as memory:
                 await memory.create_active_memory("crew", "Harbour", LONG)
                 assert await memory.admin.wait_until_idle("crew", 60) == []
                 (note,) = await memory.get_active_memories("crew")
                 assert note.consolidated_version == 1
 
-        asyncio.run(use())
+        asyncio.run(write_and_wait())
         os.kill(process.pid, stop)
         _, said = process.communicate(timeout=60)
     finally:

@@ -163,14 +163,14 @@ async def test_a_changed_paragraph_costs_itself(memory: AgentMem, meter: Meter) 
     """
     memory_id = await _create(memory)
     changes: dict[int, str] = {}
-    for place in (_MIDDLE, 0, _CHUNKS - 1):
-        changes[place] = "corrected"
+    for index in (_MIDDLE, 0, _CHUNKS - 1):
+        changes[index] = "corrected"
         async with meter.counting() as cost:
             outcome = await _update(memory, memory_id, changes)
         assert (outcome.chunks_added, outcome.chunks_kept, outcome.chunks_ended) == (1, _CHUNKS - 1, 1)
         assert outcome.vectors_missing == 0
 
-        corrected = _paragraph(place, "corrected")
+        corrected = _paragraph(index, "corrected")
         assert cost.texts == [corrected]
         postings = cost.rows.pop("posting insert", 0) + cost.rows.pop("posting update", 0)
         assert postings == len(set(analyse(corrected, "en")))

@@ -524,15 +524,15 @@ async def test_our_own_names_ids_and_positions_are_no_text(memory: AgentMem) -> 
 
 
 @pytest.mark.parametrize(
-    "place",
+    "field",
     ["title", "metadata_key", "metadata_number", "turn", "turn_key", "speaker", "actor", "conversation_id", "key"],
 )
 async def test_a_text_is_found_in_every_place_that_a_caller_fills(
-    memory: AgentMem, superuser: SqlExecutor, place: str
+    memory: AgentMem, superuser: SqlExecutor, field: str
 ) -> None:
     """Names of speakers, keys of metadata, numbers, labels and idempotency keys hold text as well as the content."""
-    word = "49170" if place == "metadata_number" else "Xanadu"
-    places: dict[str, dict[str, Any]] = {
+    word = "49170" if field == "metadata_number" else "Xanadu"
+    fields: dict[str, dict[str, Any]] = {
         "title": {"title": f"Of {word}"},
         "metadata_key": {"metadata": {f"{word}@example.org": True}},
         "metadata_number": {"metadata": {"phone": 4917012345678}},
@@ -543,7 +543,7 @@ async def test_a_text_is_found_in_every_place_that_a_caller_fills(
         "conversation_id": {"conversation_id": f"in {word}"},
         "key": {"idempotency_key": f"{word}-1"},
     }
-    arguments: dict[str, Any] = {"title": "Note", "content": "Did Kubla Khan decree it?"} | places[place]
+    arguments: dict[str, Any] = {"title": "Note", "content": "Did Kubla Khan decree it?"} | fields[field]
     note = await memory.create_active_memory("agent-1", **arguments)
     kept = await memory.create_active_memory("agent-1", "Note", "A stately pleasure-dome.")
 

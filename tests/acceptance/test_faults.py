@@ -350,7 +350,7 @@ async def test_calls_cancelled_at_random_points_are_whole_or_absent(
 ) -> None:
     """A cancelled call leaves no half of a write, no lock and no connection behind."""
     chance = random.Random(_SEED)
-    outcomes = {"done": 0, "cancelled": 0}
+    counts = {"done": 0, "cancelled": 0}
     patience_seconds = 0.06
     async with AgentMem(config(postgres_pool_size=3)) as memory:
         notes = [await memory.create_active_memory("agent-1", "House", f"{_TEXT}\n\nNumber {n}.") for n in range(3)]
@@ -375,12 +375,12 @@ async def test_calls_cancelled_at_random_points_are_whole_or_absent(
             cancelled = await _was_cancelled(task)
             # As long as this machine takes for a call, so that some are cancelled at its end.
             patience_seconds *= 1.05 if cancelled else 0.9
-            outcomes["cancelled" if cancelled else "done"] += 1
+            counts["cancelled" if cancelled else "done"] += 1
 
         for start in range(0, 200, 5):
             await asyncio.gather(*(disturbed(number) for number in range(start, start + 5)))
 
-        assert min(outcomes.values()) > 10, outcomes
+        assert min(counts.values()) > 10, counts
         _check_pool(memory, 3)
         written = await memory.update_active_memory("agent-1", notes[0].id, content="The end.")
         assert written.content == "The end."
@@ -415,9 +415,9 @@ async def test_calls_cancelled_while_they_wait_for_a_connection_leave_their_plac
             task.cancel()
         await superuser.execute_script("ROLLBACK")
         await holding
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        results = await asyncio.gather(*waiting, return_exceptions=True)
 
-        assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == [True] * 4 + [False]
+        assert [isinstance(result, asyncio.CancelledError) for result in results] == [True] * 4 + [False]
         assert await head_of(memory, "agent-1") == 3
         _check_pool(memory, 1)
 

@@ -212,14 +212,14 @@ async def test_one_clock_decides_what_has_ended(scene: GraphScene, graph: Memory
 
         around = await graph.neighbourhood("agent-1", ana)
         path = await graph.shortest_path("agent-1", ana, mill)
-        readings = [
+        answers = [
             around.relationships,
             (await graph.subgraph("agent-1", told)).relationships,
             () if path is None else path.relationships,
             [triple.relationship for triple in await graph.match("agent-1")],
         ]
 
-        assert [[relationship.id for relationship in found] for found in readings] == [expected] * 4
+        assert [[relationship.id for relationship in found] for found in answers] == [expected] * 4
 
 
 async def test_a_relationship_ends_when_it_is_said_to(memory: AgentMem, scene: GraphScene, graph: MemoryGraph) -> None:

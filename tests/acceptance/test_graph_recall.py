@@ -253,8 +253,8 @@ async def test_a_token_budget_is_for_the_text_of_hits(memory: AgentMem, tenant: 
 def _parts(found: RetrievalResult) -> dict[tuple[int, UUID, str], float]:
     """What each part of the score gave, by place, chunk and part."""
     return {
-        (place, hit.chunk_id, name): part
-        for place, hit in enumerate(found.hits)
+        (rank, hit.chunk_id, name): part
+        for rank, hit in enumerate(found.hits)
         for name, part in hit.score_parts.items()
     }
 

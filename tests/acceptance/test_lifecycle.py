@@ -118,12 +118,12 @@ def test_each_event_loop_has_an_object_of_its_own(config: Callable[..., Config],
     """One loop after the other, and a closed object in another loop than its first."""
     memory = AgentMem(config())
 
-    async def use(number: int) -> int:
+    async def write(number: int) -> int:
         async with memory:
             await memory.create_active_memory("agent-1", "Note", f"Note {number}.")
             return len(await memory.get_active_memories("agent-1"))
 
-    assert [asyncio.run(use(number)) for number in range(3)] == [1, 2, 3]
+    assert [asyncio.run(write(number)) for number in range(3)] == [1, 2, 3]
 
 
 @SECOND_SERVER_THOROUGHLY

@@ -857,11 +857,11 @@ async def test_usage_adds_up_what_models_were_asked_for(memory: AgentMem, superu
     """It is read from the events, which say what their decisions have cost."""
     await memory.create_active_memory("agent-1", "Accounts", FACT)
     await memory.admin.consolidate("agent-1")
-    used = [{"model": "small", "requests": 2, "input_tokens": 30, "output_tokens": 4}]
+    usage = [{"model": "small", "requests": 2, "input_tokens": 30, "output_tokens": 4}]
     await superuser.execute(
-        "UPDATE memory_event SET payload = payload || jsonb_build_object('usage', $(used)p::text::jsonb)"
+        "UPDATE memory_event SET payload = payload || jsonb_build_object('usage', $(usage)p::text::jsonb)"
         " WHERE kind = 'memory.consolidated'",
-        {"used": json.dumps(used * 2)},
+        {"usage": json.dumps(usage * 2)},
     )
 
     (model,) = (await memory.admin.usage("agent-1")).models

@@ -49,7 +49,7 @@ async def _asked(memory: AgentMem) -> list[tuple[str, int]]:
 
 
 def _keeper(shown: Shown) -> dict[str, Any]:
-    places = [row["ref"] for row in shown.parts["new_passages"] if "Maria Silva" in row["text"]]
+    refs = [row["ref"] for row in shown.parts["new_passages"] if "Maria Silva" in row["text"]]
     return {
         "auto_resolve": {
             "entities": [
@@ -57,9 +57,9 @@ def _keeper(shown: Shown) -> dict[str, Any]:
                     "ref": 1,
                     "name": "Maria Silva",
                     "type": "person",
-                    "description": f"Of {len(places)} passages.",
+                    "description": f"Of {len(refs)} passages.",
                     "confidence": 0.9,
-                    "chunks": places,
+                    "chunks": refs,
                 }
             ]
         },
@@ -174,14 +174,14 @@ async def test_a_model_that_is_away_is_not_asked_again(
         assert (await memory.admin.verify("agent-1")).ok
 
 
-@pytest.mark.parametrize("place", ["fact", "summary"])
+@pytest.mark.parametrize("field", ["fact", "summary"])
 async def test_a_model_does_not_put_a_secret_together(
-    config: MakeConfig, place: str, caplog: pytest.LogCaptureFixture
+    config: MakeConfig, field: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Of which each passage had only a part: the plan is dropped as one that cannot be used; nothing quotes it."""
     secret = "ghp_" + "a1B2" * 9
     model = ScriptedModel(
-        concludes(f"The token is {secret}.") if place == "fact" else reads(lambda shown: {"summary": secret})
+        concludes(f"The token is {secret}.") if field == "fact" else reads(lambda shown: {"summary": secret})
     )
     async with memorizing(config, model) as memory:
         await memory.create_active_memory("agent-1", "Token", lines([f"First {secret[:20]}.", f"Then {secret[20:]}."]))

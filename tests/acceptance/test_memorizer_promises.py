@@ -139,13 +139,13 @@ async def test_a_rebuild_asks_no_model(config: MakeConfig, db: SqlExecutor) -> N
         assert set(expected["hits None"]) == {_SAILS, _FIRED, "They sail.", "Tom Weber has no job.", "It rains."}
         assert expected["hits None"]["They sail."]["tier"] == "shortterm"
         assert {_HIRED, _FACT} < set(expected[f"hits {_EARLY + timedelta(days=1)}"])
-    rows = await stored_rows(db, "agent-1", with_place=False)
+    rows = await stored_rows(db, "agent-1", with_ctid=False)
 
     async with AgentMem(config()) as plain:
         assert (await plain.admin.verify("agent-1")).ok
         await plain.admin.rebuild("agent-1")
 
-        assert await stored_rows(db, "agent-1", with_place=False) == rows
+        assert await stored_rows(db, "agent-1", with_ctid=False) == rows
         assert await _seen(plain, "agent-1") == expected
         assert (await plain.admin.verify("agent-1")).ok
 
@@ -343,25 +343,25 @@ async def test_nothing_of_an_erased_memory_is_left(config: MakeConfig, db: SqlEx
         assert (await memory.admin.verify("agent-1")).ok
 
 
-@pytest.mark.parametrize("place", ["fact", "summary", "description", "type", "why", "why of a relationship"])
-async def test_a_word_that_only_the_model_wrote_can_be_erased(config: MakeConfig, db: SqlExecutor, place: str) -> None:
+@pytest.mark.parametrize("field", ["fact", "summary", "description", "type", "why", "why of a relationship"])
+async def test_a_word_that_only_the_model_wrote_can_be_erased(config: MakeConfig, db: SqlExecutor, field: str) -> None:
     """Wherever it stands in a plan; the memories do not say it and stay."""
     word = "swordfish"
 
     def write(shown: Shown) -> dict[str, Any]:
         plan = _second(shown)
-        places = {
+        fields = {
             "fact": (plan["facts"][0], "text"),
             "summary": (plan, "summary"),
             "why": (plan["ended_chunks"][0], "why"),
             "why of a relationship": (plan["ended_relationships"][0], "why"),
         }
-        if place in places:
-            where, key = places[place]
+        if field in fields:
+            where, key = fields[field]
             where[key] = f"{word} {where[key]}"
             return plan
         entity = {"ref": 1, "name": "Tom Weber", "type": "person", "confidence": 0.9, "chunks": shown.new()}
-        return plan | {"auto_resolve": {"entities": [entity | {place: word}]}}
+        return plan | {"auto_resolve": {"entities": [entity | {field: word}]}}
 
     async with memorizing(config, ScriptedModel(reads(_first), reads(write))) as memory:
         await _live(memory)

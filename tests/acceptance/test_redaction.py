@@ -482,10 +482,10 @@ async def test_a_redactor_that_fails_lets_nothing_be_written(config: Callable[..
 async def test_turns_keep_their_speakers_through_a_redaction(memory: AgentMem) -> None:
     """Chunks begin where their turns do in the text that is stored."""
     lines = [f"Ana: my key is {_TOKEN}.\n", "Lou: mine is at home.\n", f"Ana: and {_CARD} pays.\n"]
-    turns, place = [], 0
+    turns, offset = [], 0
     for line in lines:
-        turns.append({"start": place, "speaker": line[:3]})
-        place += len(line)
+        turns.append({"start": offset, "speaker": line[:3]})
+        offset += len(line)
     await memory.create_active_memory(
         _TENANT, "Chat", "".join(lines), metadata={"turns": turns}, occurred_at=datetime(2026, 1, 1, tzinfo=UTC)
     )

@@ -484,9 +484,9 @@ async def test_two_conversations_at_once_do_not_write_over_each_other(config: Ma
     both = asyncio.Barrier(2)
 
     async def meet(messages: list[Any], info: Any) -> ModelResponse:
-        place = sum(isinstance(message, ModelResponse) for message in messages)
+        answered = sum(isinstance(message, ModelResponse) for message in messages)
         await both.wait()
-        return steps[place](messages, info)
+        return steps[answered](messages, info)
 
     async with _memory(config, FunctionModel(meet, model_name="scripted")) as memory:
         await memory.create_active_memory("agent-1", "Launch plan", "The launch is on Friday.")

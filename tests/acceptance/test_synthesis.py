@@ -459,9 +459,9 @@ async def test_who_gives_up_on_the_first_word_has_asked_all_the_same(config: Mak
         (event,) = [event for event in await memory.ledger.read("agent-1") if event.kind == "memory.model_asked"]
         assert event.payload["outcome"] == ("timeout" if how == "timeout" else "cancelled")
         assert event.payload["unanswered"] == 1
-        (used,) = event.payload["usage"]
-        assert used["requests"] == 1
-        assert 300 < used["input_tokens"] < 3_000
+        (usage,) = event.payload["usage"]
+        assert usage["requests"] == 1
+        assert 300 < usage["input_tokens"] < 3_000
         assert await ask() == ["synthesis_limit"]
 
 

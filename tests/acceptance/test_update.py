@@ -234,16 +234,16 @@ EDIT = st.tuples(st.sampled_from(["insert", "replace", "remove", "swap"]), st.in
 
 def _edited(passages: list[str], edit: tuple[str, int, str]) -> list[str]:
     kind, at, passage = edit
-    place = at % len(passages)
+    index = at % len(passages)
     match kind:
         case "insert":
-            return [*passages[:place], passage, *passages[place:]]
+            return [*passages[:index], passage, *passages[index:]]
         case "replace":
-            return [*passages[:place], passage, *passages[place + 1 :]]
+            return [*passages[:index], passage, *passages[index + 1 :]]
         case "remove" if len(passages) > 1:
-            return [*passages[:place], *passages[place + 1 :]]
+            return [*passages[:index], *passages[index + 1 :]]
         case "swap":
-            return [*passages[place:], *passages[:place]]
+            return [*passages[index:], *passages[:index]]
     return passages
 
 

@@ -274,7 +274,7 @@ async def test_a_cancelled_audit_leaves_nothing_behind(scene: Scene, method: str
 
 
 async def _tiers(scene: Scene) -> dict[str, list[str]]:
-    rows = await stored_rows(scene.db, scene.external_id, with_place=False)
+    rows = await stored_rows(scene.db, scene.external_id, with_ctid=False)
     return {table: found for table, found in rows.items() if table not in {"memory_event", "memory_stream"}}
 
 
@@ -288,14 +288,14 @@ async def test_a_cancelled_erasure_is_done_or_not(scene: Scene, repetitions: Rep
             scene.external_id, "Safe", f"The safe opens with {number:04}, says Ana."
         )
         await scene.memory.admin.consolidate(scene.external_id, note.id)
-        before = await stored_rows(scene.db, scene.external_id, with_place=False)
+        before = await stored_rows(scene.db, scene.external_id, with_ctid=False)
 
         ended = await _cancel_after(
             scene.memory.admin.erase(scene.external_id, memory_id=note.id), 0.4 * number / times
         )
 
         await _settled(scene.db)
-        after = await stored_rows(scene.db, scene.external_id, with_place=False)
+        after = await stored_rows(scene.db, scene.external_id, with_ctid=False)
         events = await scene.memory.ledger.read(scene.external_id, kinds=["memory.erased"], limit=1_000)
         is_done = any(str(note.id) in event.payload["memory_ids"] for event in events)
         assert is_done or not ended

@@ -111,14 +111,14 @@ class _Story:
         match number % 8:
             case 1:
                 told = [f"{speaker}: We met at the {current}.", f"Lou: Near {mint()}?", f"{speaker}: By {mint()}."]
-                starts = [sum(len(line) + 1 for line in told[:place]) for place in range(3)]
+                starts = [sum(len(line) + 1 for line in told[:index]) for index in range(3)]
                 details["turns"] = [
                     {"start": start, "speaker": line.split(":")[0], "id": mint(), mint(): 1}
                     for start, line in zip(starts, told, strict=True)
                 ]
                 content = "\n".join(told)
             case 2:
-                said = [f"{mint()} is number {place} of the {current}, and rather far away." for place in range(45)]
+                said = [f"{mint()} is number {index} of the {current}, and rather far away." for index in range(45)]
                 content = "\n\n".join(said)
             case 4:
                 current = shared
@@ -601,8 +601,8 @@ async def test_a_cancelled_erasure_is_made_wholly_or_not_at_all(
     async with superuser(test_server, database) as db:
         for number in range(repetitions(reduced=10, full=100)):
             tenant, canary = f"cancelled-{number}", _Aviary(numbers)()
-            for place in range(3):
-                await memory.create_active_memory(tenant, "Birds", f"The {canary} is number {place}.")
+            for index in range(3):
+                await memory.create_active_memory(tenant, "Birds", f"The {canary} is number {index}.")
             kept = await memory.create_active_memory(tenant, "Fish", "The trout is number one.")
             await memory.admin.consolidate(tenant)
             before = await stored_rows(db, tenant)

@@ -110,14 +110,14 @@ async def test_a_process_that_is_killed_while_it_sorts_vectors_leaves_a_tenant_i
     question = "Lamp 3 burns in shade 7 of the pier"
     expected = [hit.chunk_id for hit in (await memory.retrieve_memories(_TENANT, question)).hits]
     async with superuser(test_server, database) as db:
-        before = await stored_rows(db, with_place=False)
+        before = await stored_rows(db, with_ctid=False)
 
         async with _working(test_server, database, "sort", statement, time, signal.SIGKILL) as process:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 assert await process.wait() == -signal.SIGKILL
         await _wait_for_one_client(db, database, memory)
 
-        between = await stored_rows(db, with_place=False)
+        between = await stored_rows(db, with_ctid=False)
         cells: dict[str, list[str]] = {"chunk_vector_1": [], "vector_cell_1": []}
         assert between | cells == before | cells
         assert len(between["chunk_vector_1"]) == len(before["chunk_vector_1"])

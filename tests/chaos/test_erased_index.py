@@ -32,14 +32,14 @@ _CENTRE_TOLERANCE = 5e-3
 async def _fill(memory: AgentMem) -> list[UUID]:
     """Memories that share most of their words, with speakers, later versions and consolidations, over two blocks."""
     ids = []
-    for place in range(_MEMORIES):
-        lines = [f"Speaker {place}: The keeper of lamp {place} counted {number} ships at dawn." for number in range(9)]
-        note = await memory.create_active_memory(_TENANT, f"Log {place}", "\n".join(lines))
-        lines[4] = f"Speaker {place}: Between them came boat {place}."
-        await memory.update_active_memory(_TENANT, note.id, title=f"Log of lamp {place}", content="\n".join(lines))
-        if place % 2:
+    for index in range(_MEMORIES):
+        lines = [f"Speaker {index}: The keeper of lamp {index} counted {number} ships at dawn." for number in range(9)]
+        note = await memory.create_active_memory(_TENANT, f"Log {index}", "\n".join(lines))
+        lines[4] = f"Speaker {index}: Between them came boat {index}."
+        await memory.update_active_memory(_TENANT, note.id, title=f"Log of lamp {index}", content="\n".join(lines))
+        if index % 2:
             await memory.admin.consolidate(_TENANT, note.id)
-        if place == _MEMORIES // 2 - 1:
+        if index == _MEMORIES // 2 - 1:
             for number in range(_BLOCK_EVENTS):
                 await memory.ledger.append(_TENANT, "world.observed", {"ships": number})
         ids.append(note.id)
@@ -92,12 +92,12 @@ async def _index_of_others(db: SqlExecutor, erased: UUID) -> dict[str, dict[str,
     return found | {"posting": postings}
 
 
-@pytest.mark.parametrize("place", range(_MEMORIES))
+@pytest.mark.parametrize("index", range(_MEMORIES))
 async def test_erasing_one_memory_leaves_the_index_of_every_other_byte_for_byte(
-    memory: AgentMem, test_server: TestServer, database: str, place: int
+    memory: AgentMem, test_server: TestServer, database: str, index: int
 ) -> None:
     """Numbers never change, so that neither entries nor vectors of what comes before or after it are written again."""
-    erased = (await _fill(memory))[place]
+    erased = (await _fill(memory))[index]
     async with superuser(test_server, database) as db:
         before = await _index_of_others(db, erased)
         assert all(before.values())

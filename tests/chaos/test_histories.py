@@ -260,20 +260,20 @@ class Name:
 
     def plan(self, stored: StoredMemory) -> MemoryConsolidated:
         """Entities that stand together in chunks, each with a relationship to the next one."""
-        places = tuple({place % len(stored.chunk_ids) for place in self.chunks})
+        indices = tuple({index % len(stored.chunk_ids) for index in self.chunks})
         named = [uuid5(NAMESPACE_OID, str(number)) for number in sorted(self.entities)]
         ended_at = None if self.ends is None else stories.START + timedelta(days=30 * self.ends)
         entities = [
             EntityEntry(
-                id=id_, name=f"Number {id_}", type="other", confidence=0.5, importance=0.1, chunks=places,
-                aliases=(f"From {stored.title}",), metadata={stored.title: len(places)},
+                id=id_, name=f"Number {id_}", type="other", confidence=0.5, importance=0.1, chunks=indices,
+                aliases=(f"From {stored.title}",), metadata={stored.title: len(indices)},
             )
             for id_ in named
         ]  # fmt: skip
         relationships = [
             RelationshipEntry(
                 id=uuid5(one, str(other)), from_id=one, to_id=other, type="knows", confidence=0.5, importance=0.1,
-                end_date=ended_at, chunks=places,
+                end_date=ended_at, chunks=indices,
             )
             for one, other in pairwise(named)
         ]  # fmt: skip
@@ -444,12 +444,12 @@ _bents: st.SearchStrategy[frozenset[Bent]] = st.sampled_from(
         frozenset(("fails",)),
     ]
 )
-_readings = st.builds(Read, st.none() | _which, _bents)
+_reads = st.builds(Read, st.none() | _which, _bents)
 _calls = st.one_of(
     _creates,
     _updates,
     st.builds(Consolidate, st.none() | _which),
-    _readings,
+    _reads,
     st.builds(Review, st.none() | st.integers(0, 3)),
     st.builds(Archive, _which, st.booleans(), stories.months),
     st.builds(Append, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1)),
@@ -475,7 +475,7 @@ _histories = _beginning_with_memories(st.lists(_everything | _together | _update
 _quiet_histories = _beginning_with_memories(st.lists(_calls | _updates, max_size=8))
 _graph_histories = _beginning_with_memories(st.lists(_namings | _merges | _calls | _updates, min_size=6, max_size=16))
 _read_histories = _beginning_with_memories(
-    st.lists(st.tuples(_creates | _updates, _readings) | st.tuples(_calls), min_size=3, max_size=6).map(
+    st.lists(st.tuples(_creates | _updates, _reads) | st.tuples(_calls), min_size=3, max_size=6).map(
         lambda steps: [step for several in steps for step in several]
     )
 )

@@ -34,12 +34,12 @@ def _write_chat(path: Path, lines: int, *, words: int = 6) -> SourceFile:
     """A .jsonl file of so many messages, in conversations of ten of which fifty take turns."""
     with path.open("w") as file:
         for number in range(lines):
-            block, place = divmod(number, 50 * _CONVERSATION_LINES)
+            block, line = divmod(number, 50 * _CONVERSATION_LINES)
             message = {
-                "speaker": ("Ana", "Ben")[place // 50 % 2],
+                "speaker": ("Ana", "Ben")[line // 50 % 2],
                 "text": f"Lamp {number} " + "is lit " * (words // 2),
                 "timestamp": 1_700_000_000 + number,
-                "conversation_id": f"{block}-{place % 50}",
+                "conversation_id": f"{block}-{line % 50}",
                 "id": number,
             }
             file.write(json.dumps(message) + "\n")

@@ -86,7 +86,7 @@ async def _settled_rows(db: SqlExecutor, tenant: str) -> dict[str, list[str]]:
     await db.execute_script("BEGIN")
     await db.execute("SELECT head FROM memory_stream WHERE external_id = $(tenant)p FOR UPDATE", {"tenant": tenant})
     await db.execute_script("ROLLBACK")
-    return await stored_rows(db, tenant, with_place=False)
+    return await stored_rows(db, tenant, with_ctid=False)
 
 
 @pytest.mark.parametrize("how", _HOWS)
@@ -97,21 +97,21 @@ async def test_a_write_that_ends_at_any_statement_is_made_wholly_or_not_at_all(
     """Whoever is told that it failed finds every row as it was, and the same call goes through afterwards."""
     make = _WRITES[call]
 
-    async def prepare(place: int) -> tuple[str, UUID]:
+    async def prepare(number: int) -> tuple[str, UUID]:
         # A first write also makes the stream.
-        tenant = f"{_TENANT} {place}" if call == "create" else _TENANT
+        tenant = f"{_TENANT} {number}" if call == "create" else _TENANT
         if call == "create":
-            return tenant, UUID(int=place)
-        return tenant, (await memory.create_active_memory(tenant, f"House {place}", "\n".join(_LINES))).id
+            return tenant, UUID(int=number)
+        return tenant, (await memory.create_active_memory(tenant, f"House {number}", "\n".join(_LINES))).id
 
     names = await _names_of(make(memory, *await prepare(0)))
     assert "append_event" in names
     async with superuser(test_server, database) as db:
-        for place, name in enumerate(names, start=1):
+        for number, name in enumerate(names, start=1):
             with subtests.test(statement=name):
-                tenant, note_id = await prepare(place)
+                tenant, note_id = await prepare(number)
                 head = await memory.ledger.head(tenant)
-                before = await stored_rows(db, tenant, with_place=False)
+                before = await stored_rows(db, tenant, with_ctid=False)
 
                 error = await _interrupted(make(memory, tenant, note_id), name, how)
 
@@ -138,19 +138,19 @@ async def test_a_consolidation_that_ends_at_any_statement_is_made_by_the_next_ru
 ) -> None:
     """It has several transactions; each is there wholly or not at all, and the rest is still due."""
 
-    async def prepare(place: int) -> tuple[str, UUID]:
+    async def prepare(number: int) -> tuple[str, UUID]:
         # Tenants of their own: what a process knows of one it does not ask again.
-        tenant = f"{_TENANT} {place}"
+        tenant = f"{_TENANT} {number}"
         return tenant, (await memory.create_active_memory(tenant, "House", "\n".join(_LINES))).id
 
     names = await _names_of(memory.admin.consolidate(*await prepare(0)))
     assert "append_event" in names
     async with superuser(test_server, database) as db:
-        for place, name in enumerate(names, start=1):
+        for number, name in enumerate(names, start=1):
             with subtests.test(statement=name):
-                tenant, note_id = await prepare(place)
+                tenant, note_id = await prepare(number)
                 head = await memory.ledger.head(tenant)
-                before = await stored_rows(db, tenant, with_place=False)
+                before = await stored_rows(db, tenant, with_ctid=False)
 
                 error = await _interrupted(memory.admin.consolidate(tenant, note_id), name, how)
 
@@ -182,11 +182,11 @@ async def test_a_search_that_ends_at_any_statement_says_so_and_the_next_one_answ
     assert "open_stream" in names
     assert {"find_dots", "find_dots_and_norms"} & set(names)
     async with superuser(test_server, database) as db:
-        before = await stored_rows(db, _TENANT, with_place=False)
+        before = await stored_rows(db, _TENANT, with_ctid=False)
         for name in names:
             with subtests.test(statement=name):
                 error = await _interrupted(search(memory, _TENANT, note.id), name, how)
 
                 assert isinstance(error, StoreTimeoutError if how == "times out" else asyncio.CancelledError)
                 assert [hit.chunk_id for hit in (await search(memory, _TENANT, note.id)).hits] == expected
-        assert await stored_rows(db, _TENANT, with_place=False) == before
+        assert await stored_rows(db, _TENANT, with_ctid=False) == before

@@ -80,12 +80,12 @@ class Writer:
 
 
 @asynccontextmanager
-async def _writing(place: str, tenant: str, seed: int) -> AsyncIterator[Writer]:
+async def _writing(dsn_or_folder: str, tenant: str, seed: int) -> AsyncIterator[Writer]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "tests.support.chaos.writer",
-        place,
+        dsn_or_folder,
         tenant,
         str(seed),
         cwd=_ROOT,
@@ -214,15 +214,15 @@ async def test_a_killed_process_loses_nothing_that_had_returned(
     test_server: TestServer, database: str, repetitions: Repetitions
 ) -> None:
     """SIGKILL after a random number of calls and milliseconds, in the middle of several calls."""
-    place = dsn(test_server.login(database))
+    dsn_or_folder = dsn(test_server.login(database))
     async with superuser(test_server, database) as db:
         for seed in range(repetitions(everyday=2, reduced=5, full=200)):
             dice, tenant = random.Random(seed), f"killed-{seed}"
-            async with _writing(place, tenant, seed) as writing:
+            async with _writing(dsn_or_folder, tenant, seed) as writing:
                 await writing.hear(dice.randrange(1, 40))
                 await asyncio.sleep(dice.uniform(0, 0.05))
             await _wait_until_gone(db, database)
-            async with AgentMem(writer.settings_for(place)) as memory:
+            async with AgentMem(writer.settings_for(dsn_or_folder)) as memory:
                 await _check(memory, db, tenant, writing.said, dice)
 
 

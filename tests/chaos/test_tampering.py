@@ -117,7 +117,7 @@ async def test_every_changed_column_is_reported_and_mended(
 
     The columns are those that the catalog lists, so a new one is tried by itself.
     """
-    before = await stored_rows(scene.db, with_place=False)
+    before = await stored_rows(scene.db, with_ctid=False)
     listed = await columns(scene.db, table)
     changes = await _changes(scene, table, listed, each=repetitions(reduced=1, full=4))
     together = [[change] for change in changes] if repetitions.is_full else _of_different_rows(table, changes)
@@ -128,7 +128,7 @@ async def test_every_changed_column_is_reported_and_mended(
                 await _try_to_give_away(scene, table, some[0].key)
             else:
                 await _try(scene, table, some, by_rebuild=number % 2 == 0)
-            assert await stored_rows(scene.db, with_place=False) == before
+            assert await stored_rows(scene.db, with_ctid=False) == before
     assert {change.column.name for some in together for change in some} == {column.name for column in listed}
 
 
@@ -210,7 +210,7 @@ async def _try_to_give_away(scene: Scene, table: str, key: str) -> None:
 @pytest.mark.parametrize("table", PROJECTED)
 async def test_rows_that_are_gone_come_back(scene: Scene, table: str, repetitions: Repetitions) -> None:
     """One of them, or all; a chunk that has lost its vectors is counted and is no error."""
-    before = await stored_rows(scene.db, with_place=False)
+    before = await stored_rows(scene.db, with_ctid=False)
     keys = await _keys(scene, table)
     for lost in [[key] for key in keys[: repetitions(reduced=1, full=100)]] + [keys]:
         expected, missing = await _missing(scene, table, lost)
@@ -225,13 +225,13 @@ async def test_rows_that_are_gone_come_back(scene: Scene, table: str, repetition
         assert found.ok == (not expected)
         mended = await scene.mend(by_rebuild=True)
         assert (mended.ok, mended.missing_vectors) == (True, 0)
-        assert await stored_rows(scene.db, with_place=False) == before
+        assert await stored_rows(scene.db, with_ctid=False) == before
 
 
 @pytest.mark.parametrize("table", PROJECTED)
 async def test_rows_that_nobody_wrote_are_taken_away(scene: Scene, table: str) -> None:
     """A copy of each row under a new key."""
-    before = await stored_rows(scene.db, with_place=False)
+    before = await stored_rows(scene.db, with_ctid=False)
     listed = await columns(scene.db, table)
     names = [column.name for column in listed]
     [key, *_] = [column.name for column in listed if column.name in PROJECTED[table] and column.type != "text"]
@@ -249,13 +249,13 @@ async def test_rows_that_nobody_wrote_are_taken_away(scene: Scene, table: str) -
     assert _by_key(found.drift) == _by_key(expected)
     assert not found.ok
     assert (await scene.mend(by_rebuild=False)).repaired
-    assert await stored_rows(scene.db, with_place=False) == before
+    assert await stored_rows(scene.db, with_ctid=False) == before
 
 
 @pytest.mark.parametrize("table", PROJECTED)
 async def test_two_rows_that_have_changed_places_are_told_apart(scene: Scene, table: str) -> None:
     """Each says now what the other one said; every row is still there, and none is right."""
-    before = await stored_rows(scene.db, with_place=False)
+    before = await stored_rows(scene.db, with_ctid=False)
     one, other = await _unlike(scene, table)
     types = {column.name: column.type for column in await columns(scene.db, table)}
     names = PROJECTED[table]
@@ -273,7 +273,7 @@ async def test_two_rows_that_have_changed_places_are_told_apart(scene: Scene, ta
         expected |= {(_NORMS, memory_id, "changed") for memory_id in await _norms_of(scene, one, other)}
     assert {(drift.table, drift.key, drift.problem) for drift in found.drift} == expected
     assert (await scene.mend(by_rebuild=True)).repaired
-    assert await stored_rows(scene.db, with_place=False) == before
+    assert await stored_rows(scene.db, with_ctid=False) == before
 
 
 async def _unlike(scene: Scene, table: str) -> list[str]:
@@ -290,7 +290,7 @@ async def _unlike(scene: Scene, table: str) -> list[str]:
 
 async def test_everything_that_is_projected_can_be_made_again(scene: Scene) -> None:
     """All tiers, vectors and caches of all tenants are gone; what is left is the ledger, and it gives all of them."""
-    before = await stored_rows(scene.db, with_place=False)
+    before = await stored_rows(scene.db, with_ctid=False)
     ledger = ("memory_event", "memory_stream")
     for table in before.keys() - set(ledger):
         await scene.db.execute_script(f"DELETE FROM {table}")  # noqa: S608
@@ -302,7 +302,7 @@ async def test_everything_that_is_projected_can_be_made_again(scene: Scene) -> N
     report = await scene.memory.admin.rebuild()
 
     assert report.ok
-    after = await stored_rows(scene.db, with_place=False)
+    after = await stored_rows(scene.db, with_ctid=False)
     # The cache held vectors of former texts, which nothing needs any more.
     assert set(after.pop("embedding_cache")) <= set(before.pop("embedding_cache"))
     assert after == before
@@ -311,7 +311,7 @@ async def test_everything_that_is_projected_can_be_made_again(scene: Scene) -> N
 @pytest.mark.parametrize("table", ["memory_chunk", "memory_heading"])
 async def test_a_cached_vector_that_was_changed_is_made_again(scene: Scene, table: str) -> None:
     """Row and cache disagree, and neither is believed: the embedder makes both again from the text."""
-    before = await stored_rows(scene.db, with_place=False)
+    before = await stored_rows(scene.db, with_ctid=False)
     rows = await scene.db.fetch_all(
         "WITH changed AS ("  # noqa: S608
         " UPDATE embedding_cache AS e SET vector = e.vector + e.vector WHERE e.external_id = $(tenant)p"
@@ -329,7 +329,7 @@ async def test_a_cached_vector_that_was_changed_is_made_again(scene: Scene, tabl
     assert _by_key(found.drift) == _by_key([_drift(_VECTORS, row["key"], "changed", "vector") for row in rows])
     assert rows
     assert (await scene.mend(by_rebuild=True)).repaired
-    assert await stored_rows(scene.db, with_place=False) == before
+    assert await stored_rows(scene.db, with_ctid=False) == before
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ async def test_vectors_whose_cell_has_no_centre_are_named_and_put_into_another(
                 "SELECT number::text AS number FROM chunk_vector_1 WHERE cell = $(cell)p", one
             )
         }
-        before = await stored_rows(db, with_place=False)
+        before = await stored_rows(db, with_ctid=False)
 
         await db.execute(f"{change} WHERE cell = $(cell)p", one)
 
@@ -368,7 +368,7 @@ async def test_vectors_whose_cell_has_no_centre_are_named_and_put_into_another(
         assert (await scene.mend(by_rebuild=True)).ok
         after = await scene.verify()
         assert (after.ok, after.missing_vectors) == (True, 0)
-        rows = await stored_rows(db, with_place=False)
+        rows = await stored_rows(db, with_ctid=False)
         without: dict[str, list[str]] = {_VECTORS: [], "vector_cell_1": []}
         assert rows | without == before | without
         assert len(rows[_VECTORS]) == len(before[_VECTORS])

@@ -30,7 +30,7 @@ _SOFT_STATE_OF_THE_STREAM = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _Positions:
     """Positions in the tampered stream."""
 
     first: int = 1
@@ -41,7 +41,7 @@ class _Places:
     last: int = 8
 
 
-_AT = _Places()
+_AT = _Positions()
 
 
 @pytest.fixture(scope="module")

@@ -305,9 +305,9 @@ async def test_a_flipped_bit_anywhere_is_refused_and_nothing_is_written(
     before = await _rows(test_server, database, "house")
     edges = [0, 1, 5, len(whole) - 41, len(whole) - 40, len(whole) - 33, len(whole) - 32, len(whole) - 1]
 
-    for place in [*edges, *rng.sample(range(len(whole)), repetitions(everyday=20, reduced=60, full=1_500))]:
+    for offset in [*edges, *rng.sample(range(len(whole)), repetitions(everyday=20, reduced=60, full=1_500))]:
         flipped = bytearray(whole)
-        flipped[place] ^= 1 << rng.randrange(8)
+        flipped[offset] ^= 1 << rng.randrange(8)
         file.write_bytes(flipped)
         with pytest.raises(InvalidInputError):
             await memory.admin.import_(file, "copy")
@@ -351,7 +351,7 @@ async def test_an_import_is_all_there_or_not_at_all_wherever_its_connection_is_c
     await fill_tenant(memory, "house")
     head = (await memory.admin.export("house", file)).events
     address = test_server.administrator("postgres")
-    outcomes: set[type[Exception] | None] = set()
+    raised: set[type[Exception] | None] = set()
 
     async with FaultyProxy(address.host, address.port) as proxy:
         config = _config(test_server, database, postgres_dsn=dsn(proxy.settings(test_server.login(database))))
@@ -362,9 +362,9 @@ async def test_an_import_is_all_there_or_not_at_all_wherever_its_connection_is_c
                 proxy.cut_at(message, loss)
                 try:
                     await behind.admin.import_(file, tenant)
-                    outcomes.add(None)
+                    raised.add(None)
                 except (StoreUnavailableError, CommitUnknownError) as error:
-                    outcomes.add(type(error))
+                    raised.add(type(error))
                     if isinstance(error, StoreUnavailableError):
                         assert await _rows(test_server, database, tenant) == {}
                 if not proxy.cuts:
@@ -374,7 +374,7 @@ async def test_an_import_is_all_there_or_not_at_all_wherever_its_connection_is_c
                 assert (report.head, report.vectors_missing) == (head, 0)
             else:
                 raise AssertionError("the import never came to its end")
-    assert StoreUnavailableError in outcomes
+    assert StoreUnavailableError in raised
     assert (await memory.admin.verify()).ok
 
 
@@ -467,7 +467,7 @@ async def test_an_import_and_a_first_write_at_once_never_mix(
     rng, file = random.Random(_SEED), tmp_path / "house.jsonl.zst"
     await fill_tenant(memory, "house")
     head = (await memory.admin.export("house", file)).events
-    outcomes: set[bool] = set()
+    were_refused: set[bool] = set()
 
     for number in range(repetitions(reduced=15, full=150)):
         tenant = f"new-{number}"
@@ -486,8 +486,8 @@ async def test_an_import_and_a_first_write_at_once_never_mix(
             assert (_outcome(written).position, await memory.ledger.head(tenant)) == (1, 1)
         else:
             assert (_outcome(written).position, await memory.ledger.head(tenant)) == (head + 1, head + 1)
-        outcomes.add(isinstance(imported, BaseException))
-    assert outcomes == {True, False}
+        were_refused.add(isinstance(imported, BaseException))
+    assert were_refused == {True, False}
     assert (await memory.admin.verify()).ok
 
 

@@ -175,12 +175,12 @@ async def test_odd_text_has_a_unit_vector(embedder: BaseEmbedder, text: str) -> 
 
 async def test_an_empty_text_has_a_unit_vector_or_is_refused_by_its_index(embedder: BaseEmbedder) -> None:
     """Never zeros, never NaN, and whoever is refused learns which text it was without seeing the others."""
-    outcome = (await asyncio.gather(checked(embedder, ["a secret", ""]), return_exceptions=True))[0]
+    result = (await asyncio.gather(checked(embedder, ["a secret", ""]), return_exceptions=True))[0]
 
-    if isinstance(outcome, BaseException):
-        assert isinstance(outcome, EmbeddingError)
-        assert "text 1" in str(outcome)
-        assert "secret" not in str(outcome)
+    if isinstance(result, BaseException):
+        assert isinstance(result, EmbeddingError)
+        assert "text 1" in str(result)
+        assert "secret" not in str(result)
 
 
 async def test_different_texts_have_different_vectors(embedder: BaseEmbedder) -> None:

@@ -656,7 +656,7 @@ async def test_of_a_hub_only_the_strongest_relationships_are_followed(scene: Gra
     hub = scene.entity("Hub")
     others = [scene.entity(f"Guest {number}") for number in range(1_000)]
     # Some point to it, some away from it.
-    edges = [scene.relationship(*((hub, other) if place % 2 else (other, hub))) for place, other in enumerate(others)]
+    edges = [scene.relationship(*((hub, other) if index % 2 else (other, hub))) for index, other in enumerate(others)]
     await scene.tell(*edges)
     await scene.tell(edges[700])
     await scene.tell(edges[301], times=2)

@@ -333,13 +333,13 @@ async def superuser(server: TestServer, database: str) -> AsyncIterator[SqlExecu
 
 
 async def stored_rows(
-    db: SqlExecutor, external_id: str | None = None, *, with_place: bool = True
+    db: SqlExecutor, external_id: str | None = None, *, with_ctid: bool = True
 ) -> dict[str, list[str]]:
     """Every row of every table of memory as text, by table.
 
     Args:
         external_id: Only the rows of this tenant.
-        with_place: Whether each stands with its place (`partition`, `ctid`), so that a row that was written again with
+        with_ctid: Whether each stands with its partition and `ctid`, so that a row that was written again with
             the same values differs. Without it, soft state is left out too: it follows from no event.
     """
     tables = await db.fetch_all(
@@ -350,11 +350,11 @@ async def stored_rows(
     )
     row = (
         "t.tableoid::regclass::text || t.ctid::text || t::text"
-        if with_place
+        if with_ctid
         else f"(to_jsonb(t) - '{_SOFT_COLUMNS}'::text[])::text"
     )
     rows: dict[str, list[str]] = {}
-    for name in (table["name"] for table in tables if with_place or table["name"] not in _SOFT_TABLES):
+    for name in (table["name"] for table in tables if with_ctid or table["name"] not in _SOFT_TABLES):
         found = await db.fetch_all(
             # Qualified, because a temporary table may bear the same name.
             f"SELECT {row} AS row FROM {SCHEMA_NAME}.{name} AS t"  # noqa: S608

@@ -191,11 +191,11 @@ async def _check_layouts(
             if chunk["memory_id"] == memory["memory_id"] and chunk["derived_from"] and chunk["superseded_at"] is None
         ]
         entries: list[tuple[Any, ...]] = []
-        for place, chunk in enumerate([*laid_out, *facts]):
-            is_fact = place >= len(laid_out)
+        for index, chunk in enumerate([*laid_out, *facts]):
+            is_fact = index >= len(laid_out)
             day = _day(chunk["start_date"])
             heading = None if is_fact else above[memory["memory_id"], day, memory["title"]]
-            flags = chunk["text_flags"] | (FIRST if is_fact or place == 0 else 0) | (FACT if is_fact else 0)
+            flags = chunk["text_flags"] | (FIRST if is_fact or index == 0 else 0) | (FACT if is_fact else 0)
             entries.append(
                 (
                     chunk["number"],
@@ -255,18 +255,18 @@ async def check_norms(db: SqlExecutor, external_id: str, generation: int = 1) ->
         assert len(norms) == len(layout)
         # A text begins at each first chunk, and a fact is a text of its own.
         texts = np.cumsum(layout["flags"] & FIRST)
-        for place, entry in enumerate(layout):
+        for index, entry in enumerate(layout):
             heading = vectors.get(int(entry["heading"]))
-            assert norms[place]["mass"] == vectors[int(entry["number"])][0]
-            assert norms[place]["heading_mass"] == (0 if heading is None else heading[0])
+            assert norms[index]["mass"] == vectors[int(entry["number"])][0]
+            assert norms[index]["heading_mass"] == (0 if heading is None else heading[0])
             for window, (before, after) in enumerate(WINDOWS):
                 members = [
                     vectors[int(layout[near]["number"])]
-                    for near in range(max(place - before, 0), min(place + after, len(layout) - 1) + 1)
-                    if texts[near] == texts[place]
+                    for near in range(max(index - before, 0), min(index + after, len(layout) - 1) + 1)
+                    if texts[near] == texts[index]
                 ]
                 total = sum(mass * vector for mass, vector in [*members, *([heading] if heading else [])])
-                found = float(norms[place]["norms"][window])
+                found = float(norms[index]["norms"][window])
                 assert abs(found - float(np.linalg.norm(total))) <= 0.01 * max(found, 1)
 
 

@@ -54,8 +54,8 @@ def _key(count: int) -> str:
 def _luhn(digits: str) -> str:
     """`digits` and the digit that completes them."""
     total = 0
-    for place, digit in enumerate(reversed(digits)):
-        number = int(digit) * (2 - place % 2)
+    for index, digit in enumerate(reversed(digits)):
+        number = int(digit) * (2 - index % 2)
         total += number - 9 if number > 9 else number
     return digits + str(-total % 10)
 

@@ -79,7 +79,7 @@ def slow_scores(
 ) -> dict[int, dict[str, float]]:
     """What each part of the formula gives each chunk that may be a hit and that anything speaks for."""
     chunks = [chunk for memory in memories for chunk in memory]
-    places = [(memory, place) for memory in memories for place in range(len(memory))]
+    chunk_indices = [(memory, index) for memory in memories for index in range(len(memory))]
     hits = [i for i, chunk in enumerate(chunks) if chunk.number in eligible and not chunk.flags & DUPLICATE]
     parts: dict[int, dict[str, float]] = {i: {} for i in hits}
     possible = 0.0
@@ -94,7 +94,7 @@ def slow_scores(
         best = max((values[i] for i in hits), default=0.0)
         give(name, [value / best if best > 0 else 0.0 for value in values], weight)
 
-    windows = [[_window(*place, before, after) for place in places] for before, after in WINDOWS]
+    windows = [[_window(memory, index, before, after) for memory, index in chunk_indices] for before, after in WINDOWS]
     if asked.words:
         for name, of_window, weight in zip(_NAMES, windows, weights.words, strict=True):
             texts = [_words(chunk, window) for chunk, window in zip(chunks, of_window, strict=True)]
@@ -141,8 +141,8 @@ def word_shares(own: list[list[str]], texts: list[list[str]], asked: Asked) -> l
     return [sum(value for word, value in weight.items() if word in text) / whole for text in texts]
 
 
-def _window(memory: Memory, place: int, before: int, after: int) -> list[Chunk]:
-    return list(memory[max(0, place - before) : place + after + 1])
+def _window(memory: Memory, index: int, before: int, after: int) -> list[Chunk]:
+    return list(memory[max(0, index - before) : index + after + 1])
 
 
 def _words(centre: Chunk, window: Sequence[Chunk]) -> list[str]:
@@ -200,11 +200,11 @@ def encode_layout(memories: Sequence[Memory]) -> np.ndarray[tuple[int], np.dtype
             chunk.day,
             chunk.speaker,
             len(chunk.words),
-            chunk.flags | (FIRST if place == 0 or chunk.flags & FACT else 0),
+            chunk.flags | (FIRST if index == 0 or chunk.flags & FACT else 0),
             len(chunk.heading.words) if chunk.heading else 0,
         )
         for memory in memories
-        for place, chunk in enumerate(memory)
+        for index, chunk in enumerate(memory)
     ]
     return np.array(entries, dtype=LAYOUT_DTYPE)
 
@@ -238,17 +238,17 @@ def encode_vectors(memories: Sequence[Memory], asked: Asked) -> Vectors | None:
         numbers=np.array([number for number, _ in rows], dtype=np.int64),
         dots=np.array([math.sumprod(asked.vector, vector) for _, vector in rows], dtype=np.float32),
         norms=np.array(
-            [_norms(memory, place) for memory in memories for place in range(len(memory))], dtype=NORMS_DTYPE
+            [_norms(memory, index) for memory in memories for index in range(len(memory))], dtype=NORMS_DTYPE
         ),
     )
 
 
-def _norms(memory: Memory, place: int) -> tuple[int, int, list[float]]:
-    chunk = memory[place]
+def _norms(memory: Memory, index: int) -> tuple[int, int, list[float]]:
+    chunk = memory[index]
     heading_mass = chunk.heading.mass if chunk.heading and chunk.heading.vector is not None else 0
     if chunk.vector is None:
         return 0, heading_mass, [0.0] * len(WINDOWS)
-    windows = [_window(memory, place, before, after) for before, after in WINDOWS]
+    windows = [_window(memory, index, before, after) for before, after in WINDOWS]
     return chunk.mass, heading_mass, [math.hypot(*_vector(chunk, window)) for window in windows]
 
 

@@ -229,9 +229,9 @@ def _server_version(folder: Path) -> tuple[int, str]:
 
 
 def _share(folder: Path) -> Path:
-    for place in _SHARES:
-        if (folder.parent / place / "postgres.bki").is_file():
-            return folder.parent / place
+    for share in _SHARES:
+        if (folder.parent / share / "postgres.bki").is_file():
+            return folder.parent / share
     # A distribution may keep them apart from the programs; then `pg_config` knows where.
     return Path(_output(folder, "pg_config", "--sharedir").strip())
 

@@ -104,7 +104,7 @@ class ChunkNormsRepository:
             "external_id": external_id,
             "memory_ids": list(norms),
             "lengths": lengths,
-            "firsts": [1 + sum(lengths[:place]) for place in range(len(lengths))],
+            "firsts": [1 + sum(lengths[:index]) for index in range(len(lengths))],
             # One value for all: the driver takes bytes in an array for a nested array.
             "norms": b"".join(norms.values()),
         }

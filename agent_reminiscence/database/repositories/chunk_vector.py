@@ -171,7 +171,7 @@ class ChunkVectorRepository:
         Args:
             made: New vectors by the SHA-256 of their texts; the others are taken from the cache.
         """
-        places = {text_hash: place for place, text_hash in enumerate(made, 1)}
+        ordinals = {text_hash: ordinal for ordinal, text_hash in enumerate(made, 1)}
         vectors = np.stack(list(made.values())) if made else np.zeros((0, generation.dimension), dtype=np.float32)
         params: dict[str, object] = {
             "external_id": external_id,
@@ -182,7 +182,7 @@ class ChunkVectorRepository:
             # As hexadecimal text: the driver takes bytes in an array for a nested array.
             "text_hashes": [text.text_hash.hex() for text in texts],
             "masses": real_array([text.mass for text in texts]),
-            "places": [places.get(text.text_hash, 0) for text in texts],
+            "places": [ordinals.get(text.text_hash, 0) for text in texts],
             "vectors": real_array(vectors),
             "cells": [0] * len(texts),
             "knows_cells": False,
@@ -192,7 +192,7 @@ class ChunkVectorRepository:
         if row["cells"]:
             nearest = await self._find_cells(db, external_id, generation.number, vectors)
             # Here, not in the statement: for the vectors of a long text that would take seconds.
-            cells = [nearest[places[text.text_hash] - 1] if text.text_hash in places else -1 for text in texts]
+            cells = [nearest[ordinals[text.text_hash] - 1] if text.text_hash in ordinals else -1 for text in texts]
             params |= {"cells": cells, "knows_cells": True}
             row = await db.fetch_one(_sql("fill_vectors", generation.number), params)
             assert row is not None

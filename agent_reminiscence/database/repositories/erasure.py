@@ -1,4 +1,4 @@
-"""Finds what an erasure must reach, empties events, and scans every place afterwards."""
+"""Finds what an erasure must reach, empties events, and scans every column afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import list_generations
 from agent_reminiscence.database.queries import NamedQuery, load_parts, load_queries, vector_query
 from agent_reminiscence.database.repositories.event_ledger import event_from_row
-from agent_reminiscence.database.text_columns import Place, scanned_places
+from agent_reminiscence.database.text_columns import TextColumn, scanned_columns
 from agent_reminiscence.domain.erasure import (
     ErasureFinding,
     ErasureItem,
@@ -223,33 +223,31 @@ class ErasureRepository:
         return row is not None and bool(row["was_updated"])
 
     async def find_text(self, db: SqlExecutor, external_id: str, text: str) -> list[ErasureFinding]:
-        """Find `text` in every place that can hold memory text; each place is reported once."""
-        counts: dict[Place, int] = {}
+        """Find `text` in every column that can hold memory text; each is reported once."""
+        counts: dict[TextColumn, int] = {}
         params = {"external_id": external_id, "text": text, "types": [*ENTITY_TYPES, *RELATIONSHIP_TYPES]}
-        for table, places in scanned_places().items():
-            plain = [place for place in places if not place.is_json]
+        for table, columns in scanned_columns().items():
+            plain = [column for column in columns if not column.is_json]
             row = await db.fetch_one(_scan(table, plain), params)
             assert row is not None
-            counts |= {place: row[place.column] for place in plain}
-            for place in places:
-                if place.is_json:
-                    counts[place] = await self._count_json(db, external_id, place, text)
+            counts |= {column: row[column.name] for column in plain}
+            for column in columns:
+                if column.is_json:
+                    counts[column] = await self._count_json(db, external_id, column, text)
         return [
-            ErasureFinding(place=f"{place.table}.{place.column}", key="", problem=f"{rows} rows hold the text")
-            for place, rows in counts.items()
+            ErasureFinding(place=f"{column.table}.{column.name}", key="", problem=f"{rows} rows hold the text")
+            for column, rows in counts.items()
             if rows
         ]
 
-    async def _count_json(self, db: SqlExecutor, external_id: str, place: Place, text: str) -> int:
+    async def _count_json(self, db: SqlExecutor, external_id: str, column: TextColumn, text: str) -> int:
         """Count rows whose JSON column really contains `text`, among those that match as text."""
         found = offset = 0
         params = {"external_id": external_id, "json_text": json_spelling(text), "limit": _PAGE_EVENTS}
-        while page := await db.fetch_all(_json_candidates(place), params | {"offset": offset}):
+        while page := await db.fetch_all(_json_candidates(column), params | {"offset": offset}):
             for row in page:
                 value = _spelled_json(row["value"])
-                says = (
-                    metadata_says(value, text) if place.column == "metadata" else event_says(row["kind"], value, text)
-                )
+                says = metadata_says(value, text) if column.name == "metadata" else event_says(row["kind"], value, text)
                 found += says
             offset += len(page)
         return found
@@ -279,22 +277,22 @@ def _spelled_json(text: str) -> Any:
     return json.loads(text, parse_int=str, parse_float=str)
 
 
-def _scan(table: str, places: Sequence[Place]) -> NamedQuery:
+def _scan(table: str, columns: Sequence[TextColumn]) -> NamedQuery:
     """The query that counts a table's rows containing a text, by column; its names come from the registry only."""
     counts = (
-        _PARTS["type_count" if place.column == "type" else "text_count"].fill(column=place.column) for place in places
+        _PARTS["type_count" if column.name == "type" else "text_count"].fill(column=column.name) for column in columns
     )
     return _SQL["count_texts"].fill(counts=", ".join(counts), table=table, rows=_rows(table))
 
 
-def _json_candidates(place: Place) -> NamedQuery:
+def _json_candidates(column: TextColumn) -> NamedQuery:
     """The query for values of a JSON column that match a text, whether they contain it as a value or not."""
     return _SQL["list_json_values"].fill(
-        kind="kind" if place.table == "memory_event" else "NULL",
-        column=place.column,
-        table=place.table,
-        rows=_rows(place.table),
-        key=_KEYS[place.table],
+        kind="kind" if column.table == "memory_event" else "NULL",
+        column=column.name,
+        table=column.table,
+        rows=_rows(column.table),
+        key=_KEYS[column.table],
     )
 
 

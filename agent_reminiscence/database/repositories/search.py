@@ -405,7 +405,7 @@ class SearchRepository:
 
 def _counts(asked: Sequence[str], row: Row) -> dict[str, int]:
     """How many chunks and headings have each of the requested terms."""
-    return {asked[place - 1]: total for place, total in zip(row["counted"], row["totals"], strict=True)}
+    return {asked[ordinal - 1]: total for ordinal, total in zip(row["counted"], row["totals"], strict=True)}
 
 
 def _terms(asked: Sequence[str], row: Row | None) -> dict[str, FoundTerm]:

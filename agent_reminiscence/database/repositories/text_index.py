@@ -124,9 +124,9 @@ class TextIndexRepository:
         numbers = {text.number for text in before}
         replaced = {block: {offset_of(n) for n in numbers if block_of(n) == block} for block in map(block_of, numbers)}
         keys = sorted(_entries_of(before).keys() | (made := _entries_of(after)).keys())
-        places = {"external_id": external_id, "terms": [k[0] for k in keys], "blocks": [k[1] for k in keys]}
+        wanted = {"external_id": external_id, "terms": [k[0] for k in keys], "blocks": [k[1] for k in keys]}
         stored = {
-            (row["term"], row["block"]): row["entries"] for row in await db.fetch_all(_SQL["read_entries"], places)
+            (row["term"], row["block"]): row["entries"] for row in await db.fetch_all(_SQL["read_entries"], wanted)
         }
         merged = {key: _merged(stored.get(key, b""), bytes(made.get(key, b"")), replaced[key[1]]) for key in keys}
         filled = {key: entries for key, entries in merged.items() if entries}

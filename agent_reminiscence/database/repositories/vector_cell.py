@@ -24,9 +24,9 @@ BEFORE_ALL_CELLS: Final = -1
 _ALL_CELLS: Final = (1 << 31) - 1
 
 
-CellPlace = tuple[int, int]
-"""The place of a vector: cell and number, in the order of the index."""
-FIRST_PLACE: Final[CellPlace] = (-1, 0)
+CellKey = tuple[int, int]
+"""The key of a vector in the order of the index: its cell and number."""
+BEFORE_FIRST: Final[CellKey] = (-1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,12 @@ class VectorCellRepository:
         return await read_newest_cells(db, external_id, generation)
 
     async def read_unsorted(
-        self, db: SqlExecutor, external_id: str, generation: int, *, first: int, after: CellPlace, limit: int
-    ) -> tuple[StoredVectors, CellPlace]:
-        """Return some of the vectors that are in a cell before `first`, and the place of the last of them.
+        self, db: SqlExecutor, external_id: str, generation: int, *, first: int, after: CellKey, limit: int
+    ) -> tuple[StoredVectors, CellKey]:
+        """Return some of the vectors that are in a cell before `first`, and the key of the last of them.
 
         Args:
-            after: Only those after this place; start with `FIRST_PLACE`.
+            after: Only those after this key; start with `BEFORE_FIRST`.
         """
         params = {
             "external_id": external_id,

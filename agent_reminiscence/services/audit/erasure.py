@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 from agent_reminiscence.config.constants import ERASER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.erasure import Selection
-from agent_reminiscence.database.text_columns import scanned_places
+from agent_reminiscence.database.text_columns import scanned_columns
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import (
     ErasedEvent,
@@ -181,16 +181,16 @@ class ErasureService:
             if text is not None:
                 findings += await self._erasure.find_text(db, tenant, text)
             graph_erased_at = await self._progress.find_graph_erasure(db, tenant, receipt.receipt_id)
-        places = [f"{p.table}.{p.column}" for places in scanned_places().values() for p in places]
+        scanned = [f"{one.table}.{one.name}" for columns in scanned_columns().values() for one in columns]
         if self._follower is not None:
             in_neo4j = await self._follower.find_left_over(receipt, text=text)
             if in_neo4j is not None:
                 findings += in_neo4j
-                places += [ENTITY_TABLE, RELATIONSHIP_TABLE]
+                scanned += [ENTITY_TABLE, RELATIONSHIP_TABLE]
         return ErasureCheck(
             receipt_id=receipt.receipt_id,
             checked_at=self._clock(),
-            places=tuple(places),
+            places=tuple(scanned),
             findings=tuple(findings),
             graph_erased_at=graph_erased_at,
         )
@@ -300,8 +300,8 @@ class ErasureService:
         if request.text is not None:
             findings += await self._erasure.find_text(db, tenant, request.text)
         if findings:
-            places = ", ".join(sorted({finding.place for finding in findings}))
-            raise StoreError(f"the final scan still found something in {places}; nothing was erased")
+            found_in = ", ".join(sorted({finding.place for finding in findings}))
+            raise StoreError(f"the final scan still found something in {found_in}; nothing was erased")
 
     async def _check_receipt(self, db: SqlExecutor, receipt: ErasureReceipt) -> list[ErasureFinding]:
         def finding(problem: str) -> list[ErasureFinding]:

@@ -389,8 +389,8 @@ class MemoryGraph:
     async def _unmerge(self, request: UnmergeRequest) -> Entity:
         async with self._store.transaction(request.external_id) as db:
             await self._projector.begin(db, request)
-            place = await self._repository.find_place(db, request.external_id, request.entity_id)
-            if place is not None and place.is_merged:
+            state = await self._repository.find_merge_state(db, request.external_id, request.entity_id)
+            if state is not None and state.is_merged:
                 payload = EntitiesUnmerged(entity_id=request.entity_id)
                 await self._projector.record(
                     db, request.event(EventKind.ENTITIES_UNMERGED, payload.model_dump(mode="json"), self._clock())

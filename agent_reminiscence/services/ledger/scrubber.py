@@ -152,7 +152,8 @@ class Scrubber:
         except Exception as error:  # noqa: BLE001 - a user's redactor may raise anything
             # From None: the messages of the error and its causes may quote the text.
             raise RedactionError(
-                f"the redactor {self._name} failed with {type(error).__name__} at {_place(error)}; nothing was written"
+                f"the redactor {self._name} failed with {type(error).__name__} at {_raised_at(error)}; nothing was"
+                " written"
             ) from None
         return self._checked(text, redaction)
 
@@ -163,7 +164,7 @@ class Scrubber:
         return redaction
 
 
-def _place(error: Exception) -> str:
+def _raised_at(error: Exception) -> str:
     """Where an error was raised, without the text of the line."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
@@ -251,10 +252,10 @@ class _Texts:
         if "content" not in fields:
             return redacted
         texts = [self.text(piece) for piece in _content_pieces(fields)]
-        place = len(texts[0])
+        offset = len(texts[0])
         for turn, text in zip((redacted.get("metadata") or {}).get("turns") or [], texts[1:], strict=True):
-            turn["start"] = place
-            place += len(text)
+            turn["start"] = offset
+            offset += len(text)
         return {name: "".join(texts) if name == "content" else redacted[name] for name in fields}
 
 

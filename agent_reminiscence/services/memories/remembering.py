@@ -257,19 +257,19 @@ class _Stored:
         lines: list[str] = []
         starts: set[int] = set()
         ends: set[int] = set()
-        place = 0
+        offset = 0
         for line in content.splitlines():
             folded = " ".join(line.casefold().split())
             if not folded:
                 continue
             breaks = [match.end() for match in _SENTENCE_END.finditer(folded)]
-            starts |= {place + end for end in (0, *breaks)}
+            starts |= {offset + end for end in (0, *breaks)}
             for end in (*breaks, len(folded)):
                 sentence = folded[:end].rstrip()
                 # With and without its full stop: the searched text has none.
-                ends |= {place + len(sentence), place + len(sentence.removesuffix("."))}
+                ends |= {offset + len(sentence), offset + len(sentence.removesuffix("."))}
             lines.append(folded)
-            place += len(folded) + 1
+            offset += len(folded) + 1
         return cls(" ".join(lines), frozenset(starts), frozenset(ends))
 
     def says(self, folded: str) -> bool:

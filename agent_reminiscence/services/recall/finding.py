@@ -341,13 +341,13 @@ class Finder:
         numbers = ranked.numbers[:count].tolist()
         stored = await self._search.read_hits(db, request, numbers, is_last=not request.is_past)
         weighed = []
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             if row := stored.get(number):
                 factor = _small_factor(row, request.now)
-                row["score"] = float(ranked.scores[place]) * factor
-                weighed.append((row, place, factor))
+                row["score"] = float(ranked.scores[index]) * factor
+                weighed.append((row, index, factor))
         weighed.sort(key=lambda one: (-one[0]["score"], one[0]["chunk_id"]))
-        rows = [_with_parts(row, ranked, place, factor) for row, place, factor in weighed[: request.limit]]
+        rows = [_with_parts(row, ranked, index, factor) for row, index, factor in weighed[: request.limit]]
         await self._name_as_then(db, request, rows)
         return rows
 
@@ -430,11 +430,11 @@ def _together(found: Sequence[FoundTerm]) -> FoundTerm:
         return _NOWHERE
     if len(found) == 1:
         return found[0]
-    numbers, places = np.unique(np.concatenate([one.numbers for one in found]), return_inverse=True)
+    numbers, indices = np.unique(np.concatenate([one.numbers for one in found]), return_inverse=True)
     weights = np.concatenate([one.frequencies for one in found])
     lengths = np.zeros(len(numbers), dtype=np.float32)
-    lengths[places] = np.concatenate([one.lengths for one in found])
-    return FoundTerm(numbers, np.bincount(places, weights=weights).astype(np.float32), lengths)
+    lengths[indices] = np.concatenate([one.lengths for one in found])
+    return FoundTerm(numbers, np.bincount(indices, weights=weights).astype(np.float32), lengths)
 
 
 def _said(asked: Asked, found: Mapping[str, FoundTerm]) -> NDArray[np.int64] | None:
@@ -458,13 +458,13 @@ def _word_weights(
     return weigh
 
 
-def _with_parts(row: Row, ranked: Ranked, place: int, factor: float) -> Row:
+def _with_parts(row: Row, ranked: Ranked, index: int, factor: float) -> Row:
     """The row of a hit with its scores."""
     row["score_parts"] = {
-        name: round(float(values[place]) * factor, 6) for name, values in ranked.parts.items() if values[place]
+        name: round(float(values[index]) * factor, 6) for name, values in ranked.parts.items() if values[index]
     }
-    row["match"] = float(ranked.match[place])
-    row["is_of_other"] = bool(ranked.hint[place])
+    row["match"] = float(ranked.match[index])
+    row["is_of_other"] = bool(ranked.hint[index])
     return row
 
 

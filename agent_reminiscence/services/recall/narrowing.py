@@ -80,9 +80,9 @@ class Promise(NamedTuple):
         Args:
             numbers: Ascending and unique.
         """
-        are_named, places = are_among(self.numbers, numbers)
+        are_named, indices = are_among(self.numbers, numbers)
         is_new = np.ones(len(numbers), dtype=np.bool_)
-        is_new[places[are_named]] = False
+        is_new[indices[are_named]] = False
         return Promise(
             np.concatenate((self.numbers, numbers[is_new])),
             np.concatenate((self.values + by * are_named, np.full(np.count_nonzero(is_new), by))),
@@ -110,8 +110,8 @@ def promise(weighed: Weighed, near: Dots | None, weights: Weights) -> Promise:
     of_chunks = near.numbers > 0
     close = near.numbers[of_chunks]
     closeness = weights.meaning[0] * _share_of_best(np.maximum(near.dots[of_chunks], 0).astype(np.float64))
-    are_known, places = are_among(close, numbers)
-    values[places[are_known]] += closeness[are_known]
+    are_known, indices = are_among(close, numbers)
+    values[indices[are_known]] += closeness[are_known]
     return Promise(np.concatenate((numbers, close[~are_known])), np.concatenate((values, closeness[~are_known])))
 
 
@@ -174,7 +174,7 @@ def zone(entries: NDArray[np.void], numbers: NDArray[np.int64]) -> tuple[NDArray
             found by its heading or its date.
 
     Returns:
-        The places of what is ranked, and which of these may be hits.
+        The indices of what is ranked, and which of these may be hits.
     """
     size = len(entries)
     at = np.minimum(np.searchsorted(numbers, entries["number"]), max(len(numbers) - 1, 0))
@@ -186,8 +186,8 @@ def zone(entries: NDArray[np.void], numbers: NDArray[np.int64]) -> tuple[NDArray
     firsts = np.flatnonzero(begins)
     is_chosen |= ~has_chosen[text] & (np.arange(size) - firsts[text] < _OF_BEGINNING)
     may_be_hit = _around(is_chosen, text, _NEIGHBOURS)
-    places = np.flatnonzero(_around(may_be_hit, text, _REACH))
-    return places, may_be_hit[places]
+    indices = np.flatnonzero(_around(may_be_hit, text, _REACH))
+    return indices, may_be_hit[indices]
 
 
 class Occurrence(NamedTuple):
@@ -250,21 +250,21 @@ class ReadTexts:
             total: The minimum number of its postings.
         """
         is_chunk = numbers > 0
-        places = _places(self._numbers, numbers[is_chunk])
+        indices = _indices(self._numbers, numbers[is_chunk])
         has = np.zeros(len(self._headings), dtype=np.bool_)
-        has[_places(self._headings, numbers[~is_chunk])] = True
+        has[_indices(self._headings, numbers[~is_chunk])] = True
         # For a frequent term, assume the same share of headings among its unread postings as among the read ones.
         headings = np.count_nonzero(~is_chunk)
         more = max(total / len(numbers), 1.0) if len(numbers) else 1.0
-        own_beyond = (len(numbers) - headings) * more - len(places)
+        own_beyond = (len(numbers) - headings) * more - len(indices)
         headings_beyond = headings * more - np.count_nonzero(has)
         lacking_itself = 1 - min(own_beyond / self._unread, 1.0) if self._unread else 1.0
         lacking_above = 1 - min(headings_beyond * self._mean_under / self._unread, 1.0) if self._unread else 1.0
         under = int(self._under[has].sum())
-        beside = int(np.count_nonzero(~has[self._heading_of[places]]))
+        beside = int(np.count_nonzero(~has[self._heading_of[indices]]))
         return Occurrence(
             under + beside + self._unread * (1 - lacking_itself * lacking_above),
-            len(places) + self._unread * (1 - lacking_itself),
+            len(indices) + self._unread * (1 - lacking_itself),
         )
 
 
@@ -275,10 +275,10 @@ def _reached(sizes: NDArray[np.intp], reach: int) -> NDArray[np.intp]:
     return reached
 
 
-def _places(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.intp]:
-    """The places in `ascending` of those `numbers` that it contains."""
-    are_there, places = are_among(numbers, ascending)
-    return places[are_there]
+def _indices(ascending: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.intp]:
+    """The indices in `ascending` of those `numbers` that it contains."""
+    are_there, indices = are_among(numbers, ascending)
+    return indices[are_there]
 
 
 def _around(marked: NDArray[np.bool_], text: NDArray[np.intp], reach: int) -> NDArray[np.bool_]:
@@ -305,8 +305,8 @@ def weigh(words: Sequence[FoundTerm], chunks: int, mean_length: float) -> Weighe
     for word in words:
         saturation = K1 * (1 - B + B * word.lengths / max(mean_length, 1e-9))
         gains.append(float(idf(chunks, len(word.numbers))) * word.frequencies / (word.frequencies + saturation))
-    numbers, places = np.unique(np.concatenate([word.numbers for word in words]), return_inverse=True)
-    return Weighed(numbers, np.bincount(places, weights=np.concatenate(gains), minlength=len(numbers)))
+    numbers, indices = np.unique(np.concatenate([word.numbers for word in words]), return_inverse=True)
+    return Weighed(numbers, np.bincount(indices, weights=np.concatenate(gains), minlength=len(numbers)))
 
 
 def _share_of_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -318,9 +318,9 @@ def _values_at(
     wanted: NDArray[np.int64], numbers: NDArray[np.int64], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """The value of each of `wanted`; 0 if not in `numbers`, which ascend."""
-    are_there, places = are_among(wanted, numbers)
+    are_there, indices = are_among(wanted, numbers)
     found = np.zeros(len(wanted), dtype=np.float64)
-    found[are_there] = values[places[are_there]]
+    found[are_there] = values[indices[are_there]]
     return found
 
 

@@ -34,7 +34,7 @@ def lay_out_past(
     Returns:
         Shape (n,), `LAYOUT_DTYPE`; memory by memory, each text in order, then its facts.
     """
-    places = {chunk_id: place for chunk_ids in texts.values() for place, chunk_id in enumerate(chunk_ids)}
+    indices = {chunk_id: index for chunk_ids in texts.values() for index, chunk_id in enumerate(chunk_ids)}
     # Of equal ones the newest, which has the smallest number.
     above = {(h.memory_id, h.day, h.title): h for h in sorted(headings, key=lambda h: h.number, reverse=True)}
     by_memory: defaultdict[UUID, list[PastChunk]] = defaultdict(list)
@@ -42,8 +42,8 @@ def lay_out_past(
         by_memory[chunk.memory_id].append(chunk)
     rows: list[tuple[int, int, int, int, int, int, int]] = []
     for memory_id, members in by_memory.items():
-        members.sort(key=lambda c: (c.is_fact, _LAST if c.is_fact else places.get(c.chunk_id, _LAST), c.number))
-        for place, chunk in enumerate(members):
+        members.sort(key=lambda c: (c.is_fact, _LAST if c.is_fact else indices.get(c.chunk_id, _LAST), c.number))
+        for index, chunk in enumerate(members):
             heading = None if chunk.is_fact else above.get((memory_id, chunk.day, titles.get(memory_id, "")))
             rows.append(
                 (
@@ -53,7 +53,7 @@ def lay_out_past(
                     0 if chunk.speaker_key is None else speaker_hash(chunk.speaker_key),
                     chunk.words,
                     chunk.text_flags
-                    | (FIRST if place == 0 or chunk.is_fact else 0)
+                    | (FIRST if index == 0 or chunk.is_fact else 0)
                     | (FACT if chunk.is_fact else 0)
                     | (DUPLICATE if chunk.is_duplicate else 0),
                     0 if heading is None else heading.words,

@@ -115,7 +115,7 @@ class Vectors:
 class Ranked:
     """Chunks, best first; equal scores by day and number, the newest first. All arrays have one entry per chunk."""
 
-    places: NDArray[np.int64]
+    indices: NDArray[np.int64]
     """Indices into the layout."""
     numbers: NDArray[np.int64]
     scores: NDArray[np.float64]
@@ -191,19 +191,19 @@ def rank(
         lies_there = (text.day >= question.period[0]) & (text.day <= question.period[1]) | text.are_named(question.said)
         match = lies_there[best].astype(np.float32)
         found = bool((lies_there & may_be_hit).any())
-    places = best[:limit]
+    indices = best[:limit]
     scale = 1 / possible if possible else 0.0
     return Ranked(
-        places=places,
-        numbers=text.number[places],
+        indices=indices,
+        numbers=text.number[indices],
         # Rounding may put the best slightly above 1.
-        scores=np.minimum(total[places] * scale, 1),
+        scores=np.minimum(total[indices] * scale, 1),
         parts={
-            part.name: (part.values[places] * (part.factor * scale)).astype(np.float32) for part in [*parts, penalty]
+            part.name: (part.values[indices] * (part.factor * scale)).astype(np.float32) for part in [*parts, penalty]
         },
         match=match[:limit],
         found=found,
-        hint=_said_by_other(text, words, spoken, may_be_hit, places),
+        hint=_said_by_other(text, words, spoken, may_be_hit, indices),
     )
 
 
@@ -212,14 +212,14 @@ def _said_by_other(
     words: Words,
     spoken: NDArray[np.bool_] | None,
     may_be_hit: NDArray[np.bool_],
-    places: NDArray[np.int64],
+    indices: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Which of `places` someone else has said, if the speaker asked about has said nothing similar."""
+    """Which of `indices` someone else has said, if the speaker asked about has said nothing similar."""
     if spoken is None:
-        return np.zeros(len(places), dtype=np.bool_)
+        return np.zeros(len(indices), dtype=np.bool_)
     of_the_asked = words.share_alone.max(initial=0, where=spoken & may_be_hit)
-    is_other = ~spoken[places] & (text.speaker[places] != 0)
-    said: NDArray[np.bool_] = is_other & (words.share_alone[places] >= of_the_asked + SAID_BY_OTHER_FROM)
+    is_other = ~spoken[indices] & (text.speaker[indices] != 0)
+    said: NDArray[np.bool_] = is_other & (words.share_alone[indices] >= of_the_asked + SAID_BY_OTHER_FROM)
     return said
 
 
@@ -293,16 +293,16 @@ class _Meaning:
     """
 
     def __init__(self, text: Text, vectors: Vectors) -> None:
-        rows, places, heading_rows, heading_places = text.find(vectors.numbers)
+        rows, indices, heading_rows, heading_indices = text.find(vectors.numbers)
         dots = vectors.dots.astype(np.float64)
         of_chunks = np.zeros(text.size, dtype=np.int64)
-        of_chunks[places] = _whole_steps(dots[rows] * vectors.norms["mass"][places])
+        of_chunks[indices] = _whole_steps(dots[rows] * vectors.norms["mass"][indices])
         of_headings = np.zeros(len(text.headings), dtype=np.int64)
-        above = text.heading_firsts[heading_places]
-        of_headings[heading_places] = _whole_steps(dots[heading_rows] * vectors.norms["heading_mass"][above])
+        above = text.heading_firsts[heading_indices]
+        of_headings[heading_indices] = _whole_steps(dots[heading_rows] * vectors.norms["heading_mass"][above])
         sums, heading = running_sums(of_chunks), of_headings.take(text.heading_of)
         self.is_known = np.zeros(text.size, dtype=np.bool_)
-        self.is_known[places] = True
+        self.is_known[indices] = True
         self.cosines: list[NDArray[np.float32]] = []
         norms = vectors.norms["norms"].T.astype(np.float64)
         # An infinite norm gives a cosine of 0.

@@ -142,7 +142,7 @@ class RetrievalService:
     ) -> AsyncIterator[tuple[SqlExecutor, Opened | None]]:
         """Begin a search in a transaction of its own; None and errors as in `_opened`."""
         opening = self._finder.opening(request, reads_beside_graph=reads_beside_graph)
-        async with self._store.reading(request.external_id, opening.statement, opening.params) as (db, rows):
+        async with self._store.read_transaction(request.external_id, opening.statement, opening.params) as (db, rows):
             yield db, self._opened(opening, rows, generation)
 
     async def _open_again(

@@ -65,14 +65,14 @@ class Whole:
 
 
 class Text:
-    """A parsed layout: where windows begin and end, and the place of each number.
+    """A parsed layout: where windows begin and end, and the index of each number.
 
     Attributes:
         size: The number of chunks, n. Arrays below have shape (n,) unless stated.
         headings: The numbers of the headings, ascending; `heading_of` is the index of each chunk's heading in it, and
-            `heading_firsts` the place of the first chunk under each.
-        start: The first place of each window around each chunk; one array per window.
-        end: The place after its last; one array per window.
+            `heading_firsts` the index of the first chunk under each.
+        start: The first index of each window around each chunk; one array per window.
+        end: The index after its last; one array per window.
         lengths: Its number of terms, including the heading's; one array per window.
     """
 
@@ -83,7 +83,7 @@ class Text:
         self.speaker = layout["speaker"].astype(np.uint32)
         self.flags = layout["flags"].astype(np.uint16)
 
-        places = np.arange(self.size)
+        indices = np.arange(self.size)
         fact = (self.flags & FACT) != 0
         begins = ((self.flags & FIRST) != 0) | fact
         begins[:1] = True
@@ -92,10 +92,10 @@ class Text:
         ends = np.append(firsts[1:], self.size)[: len(firsts)]
         sizes = ends - firsts
         first, end = np.repeat(firsts, sizes), np.repeat(ends, sizes)
-        self.start = [np.maximum(places - before, first) for before, _ in WINDOWS]
-        self.end = [np.minimum(places + (after + 1), end) for _, after in WINDOWS]
+        self.start = [np.maximum(indices - before, first) for before, _ in WINDOWS]
+        self.end = [np.minimum(indices + (after + 1), end) for _, after in WINDOWS]
 
-        self._order = places
+        self._order = indices
         self._ascending = self.number
         if not (self.number[1:] > self.number[:-1]).all():
             # The stable sort is the fast one here: texts come in long runs of ascending numbers.
@@ -121,8 +121,8 @@ class Text:
         """Find which of `numbers` are in the text, and where.
 
         Returns:
-            The rows of `numbers` that are chunks of the text, and their places in it; the rows that are headings of it,
-            and their indices in `headings`.
+            The rows of `numbers` that are chunks of the text, and their indices in it; the rows that are headings of
+            it, and their indices in `headings`.
         """
         is_heading = numbers < 0
         heading_rows = np.flatnonzero(is_heading)
@@ -138,11 +138,11 @@ class Text:
         Returns:
             Those of the chunks, shape (n,), and those of `headings`; 0 if not in `numbers`.
         """
-        rows, places, heading_rows, heading_places = self.find(numbers)
+        rows, indices, heading_rows, heading_indices = self.find(numbers)
         of_chunks = np.zeros(self.size, dtype=values.dtype)
-        of_chunks[places] = values[rows]
+        of_chunks[indices] = values[rows]
         of_headings = np.zeros(len(self.headings), dtype=values.dtype)
-        of_headings[heading_places] = values[heading_rows]
+        of_headings[heading_indices] = values[heading_rows]
         return of_chunks, of_headings
 
     def are_named(self, numbers: NDArray[np.int64] | None) -> NDArray[np.bool_]:
@@ -184,15 +184,15 @@ class Words:
         counts = np.array([term.count for term in terms], dtype=np.float64)
         term_of = np.repeat(np.arange(len(terms)), [len(term.numbers) for term in terms])
         frequencies = np.concatenate([term.frequencies for term in terms]).astype(np.int32)
-        rows, places, heading_rows, heading_places = text.find(np.concatenate([term.numbers for term in terms]))
+        rows, indices, heading_rows, heading_indices = text.find(np.concatenate([term.numbers for term in terms]))
         says_more = np.array([not term.is_time for term in terms])
         all_idf = np.zeros(2)
         step = max(1, _BATCH_NUMBERS // text.size)
         for first in range(0, len(terms), step):
             batch = range(first, min(first + step, len(terms)))
-            own = _table(batch, term_of[rows], places, frequencies[rows], text.size)
+            own = _table(batch, term_of[rows], indices, frequencies[rows], text.size)
             of_headings = _table(
-                batch, term_of[heading_rows], heading_places, frequencies[heading_rows], len(text.headings)
+                batch, term_of[heading_rows], heading_indices, frequencies[heading_rows], len(text.headings)
             )
             own_idf = self._add(
                 own,
@@ -231,26 +231,26 @@ class Words:
         text = self._text
         sums = running_sums(own)
         # A term missing from the widest window is missing from all, so the others are only checked where that has it.
-        terms, places = np.nonzero(self._frequency(sums, of_headings, _WIDE))
+        terms, indices = np.nonzero(self._frequency(sums, of_headings, _WIDE))
         in_sums = terms * sums.shape[1]
-        in_heading = of_headings.ravel().take(terms * of_headings.shape[1] + text.heading_of[places])
+        in_heading = of_headings.ravel().take(terms * of_headings.shape[1] + text.heading_of[indices])
         own_idf = np.zeros(len(own), dtype=np.float32)
         for window in range(len(WINDOWS)):
-            frequency = sums.ravel().take(in_sums + text.end[window][places])
-            frequency -= sums.ravel().take(in_sums + text.start[window][places])
+            frequency = sums.ravel().take(in_sums + text.end[window][indices])
+            frequency -= sums.ravel().take(in_sums + text.start[window][indices])
             frequency += in_heading
             found = frequency != 0
             rare = self._rarity(window, terms, found, lacking)
             if window == ALONE:
                 own_idf = rare.astype(np.float32)
-                self.share_alone += _sum_at(places, own_idf[terms] * found, text.size)
-                self.asked_alone += _sum_at(places, (own_idf * says_more)[terms] * found, text.size)
+                self.share_alone += _sum_at(indices, own_idf[terms] * found, text.size)
+                self.asked_alone += _sum_at(indices, (own_idf * says_more)[terms] * found, text.size)
             elif window == _AROUND:
-                self.asked_around += _sum_at(places, (own_idf * says_more)[terms] * found, text.size)
+                self.asked_around += _sum_at(indices, (own_idf * says_more)[terms] * found, text.size)
             gain = frequency.astype(np.float32)
-            gain /= gain + self._saturation[window][places]
+            gain /= gain + self._saturation[window][indices]
             gain *= (counts * rare * (K1 + 1)).astype(np.float32)[terms]
-            self.bm25[window] += _sum_at(places, gain, text.size)
+            self.bm25[window] += _sum_at(indices, gain, text.size)
         return own_idf
 
     def _rarity(
@@ -279,10 +279,10 @@ class Words:
         return frequency
 
 
-def _sum_at(places: NDArray[np.intp], values: NDArray[np.float32], size: int) -> NDArray[np.float32]:
-    """The sum of the values at each place; shape (size,)."""
+def _sum_at(indices: NDArray[np.intp], values: NDArray[np.float32], size: int) -> NDArray[np.float32]:
+    """The sum of the values at each index; shape (size,)."""
     sums = np.zeros(size, dtype=np.float32)
-    np.add.at(sums, places, values)
+    np.add.at(sums, indices, values)
     return sums
 
 
@@ -310,7 +310,7 @@ def _table(
 
 
 def running_sums[Whole: (np.int32, np.int64)](values: NDArray[Whole]) -> NDArray[Whole]:
-    """Sums of whole numbers, shape (…, n), before each place, and the total; shape (…, n + 1).
+    """Sums of whole numbers, shape (…, n), before each index, and the total; shape (…, n + 1).
 
     Integers, because differences of long float sums lose a window's content. They may overflow: a difference that fits
     is still right.

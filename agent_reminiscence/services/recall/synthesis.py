@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent_reminiscence.agents.outcomes import AgentFailedError
+from agent_reminiscence.agents.model_call import AgentFailedError
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage
@@ -207,17 +207,17 @@ def _as_written(found: RetrievalResult, written: Mapping[str, Any]) -> Retrieval
     return found.model_copy(update={"synthesis": synthesis})
 
 
-def _without(found: RetrievalResult, reason: str, used: ModelUsage | None = None) -> RetrievalResult:
+def _without(found: RetrievalResult, reason: str, model_usage: ModelUsage | None = None) -> RetrievalResult:
     omitted = (*found.omitted, Omission(reason=reason, count=1))
-    usage = found.usage if used is None else _add(found.usage, used)
+    usage = found.usage if model_usage is None else _add(found.usage, model_usage)
     return found.model_copy(update={"omitted": omitted, "usage": usage})
 
 
-def _add(usage: Usage, used: ModelUsage) -> Usage:
+def _add(usage: Usage, model_usage: ModelUsage) -> Usage:
     return usage.model_copy(
         update={
-            "model_requests": usage.model_requests + used.requests,
-            "input_tokens": usage.input_tokens + used.input_tokens,
-            "output_tokens": usage.output_tokens + used.output_tokens,
+            "model_requests": usage.model_requests + model_usage.requests,
+            "input_tokens": usage.input_tokens + model_usage.input_tokens,
+            "output_tokens": usage.output_tokens + model_usage.output_tokens,
         }
     )

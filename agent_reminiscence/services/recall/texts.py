@@ -79,9 +79,9 @@ class TextReader:
             days: Also reads the beginnings of texts with chunks that were added within these days.
         """
         found = await self._search.read_layouts_of(db, request, generation, numbers, days=days, dated=DATED_TEXTS)
-        places, may_be_hit = zone(found.entries, numbers)
-        entries = found.entries[places]
-        norms = None if found.norms is None else found.norms[places]
+        indices, may_be_hit = zone(found.entries, numbers)
+        entries = found.entries[indices]
+        norms = None if found.norms is None else found.norms[indices]
         lasts = ~np.isin(entries["number"], found.ended) if len(found.ended) else None
         return TextsAround(Texts(entries, norms, lasts), may_be_hit, found.entries)
 

@@ -19,10 +19,10 @@ from agent_reminiscence.services.ledger.requests import WriteRequest
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.drafting import Drafting, LacksVectorsError
 from agent_reminiscence.services.tiers.known_names import KnownNames
+from agent_reminiscence.services.tiers.memorizing import Cost, MemorizingService
 from agent_reminiscence.services.tiers.plan import Draft, Events
 from agent_reminiscence.services.tiers.planning import GoneMeanwhileError, Planning
 from agent_reminiscence.services.tiers.promotion import PromotionService
-from agent_reminiscence.services.tiers.reading import Cost, MemorizingService
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 
 # What a model writes has the lowest trust.
@@ -122,8 +122,8 @@ class ConsolidationService:
             external_id, memory_id, db, needs_vectors=needs_vectors, by_rules=not self._memorizing.has_model
         )
         # A model takes its time; no transaction of ours is open meanwhile.
-        reading = await self._memorizing.read(draft, cost, is_busy=db is not None)
-        return draft if draft.is_complete else await self._drafting.complete(draft, reading, db)
+        proposal = await self._memorizing.propose(draft, cost, is_busy=db is not None)
+        return draft if draft.is_complete else await self._drafting.complete(draft, proposal, db)
 
     async def _preview(self, draft: Draft) -> Events | None:
         """What `_commit` would record now."""
@@ -180,7 +180,7 @@ class ConsolidationService:
 
     async def _record(self, db: SqlExecutor, draft: Draft, events: Events) -> None:
         labels: list[Source] = [chunk.source for chunk in draft.chunks]
-        if draft.reading.importances:
+        if draft.proposal.importances:
             labels.append(_MODEL)
         request = WriteRequest(external_id=draft.memory.external_id, source=least_trusted(labels))
         recorded: list[tuple[EventKind, BaseModel, datetime]] = [
@@ -215,8 +215,8 @@ def _report(draft: Draft, events: Events | None, promoted: int, *, is_dry_run: b
         chunks_ended=0 if events is None else len(events.ended),
         relationships_ended=0 if events is None else len(events.relationships_ended),
         promoted=promoted,
-        usage=draft.reading.usage,
-        fallback=draft.reading.fallback,
+        usage=draft.proposal.usage,
+        fallback=draft.proposal.fallback,
         plan=plan if is_dry_run else None,
         ends=tuple(ended for ended, _ in events.ended) if events is not None and is_dry_run else (),
     )

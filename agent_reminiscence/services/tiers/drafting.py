@@ -17,7 +17,7 @@ from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.entities import combine, draft_entities, keys_to_look_up, left_to_rules
 from agent_reminiscence.services.tiers.known_names import KnownNames, short_read
 from agent_reminiscence.services.tiers.plan import Draft
-from agent_reminiscence.services.tiers.proposal import Reading
+from agent_reminiscence.services.tiers.proposal import Proposal
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.text.folding import name_key
 
@@ -85,7 +85,7 @@ class Drafting:
                 recurrences = await recurring.result()
                 if by_rules:
                     draft = await _draft(memory, chunks, recurrences, generation, compared_at, known, looked_up)
-                    return await self.complete(draft, Reading(), reader)
+                    return await self.complete(draft, Proposal(), reader)
         if not is_short:
             # Comparing a long text takes time, so it is done in portions with a transaction each.
             recurrences, generation = await self._find_recurrences(external_id, memory, chunks, db)
@@ -93,16 +93,16 @@ class Drafting:
             known = await self._names.find(external_id, looked_up, db)
         return await _draft(memory, chunks, recurrences, generation, compared_at, known, looked_up)
 
-    async def complete(self, draft: Draft, reading: Reading, db: SqlExecutor | None) -> Draft:
+    async def complete(self, draft: Draft, proposal: Proposal, db: SqlExecutor | None) -> Draft:
         """The draft with what a model read, and with the known entities that all its names most likely mean."""
         external_id = draft.memory.external_id
         sure = {row.key for row in draft.known} | {name_key(chunk.speaker) for chunk in draft.chunks if chunk.speaker}
-        by_rules = left_to_rules(draft.entities, reading.entities, reading.importances, sure)
-        entities = combine([*reading.entities, *by_rules])
+        by_rules = left_to_rules(draft.entities, proposal.entities, proposal.importances, sure)
+        entities = combine([*proposal.entities, *by_rules])
         others = {entity.sought_key for entity in entities} - draft.looked_up
         known = [*draft.known, *await self._names.find(external_id, sorted(others), db)]
         entities = await self._names.compare(external_id, entities, known, db)
-        return replace(draft, entities=entities, known=known, reading=reading, is_complete=True)
+        return replace(draft, entities=entities, known=known, proposal=proposal, is_complete=True)
 
     async def _find_recurrences(
         self, external_id: str, memory: StoredMemory, chunks: Sequence[StoredChunk], db: SqlExecutor | None

@@ -35,7 +35,7 @@ class PlannedEntity:
     Attributes:
         entity_id: Its own until `resolve_entities` finds that it is a known entity.
         key: The key of its name.
-        passages: Places of the chunks that name it.
+        passages: Indices of the chunks that name it.
         drafts: The ids that it was drafted under; several if its drafts were combined.
         description: What a model says it is.
         aliases: Other names that the chunks use for it.
@@ -89,10 +89,10 @@ def draft_entities(chunks: Sequence[StoredChunk], known: Sequence[KnownEntityNam
     passages = [Passage(chunk.content, chunk.speaker) for chunk in chunks]
     drafted = []
     for found in extract_entities(passages, known={row.key: row.type for row in reversed(known)}):
-        new = tuple(place for place in found.passages if _is_new(chunks[place]))
+        new = tuple(index for index in found.passages if _is_new(chunks[index]))
         if new:
             # A mention is only as certain as its source is trusted.
-            trust = max(SOURCE_TRUST[chunks[place].source] for place in new)
+            trust = max(SOURCE_TRUST[chunks[index].source] for index in new)
             confidence = min(found.confidence, trust)
             new_id = uuid7()
             drafted.append(PlannedEntity(new_id, found.key, found.name, found.type, confidence, new, (new_id,)))
@@ -237,22 +237,22 @@ def _fitting(type_: str, rows: Sequence[KnownEntityName]) -> KnownEntityName | N
 
 
 def left_to_rules(
-    drafted: Sequence[PlannedEntity], reading: Sequence[PlannedEntity], places: Container[int], sure: Container[str]
+    drafted: Sequence[PlannedEntity], proposed: Sequence[PlannedEntity], read: Container[int], sure: Container[str]
 ) -> list[PlannedEntity]:
     """The names found by rules that count although a model has read some of the chunks.
 
     In those chunks only names that the rules are sure of count, unless the model says that another entity is meant.
 
     Args:
-        reading: What the model found.
-        places: Indexes of the chunks that it read.
+        proposed: What the model found.
+        read: Indices of the chunks that it read.
         sure: Known names, and speakers' names.
     """
-    others = {entity.sought_key for entity in reading if entity.is_other}
+    others = {entity.sought_key for entity in proposed if entity.is_other}
     left = []
     for entity in drafted:
         is_sure = entity.key in sure and entity.key not in others
-        passages = tuple(place for place in entity.passages if is_sure or place not in places)
+        passages = tuple(index for index in entity.passages if is_sure or index not in read)
         if passages:
             left.append(replace(entity, passages=passages))
     return left

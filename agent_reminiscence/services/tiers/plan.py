@@ -26,7 +26,7 @@ from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import Source, is_trusted_less, may_end
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.importance import IMPORTANCE_RECURRENCE, count_details, estimated, importance
-from agent_reminiscence.services.tiers.proposal import PlannedFact, PlannedRelationshipEnding, Reading, may_restate
+from agent_reminiscence.services.tiers.proposal import PlannedFact, PlannedRelationshipEnding, Proposal, may_restate
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.text.folding import WORD, without_speaker
 from agent_reminiscence.text.sentences import first_sentence
@@ -49,8 +49,8 @@ class Draft:
         entities: What its new chunks name.
         known: What is known of these names.
         looked_up: The name keys for which `known` was read first.
-        reading: What a model made of it.
-        is_complete: Whether `entities` and `known` take `reading` into account.
+        proposal: What a model proposes for it.
+        is_complete: Whether `entities` and `known` take `proposal` into account.
     """
 
     memory: StoredMemory
@@ -61,7 +61,7 @@ class Draft:
     entities: list[PlannedEntity]
     known: Sequence[KnownEntityName]
     looked_up: frozenset[str]
-    reading: Reading = field(default_factory=Reading)
+    proposal: Proposal = field(default_factory=Proposal)
     is_complete: bool = False
 
 
@@ -105,13 +105,13 @@ def make_facts(
     starts = dict(zip(memory.chunk_ids, memory.chunk_starts, strict=True))
     entries = []
     for fact in facts:
-        own = [chunks[place] for place in fact.places]
-        seen = max(ratings[place].importance for place in fact.places)
+        own = [chunks[index] for index in fact.passages]
+        seen = max(ratings[index].importance for index in fact.passages)
         entries.append(
             FactEntry(
                 id=uuid7(),
                 content=fact.text,
-                chunks=fact.places,
+                chunks=fact.passages,
                 start=min(starts[chunk.chunk_id] for chunk in own),
                 end=max(starts[chunk.chunk_id] + len(chunk.content) for chunk in own),
                 # Little trust caps the estimate.
@@ -170,13 +170,13 @@ def plan_consolidation(
                     recurrences=recurrences.get(chunk.chunk_id, 0),
                     details=count_details(contents[chunk.chunk_id]),
                     updates_survived=memory.version - chunk.memory_version,
-                    estimate=estimates.get(place, chunk.estimate),
+                    estimate=estimates.get(index, chunk.estimate),
                 ),
             ),
             confidence=chunk.confidence,
-            estimate=estimates.get(place),
+            estimate=estimates.get(index),
         )
-        for place, chunk in enumerate(chunks)
+        for index, chunk in enumerate(chunks)
     ]
     return MemoryConsolidated(
         memory_id=memory.memory_id,
@@ -203,12 +203,12 @@ def _reinforced(twin: Twin) -> ChunkRating:
 
 def summarize(draft: Draft, plan: MemoryConsolidated) -> str:
     """The model's summary of what it read, after the memory's own sentences for the rest."""
-    reading = draft.reading
-    if reading.summary is None:
+    proposal = draft.proposal
+    if proposal.summary is None:
         return plan.summary
-    unread = [chunk for place, chunk in enumerate(draft.chunks) if place not in reading.importances]
+    unread = [chunk for index, chunk in enumerate(draft.chunks) if index not in proposal.importances]
     rest = _summary(unread, {rating.id: rating.importance for rating in plan.chunks})
-    return f"{rest} {reading.summary}".strip()
+    return f"{rest} {proposal.summary}".strip()
 
 
 def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:

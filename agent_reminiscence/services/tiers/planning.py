@@ -67,7 +67,7 @@ class Planning:
         Raises:
             GoneMeanwhileError: The model has to read it again.
         """
-        memory, reading = draft.memory, draft.reading
+        memory, proposal = draft.memory, draft.proposal
         external_id, memory_id = memory.external_id, memory.memory_id
         moment = self._clock()
         asked_current = await self._tables.active.ask_whether_to_consolidate(
@@ -92,7 +92,7 @@ class Planning:
                 draft.recurrences,
                 twins,
                 generation=draft.generation,
-                estimates=reading.importances,
+                estimates=proposal.importances,
             ),
             value=[chunk.content for chunk in draft.chunks],
         )
@@ -102,10 +102,10 @@ class Planning:
                 "graph": graph,
                 "facts": await self._plan_facts(db, draft, plan),
                 "summary": summarize(draft, plan),
-                "usage": reading.usage,
-                "fallback": reading.fallback,
-                "fallback_chunks": reading.unread,
-                "rests_on": tuple(sorted(reading.rests_on)),
+                "usage": proposal.usage,
+                "fallback": proposal.fallback,
+                "fallback_chunks": proposal.unread,
+                "rests_on": tuple(sorted(proposal.rests_on)),
             }
         )
         return Events(
@@ -119,25 +119,25 @@ class Planning:
 
     async def _is_there(self, db: SqlExecutor, draft: Draft) -> bool:
         """Whether what a model read still holds, and nothing that it was shown has been erased."""
-        external_id, reading = draft.memory.external_id, draft.reading
-        read = [draft.chunks[place].chunk_id for place in reading.importances]
+        external_id, proposal = draft.memory.external_id, draft.proposal
+        read = [draft.chunks[index].chunk_id for index in proposal.importances]
         return not read or (
-            await self._tables.active.are_there(db, external_id, reading.rests_on)
+            await self._tables.active.are_there(db, external_id, proposal.rests_on)
             and len(await self._lifecycle.read_live(db, external_id, read)) == len(read)
         )
 
     async def _plan_facts(self, db: SqlExecutor, draft: Draft, plan: MemoryConsolidated) -> tuple[FactEntry, ...]:
         """The facts that are not stored yet, word for word."""
-        if not draft.reading.facts:
+        if not draft.proposal.facts:
             return ()
-        facts = make_facts(draft.memory, draft.chunks, draft.reading.facts, plan.chunks)
+        facts = make_facts(draft.memory, draft.chunks, draft.proposal.facts, plan.chunks)
         digests = {fact.id: sha256(fold_text(fact.content).encode()) for fact in facts}
         stored = await self._tables.chunks.find_known_texts(
             db,
             draft.memory.external_id,
             {digests[fact.id]: fact.start_date for fact in facts},
             # Chunks that this plan ends no longer count.
-            ignored=[ending.chunk.chunk_id for ending in draft.reading.endings],
+            ignored=[ending.chunk.chunk_id for ending in draft.proposal.endings],
         )
         # Of facts with the same words, keep the last.
         last = {digests[fact.id]: fact for fact in facts}
@@ -149,7 +149,7 @@ class Planning:
     ) -> list[tuple[MemoryEnded, datetime]]:
         """Live chunks that are contradicted or replaced, grouped by memory."""
         external_id, memory_id = draft.memory.external_id, draft.memory.memory_id
-        proposed = {ending.chunk.chunk_id: ending for ending in draft.reading.endings}
+        proposed = {ending.chunk.chunk_id: ending for ending in draft.proposal.endings}
         if not proposed:
             return []
         # A memory does not contradict what it says itself.
@@ -174,7 +174,7 @@ class Planning:
                 duplicates=tuple(repetitions),
                 by=(by.chunk_id,),
                 why=ending.why,
-                rests_on=tuple(sorted({memory_id, *draft.reading.rests_on} - {chunk.memory_id})),
+                rests_on=tuple(sorted({memory_id, *draft.proposal.rests_on} - {chunk.memory_id})),
             )
             ended.append((payload, by.start_date))
         return ended
@@ -184,16 +184,16 @@ class Planning:
     ) -> list[RelationshipEnded]:
         """Endings of relationships that still hold and have not been stated again since."""
         proposed: defaultdict[UUID, list[PlannedRelationshipEnding]] = defaultdict(list)
-        for ending in draft.reading.relationship_endings:
+        for ending in draft.proposal.relationship_endings:
             proposed[ending.relationship.relationship_id].append(ending)
         if not proposed:
             return []
-        rests_on = tuple(sorted({draft.memory.memory_id, *draft.reading.rests_on}))
+        rests_on = tuple(sorted({draft.memory.memory_id, *draft.proposal.rests_on}))
         # This plan may state it too.
         by_id = {chunk.chunk_id: chunk for chunk in draft.chunks}
         stating: defaultdict[UUID, list[StoredChunk]] = defaultdict(list)
         for stated in plan.graph.relationships:
-            stating[stated.id] += [by_id[plan.chunks[place].id] for place in stated.chunks]
+            stating[stated.id] += [by_id[plan.chunks[index].id] for index in stated.chunks]
         looked_at = constants.KNOWN_RELATIONSHIP_MEMORIES
         ended = []
         for known in await self._graph.find_relationships(
@@ -233,7 +233,7 @@ class Planning:
             # Another memory was faster: one of ours may most likely mean one of its names.
             drafted = await self._names.compare(external_id, drafted, known, db)
         planned = resolve_entities(drafted, known)
-        stated = plan_relationships(draft.reading.relationships, planned, [chunk.source for chunk in draft.chunks])
+        stated = plan_relationships(draft.proposal.relationships, planned, [chunk.source for chunk in draft.chunks])
         pairs = find_pairs(planned, stated)
         existing = await self._graph.find_between(db, external_id, list(pairs), TOGETHER) if pairs else []
         periods: Sequence[KnownPeriod] = []

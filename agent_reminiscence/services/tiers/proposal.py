@@ -1,4 +1,4 @@
-"""What a model proposed, as the plan of a consolidation takes it over."""
+"""What a model proposes, as the plan of a consolidation takes it over."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ MODEL_SUMMARY_CHARACTERS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class PlannedFact:
-    """A statement derived from some chunks, given by their places in the memory."""
+    """A statement derived from some chunks, given by their indices in the memory."""
 
     text: str
     importance: float
     confidence: float
-    places: tuple[int, ...]
+    passages: tuple[int, ...]
     start_date: datetime
     end_date: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedEnding:
-    """A stored chunk that the chunk at a place contradicts or replaces."""
+    """A stored chunk that the chunk at an index contradicts or replaces."""
 
     chunk: NearChunk
     by: int
@@ -59,7 +59,7 @@ class PlannedEnding:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRelationshipEnding:
-    """A known relationship that the chunk at a place says is over.
+    """A known relationship that the chunk at an index says is over.
 
     Attributes:
         is_compared: Whether it was proposed in a comparison with less trusted text; then only that text may end.
@@ -73,11 +73,11 @@ class PlannedRelationshipEnding:
 
 
 @dataclass(slots=True)
-class Reading:
-    """What a model made of a memory's new chunks; a place is an index into all chunks of the memory.
+class Proposal:
+    """What a model proposes for a memory's new chunks; an index is that of a chunk among all of the memory.
 
     Attributes:
-        importances: Its ratings of the chunks it has read, by place.
+        importances: Its ratings of the chunks it has read, by index.
         summaries: One per window.
         rests_on: Other memories that it was shown parts of and that may have influenced it.
         usage: What the requests cost, by model.
@@ -107,8 +107,8 @@ class Reading:
         return whole or None
 
 
-def take_over(reading: Reading, window: Window, plan: ConsolidationPlan) -> None:
-    """Add what a model made of a window to `reading`.
+def take_over(proposal: Proposal, window: Window, plan: ConsolidationPlan) -> None:
+    """Add what a model made of a window to `proposal`.
 
     What is derived from passages is trusted no more than the least trusted of them: the confidence of an entity, a
     relationship or a fact is at most the lowest `SOURCE_TRUST` of its passages, whatever the model says.
@@ -117,32 +117,32 @@ def take_over(reading: Reading, window: Window, plan: ConsolidationPlan) -> None
         plan: One that `check` has nothing against.
     """
     ratings = {rated.ref: rated.importance for rated in plan.chunks}
-    reading.importances |= {place: ratings[ref] for ref, place in enumerate(window.places, start=1)}
-    reading.summaries.append(plan.summary.strip())
+    proposal.importances |= {index: ratings[ref] for ref, index in enumerate(window.indices, start=1)}
+    proposal.summaries.append(plan.summary.strip())
     planned = {found.ref: _plan_entity(window, found) for found in plan.auto_resolve.entities}
-    reading.entities += planned.values()
-    reading.relationships += [_plan_relationship(window, found, planned) for found in plan.auto_resolve.relationships]
-    reading.facts += [_plan_fact(window, fact) for fact in plan.facts]
-    take_over_endings(reading, window, plan)
+    proposal.entities += planned.values()
+    proposal.relationships += [_plan_relationship(window, found, planned) for found in plan.auto_resolve.relationships]
+    proposal.facts += [_plan_fact(window, fact) for fact in plan.facts]
+    take_over_endings(proposal, window, plan)
 
 
 def take_over_endings(
-    reading: Reading, window: Window, plan: ConsolidationPlan | EndingsPlan, *, is_compared: bool = False
+    proposal: Proposal, window: Window, plan: ConsolidationPlan | EndingsPlan, *, is_compared: bool = False
 ) -> None:
-    """Add the endings of a plan to `reading`.
+    """Add the endings of a plan to `proposal`.
 
     A passage ends nothing that is more trusted or newer than itself, whatever the agent let through.
     """
     for ended in plan.ended_chunks:
         stored, by = window.near[ended.stored - 1], window.chunks[ended.by - 1]
         if may_end(by.source, [stored.source]) and stored.start_date <= by.start_date:
-            reading.endings.append(PlannedEnding(stored, window.places[ended.by - 1], ended.reason, ended.why))
+            proposal.endings.append(PlannedEnding(stored, window.indices[ended.by - 1], ended.reason, ended.why))
     for over in plan.ended_relationships:
         known, by = window.relationships[over.relationship - 1], window.chunks[over.by - 1]
         if may_end(by.source, known.sources) and known.last_observed <= by.start_date:
             ended_at = ending_date(over.on, by.start_date)
-            reading.relationship_endings.append(
-                PlannedRelationshipEnding(known, window.places[over.by - 1], ended_at, over.why, is_compared)
+            proposal.relationship_endings.append(
+                PlannedRelationshipEnding(known, window.indices[over.by - 1], ended_at, over.why, is_compared)
             )
 
 
@@ -188,7 +188,7 @@ def _plan_entity(window: Window, found: FoundEntity) -> PlannedEntity:
         # Recorded with the model's type: the source of the known one may be erased.
         type=snake_case(found.type),
         confidence=_bound(window, found),
-        passages=_places(window, found),
+        passages=_indices(window, found),
         drafts=(new_id,),
         description=found.description,
         aliases=tuple(names.values())[1:],
@@ -212,7 +212,7 @@ def _plan_relationship(
         type=snake_case(found.type),
         description=found.description,
         confidence=_bound(window, found),
-        passages=_places(window, found),
+        passages=_indices(window, found),
         start_date=start,
         end_date=end,
     )
@@ -227,7 +227,7 @@ def _plan_fact(window: Window, fact: Fact) -> PlannedFact:
         text=fact.text.strip(),
         importance=fact.importance,
         confidence=_bound(window, fact),
-        places=_places(window, fact),
+        passages=_indices(window, fact),
         start_date=start or said_at,
         end_date=end,
     )
@@ -244,5 +244,5 @@ def _said_at(window: Window, found: _Found) -> datetime:
     return min(window.chunks[ref - 1].start_date for ref in found.chunks)
 
 
-def _places(window: Window, found: _Found) -> tuple[int, ...]:
-    return tuple(sorted({window.places[ref - 1] for ref in found.chunks}))
+def _indices(window: Window, found: _Found) -> tuple[int, ...]:
+    return tuple(sorted({window.indices[ref - 1] for ref in found.chunks}))

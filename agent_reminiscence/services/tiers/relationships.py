@@ -31,7 +31,7 @@ class PlannedRelationship:
 
     Attributes:
         from_id: Of a draft at first; `plan_relationships` resolves both ends.
-        passages: Places of the chunks that state it.
+        passages: Indices of the chunks that state it.
     """
 
     from_id: UUID

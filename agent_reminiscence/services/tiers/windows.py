@@ -42,13 +42,13 @@ class Window:
     """A part of a memory's new chunks, with the context the model is shown.
 
     Attributes:
-        places: The places of its chunks in the memory.
+        indices: The indices of its chunks in the memory.
         title: The memory's title, if its writer is trusted no less than the window.
         named: Known entities that its chunks name, with their names as these chunks spell them.
         spelled: What its chunks call known entities, by canonical id.
     """
 
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     chunks: tuple[StoredChunk, ...]
     context: tuple[str, ...]
     title: str | None = None
@@ -135,31 +135,31 @@ def make_windows(chunks: Sequence[StoredChunk]) -> list[Window]:
     uses text that is trusted no less, so that nothing else speaks for the window's passages.
     """
     windows: list[Window] = []
-    places: list[int] = []
+    indices: list[int] = []
     tokens = 0
-    for place, chunk in enumerate(chunks):
+    for index, chunk in enumerate(chunks):
         if chunk.tier != "active":
             continue
         length = count_tokens(chunk.content)
-        is_full = tokens + length > WINDOW_TOKENS or len(places) == WINDOW_CHUNKS
-        if places and (is_full or chunk.source != chunks[places[0]].source):
-            windows.append(_window(chunks, places))
-            places, tokens = [], 0
-        places.append(place)
+        is_full = tokens + length > WINDOW_TOKENS or len(indices) == WINDOW_CHUNKS
+        if indices and (is_full or chunk.source != chunks[indices[0]].source):
+            windows.append(_window(chunks, indices))
+            indices, tokens = [], 0
+        indices.append(index)
         tokens += length
-    return [*windows, _window(chunks, places)] if places else windows
+    return [*windows, _window(chunks, indices)] if indices else windows
 
 
-def _window(chunks: Sequence[StoredChunk], places: Sequence[int]) -> Window:
+def _window(chunks: Sequence[StoredChunk], indices: Sequence[int]) -> Window:
     """A window with sentences from the most important other chunks, in text order."""
-    inside = set(places)
-    source = chunks[places[0]].source
-    others = [place for place in range(len(chunks)) if place not in inside and may_end(chunks[place].source, [source])]
-    best = sorted(others, key=lambda place: (-chunks[place].importance, place))[:WINDOW_CONTEXT_SENTENCES]
-    context = (first_sentence(chunks[place].content) for place in sorted(best))
+    inside = set(indices)
+    source = chunks[indices[0]].source
+    others = [index for index in range(len(chunks)) if index not in inside and may_end(chunks[index].source, [source])]
+    best = sorted(others, key=lambda index: (-chunks[index].importance, index))[:WINDOW_CONTEXT_SENTENCES]
+    context = (first_sentence(chunks[index].content) for index in sorted(best))
     return Window(
-        places=tuple(places),
-        chunks=tuple(chunks[place] for place in places),
+        indices=tuple(indices),
+        chunks=tuple(chunks[index] for index in indices),
         context=tuple(sentence[:WINDOW_CONTEXT_CHARACTERS] for sentence in context if sentence),
     )
 

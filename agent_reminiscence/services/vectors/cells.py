@@ -20,7 +20,7 @@ from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRep
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.vector_cell import (
     BEFORE_ALL_CELLS,
-    FIRST_PLACE,
+    BEFORE_FIRST,
     CellState,
     VectorCellRepository,
 )
@@ -216,12 +216,12 @@ class CellService:
         if not len(cells):
             return None
         first = int(cells.min())
-        place, count = FIRST_PLACE, 0
+        after, count = BEFORE_FIRST, 0
         numbers, nearest = [], []
         while count < _MOVED_TOGETHER:
             async with self._store.transaction(external_id, read_only=True) as db:
-                unsorted, place = await self._cells.read_unsorted(
-                    db, external_id, generation, first=first, after=place, limit=_PAGE_VECTORS
+                unsorted, after = await self._cells.read_unsorted(
+                    db, external_id, generation, first=first, after=after, limit=_PAGE_VECTORS
                 )
             if not len(unsorted.numbers):
                 break

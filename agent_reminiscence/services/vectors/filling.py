@@ -374,15 +374,15 @@ class EmbeddingService:
         for start in range(0, len(texts), EMBEDDING_BATCH_TEXTS):
             batch = texts[start : start + EMBEDDING_BATCH_TEXTS]
             try:
-                outcomes = await (await self._embedder(generation)).embed_each(batch)
+                results = await (await self._embedder(generation)).embed_each(batch)
             except EmbeddingError as error:
                 # There is no embedder.
-                outcomes = [error] * len(batch)
-            for text, outcome in zip(batch, outcomes, strict=True):
-                if isinstance(outcome, EmbeddingError):
-                    failed[text] = outcome
+                results = [error] * len(batch)
+            for text, result in zip(batch, results, strict=True):
+                if isinstance(result, EmbeddingError):
+                    failed[text] = result
                 else:
-                    made[sha256(text.encode())] = np.array(outcome, dtype=np.float32)
+                    made[sha256(text.encode())] = np.array(result, dtype=np.float32)
         return made, failed
 
     async def embed_and_weigh(

@@ -45,8 +45,8 @@ def window_norms(
     if not len(layout) or not len(numbers):
         return result
     order = np.argsort(numbers)
-    chunk_places, chunk_masses = _look_up(layout["number"].astype(np.int64), numbers, masses, order)
-    heading_places, heading_masses = _look_up(layout["heading"].astype(np.int64), numbers, masses, order)
+    chunk_indices, chunk_masses = _look_up(layout["number"].astype(np.int64), numbers, masses, order)
+    heading_indices, heading_masses = _look_up(layout["heading"].astype(np.int64), numbers, masses, order)
     result["mass"], result["heading_mass"] = chunk_masses, heading_masses
     first, last = _runs(layout)
     for start in range(0, len(layout), block_entries):
@@ -54,13 +54,13 @@ def window_norms(
         # Including the neighbours that the windows reach.
         begin, end = max(0, start - _REACH), min(stop + _REACH, len(layout))
         sums = np.zeros((end - begin + 1, vectors.shape[1]), dtype=np.float64)
-        weighted = chunk_masses[begin:end, None].astype(np.float64) * vectors[chunk_places[begin:end]]
+        weighted = chunk_masses[begin:end, None].astype(np.float64) * vectors[chunk_indices[begin:end]]
         np.cumsum(weighted, axis=0, out=sums[1:])
-        above = heading_masses[start:stop, None].astype(np.float64) * vectors[heading_places[start:stop]]
-        places = np.arange(start, stop)
+        above = heading_masses[start:stop, None].astype(np.float64) * vectors[heading_indices[start:stop]]
+        indices = np.arange(start, stop)
         for window, (before, after) in enumerate(WINDOWS):
-            low = np.maximum(places - before, first[start:stop]) - begin
-            high = np.minimum(places + after, last[start:stop]) - begin
+            low = np.maximum(indices - before, first[start:stop]) - begin
+            high = np.minimum(indices + after, last[start:stop]) - begin
             total = sums[high + 1] - sums[low] + above
             result["norms"][start:stop, window] = np.sqrt(np.einsum("ij,ij->i", total, total))
     return result
@@ -71,12 +71,12 @@ def _look_up(
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
     """The index of each wanted number in `numbers`, and its mass; 0 if it is not there."""
     found = np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(numbers) - 1)
-    places = order[found]
-    return places, np.where(numbers[places] == wanted, masses[places], np.float32(0))
+    indices = order[found]
+    return indices, np.where(numbers[indices] == wanted, masses[indices], np.float32(0))
 
 
 def _runs(layout: NDArray[np.void]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The places of the first and last entry of the text that each entry belongs to."""
+    """The indices of the first and last entry of the text that each entry belongs to."""
     begins = (layout["flags"] & FIRST) != 0
     begins[0] = True
     starts = np.flatnonzero(begins)

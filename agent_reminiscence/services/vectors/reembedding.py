@@ -344,8 +344,8 @@ class ReembeddingService:
     async def _forget_cached(self, owner: GenerationOwner) -> None:
         """Delete what the caches hold for models that no generation uses any more."""
         known = await owner.generations()
-        used = {generation.model_name for generation in known if generation.state != "dropped"}
-        gone = {generation.model_name: generation for generation in known if generation.model_name not in used}
+        kept = {generation.model_name for generation in known if generation.state != "dropped"}
+        gone = {generation.model_name: generation for generation in known if generation.model_name not in kept}
         if not gone:
             return
         for tenant in await self._list_streams():

@@ -227,8 +227,8 @@ def _texts_of(event: Event, payload: MemoryCreated, made: MadeVectors) -> _Creat
         payload.memory_id,
         numbered(-chunk_number(event.position, 0), heading_text(payload.title, day_of(event.occurred_at))),
         [
-            numbered(chunk_number(event.position, place), embedded_text(payload.content[chunk.start : chunk.end]))
-            for place, chunk in enumerate(payload.chunks)
+            numbered(chunk_number(event.position, index), embedded_text(payload.content[chunk.start : chunk.end]))
+            for index, chunk in enumerate(payload.chunks)
         ],
     )
 
@@ -237,9 +237,9 @@ def _norms_of(created: Sequence[_Created], stored: set[int], vectors: Vectors) -
     """The norms of each new memory, by id; none for memories without vectors."""
     created = [one for one in created if any(text.number in stored for text in (one.heading, *one.chunks))]
     rows = [
-        (chunk.number, one.heading.number, 0, 0, 0, 0 if place else FIRST, 0)
+        (chunk.number, one.heading.number, 0, 0, 0, 0 if index else FIRST, 0)
         for one in created
-        for place, chunk in enumerate(one.chunks)
+        for index, chunk in enumerate(one.chunks)
     ]
     texts = [text for one in created for text in (one.heading, *one.chunks) if text.number in stored]
     norms = window_norms(

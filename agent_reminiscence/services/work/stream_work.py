@@ -478,15 +478,15 @@ def describe_error(error: Exception) -> str:
     name = type(error).__name__
     if isinstance(error, _TELLING_ERRORS):
         return f"{name}: {error}"
-    place = ""
+    location = ""
     trace = error.__traceback__
     while trace is not None:
         module = trace.tb_frame.f_globals.get("__name__", "")
         # The caller of a statement says more than the place where all statements run.
         if module.startswith("agent_reminiscence.") and module != _STATEMENTS_MODULE:
-            place = f" in {module}, line {trace.tb_lineno}"
+            location = f" in {module}, line {trace.tb_lineno}"
         trace = trace.tb_next
-    return name + place
+    return name + location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -251,7 +251,7 @@ async def test_repair_mends_and_says_what_it_has_mended(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
     """The report names the drift that there was; it is right now, and the next one finds nothing."""
-    before = await stored_rows(administrator, tenant.external_id, with_place=False)
+    before = await stored_rows(administrator, tenant.external_id, with_ctid=False)
     chunk_id = await _first_chunk(administrator, tenant)
     await administrator.execute("DELETE FROM memory_chunk WHERE chunk_id = $(chunk_id)p", {"chunk_id": chunk_id})
 
@@ -260,7 +260,7 @@ async def test_repair_mends_and_says_what_it_has_mended(
     assert repaired.drift == (Drift(table="memory_chunk", key=str(chunk_id), problem="missing"),)
     assert repaired.repaired
     assert repaired.ok
-    assert await stored_rows(administrator, tenant.external_id, with_place=False) == before
+    assert await stored_rows(administrator, tenant.external_id, with_ctid=False) == before
     assert (await _verify(memory, tenant.external_id)).drift == ()
 
 
@@ -285,7 +285,7 @@ async def test_missing_vectors_are_counted_and_are_no_error(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
     """A chunk without vector is found by its words; a rebuild fills it in, byte for byte."""
-    before = await stored_rows(administrator, tenant.external_id, with_place=False)
+    before = await stored_rows(administrator, tenant.external_id, with_ctid=False)
     deleted = await administrator.fetch_all(
         "DELETE FROM chunk_vector_1 AS v USING memory_chunk AS c"
         " WHERE v.external_id = $(tenant)p AND c.external_id = $(tenant)p AND c.number = v.number"
@@ -300,7 +300,7 @@ async def test_missing_vectors_are_counted_and_are_no_error(
     assert report.missing_vectors == len(deleted) > 0
     [rebuilt] = (await memory.admin.rebuild(tenant.external_id)).streams
     assert rebuilt.missing_vectors == 0
-    assert await stored_rows(administrator, tenant.external_id, with_place=False) == before
+    assert await stored_rows(administrator, tenant.external_id, with_ctid=False) == before
 
 
 async def test_without_an_embedder_a_rebuild_mends_and_counts_what_it_cannot_make(
@@ -311,7 +311,7 @@ async def test_without_an_embedder_a_rebuild_mends_and_counts_what_it_cannot_mak
     embedder = FaultyEmbedder()
     async with AgentMem(config, embedder=embedder) as memory:
         await fill_tenant(memory, external_id)
-        before = await stored_rows(administrator, external_id, with_place=False)
+        before = await stored_rows(administrator, external_id, with_ctid=False)
         for table in ("memory_chunk", "chunk_vector_1", "chunk_norms_1", "embedding_cache"):
             await administrator.execute(
                 f"DELETE FROM {table} WHERE external_id = $(tenant)p",  # noqa: S608
@@ -323,12 +323,12 @@ async def test_without_an_embedder_a_rebuild_mends_and_counts_what_it_cannot_mak
 
         assert rebuilt.ok
         assert rebuilt.missing_vectors == rebuilt.rows["memory_chunk"] > 0
-        after = await stored_rows(administrator, external_id, with_place=False)
+        after = await stored_rows(administrator, external_id, with_ctid=False)
         assert (after["memory_chunk"], after["chunk_vector_1"]) == (before["memory_chunk"], [])
 
         embedder.mend()
         await memory.admin.rebuild(external_id)
-        after = await stored_rows(administrator, external_id, with_place=False)
+        after = await stored_rows(administrator, external_id, with_ctid=False)
         for table in ("chunk_vector_1", "chunk_norms_1"):
             assert after[table] == before[table]
 
@@ -337,7 +337,7 @@ async def test_a_vector_that_is_not_what_the_cache_holds_is_made_again(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
     """Either of the two may be the wrong one, so both go, and the embedder decides."""
-    before = await stored_rows(administrator, tenant.external_id, with_place=False)
+    before = await stored_rows(administrator, tenant.external_id, with_ctid=False)
     chunk_id = await _first_chunk(administrator, tenant)
     await administrator.execute(
         "UPDATE embedding_cache SET vector = vector + vector"
@@ -357,7 +357,7 @@ async def test_a_vector_that_is_not_what_the_cache_holds_is_made_again(
     assert {(drift.table, drift.columns) for drift in found.drift} == {("chunk_vector_1", ("vector",))}
     assert repaired.ok
     assert (await _verify(memory, tenant.external_id)).drift == ()
-    assert await stored_rows(administrator, tenant.external_id, with_place=False) == before
+    assert await stored_rows(administrator, tenant.external_id, with_ctid=False) == before
 
 
 async def test_the_streams_own_row_is_compared_too(

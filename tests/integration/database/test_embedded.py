@@ -543,18 +543,18 @@ async def main():
 
 asyncio.run(main())
 """
-    place = Path(tempfile.mkdtemp())
+    folder = Path(tempfile.mkdtemp())
     try:
-        place.chmod(0o755)
-        _copy_wheel(place)
-        (place / "theirs").mkdir()
+        folder.chmod(0o755)
+        _copy_wheel(folder)
+        (folder / "theirs").mkdir()
         if os.geteuid() == 0:
-            os.chown(place / "theirs", 65534, 65534)
-        user = await _python(script, place / "theirs" / "data", path=(place,))
+            os.chown(folder / "theirs", 65534, 65534)
+        user = await _python(script, folder / "theirs" / "data", path=(folder,))
         assert (await _end(user)).split("\n")[:2] == ["[{'one': 1}] True", "False"]
     finally:
-        _kill_server(place / "theirs" / "data")
-        shutil.rmtree(place)
+        _kill_server(folder / "theirs" / "data")
+        shutil.rmtree(folder)
 
 
 def _copy_wheel(folder: Path) -> None:

@@ -30,7 +30,7 @@ from agent_reminiscence.database.repositories.graph.progress import GraphProgres
 from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ReplayTablesRepository
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
-from agent_reminiscence.database.text_columns import scanned_places
+from agent_reminiscence.database.text_columns import scanned_columns
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.trust import SOURCES
@@ -799,7 +799,7 @@ _OF_NO_TENANT = ("generations", "inspection", "jobs", "postgres_manager", "schem
 _OF_ALL_TENANTS = {"list_streams", "drop_generation"}
 # What is not tried above, each with a test of its own below.
 _ELSEWHERE = {
-    # Made from the registry of places, for one table or column at a time.
+    # Made from the registry of text columns, for one table or column at a time.
     "erasure": {"count_texts", "list_json_values"},
     # About temporary tables alone, which only their own session sees.
     "replay_tables": {"create_tables", "empty_tables", "analyze_tables", "count_rows"},
@@ -1026,7 +1026,7 @@ async def test_rows_of_another_tenant_cannot_be_put_in_place_from_a_scratch_tabl
 
 
 async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: PostgresManager, world: _World) -> None:
-    """Its statements are made from the registry of places and not named, so they are tried here."""
+    """Its statements are made from the registry of text columns and not named, so they are tried here."""
     erasure = ErasureRepository()
     # What a chunk says, and what stands in titles.
     texts = ("summer party", "House")
@@ -1036,7 +1036,7 @@ async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: Postgres
     async with store.transaction(world.intruder.external_id) as db:
         stolen = [f for text in texts for f in await erasure.find_text(db, world.victim.external_id, text)]
 
-    assert {finding.place.split(".")[0] for finding in found} == scanned_places().keys()
+    assert {finding.place.split(".")[0] for finding in found} == scanned_columns().keys()
     assert stolen == []
 
 

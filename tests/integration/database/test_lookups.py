@@ -52,9 +52,9 @@ class _RowsRead:
         """Count from now on."""
         self._before = await self._count()
 
-    async def by_place(self) -> dict[str, int]:
+    async def by_index(self) -> dict[str, int]:
         """What was read since then through each index, and of each table as a whole."""
-        return {place: rows - self._before.get(place, 0) for place, rows in (await self._count()).items()}
+        return {name: rows - self._before.get(name, 0) for name, rows in (await self._count()).items()}
 
     async def _count(self) -> dict[str, int]:
         store = self._memory._ready().stores.postgres
@@ -63,11 +63,11 @@ class _RowsRead:
             await db.fetch_all("SELECT pg_stat_force_next_flush()::text AS flushed")
         async with superuser(self._server, self._database) as db:
             rows = await db.fetch_all(
-                "SELECT indexrelname::text AS place, idx_tup_read AS rows FROM pg_stat_user_indexes"
+                "SELECT indexrelname::text AS name, idx_tup_read AS rows FROM pg_stat_user_indexes"
                 " WHERE schemaname = 'reminiscence' UNION ALL"
                 " SELECT relname::text, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = 'reminiscence'"
             )
-        return {row["place"]: row["rows"] or 0 for row in rows}
+        return {row["name"]: row["rows"] or 0 for row in rows}
 
 
 def _lines(name: str, count: int) -> str:
@@ -148,7 +148,7 @@ async def test_writing_a_long_text_reads_few_rows_for_each_chunk(
 
         await _write_long(memory)
 
-        read = {place: rows / _LINES for place, rows in (await rows_read.by_place()).items() if rows >= _LINES}
+        read = {name: rows / _LINES for name, rows in (await rows_read.by_index()).items() if rows >= _LINES}
         assert sum(read.values()) > 1, "nothing was counted"
         assert sum(read.values()) < _MOST_ROWS_READ_PER_CHUNK, read
 

@@ -182,13 +182,13 @@ def test_versions_of_pgvector_are_compared_by_their_numbers(open_folder: Path, v
     assert find_programs(_folder(open_folder, vector=vector)).vector_version == vector
 
 
-@pytest.mark.parametrize("place", ["share", "elsewhere"])
-def test_the_servers_own_files_are_found_where_they_were_built(open_folder: Path, place: str) -> None:
+@pytest.mark.parametrize("name", ["share", "elsewhere"])
+def test_the_servers_own_files_are_found_where_they_were_built(open_folder: Path, name: str) -> None:
     """Beside the programs under either name, or where `pg_config` says."""
     folder = _folder(open_folder)
     built = open_folder / "share" / "postgresql"
-    moved = open_folder / place
-    if place == "share":
+    moved = open_folder / name
+    if name == "share":
         for path in built.iterdir():
             path.rename(open_folder / "share" / path.name)
         built.rmdir()

@@ -32,7 +32,7 @@ from agent_reminiscence.database.schema import (
     prepare_embedded,
 )
 from agent_reminiscence.database.schema_checks import SchemaState, check_login, check_version
-from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
+from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, TEXT_COLUMNS, VECTOR_TABLE, Holds
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.upkeep.doctor import diagnose
@@ -250,9 +250,9 @@ async def test_what_is_made_of_texts_is_sampled_in_no_table_and_no_partition(
         )
 
     held = {
-        (re.sub(rf"^({VECTOR_TABLE}|{NORMS_TABLE}|{CELL_TABLE})$", r"\1_1", place.table), place.column)
-        for place in PLACES
-        if place.holds in {Holds.TEXT, Holds.DERIVED}
+        (re.sub(rf"^({VECTOR_TABLE}|{NORMS_TABLE}|{CELL_TABLE})$", r"\1_1", column.table), column.name)
+        for column in TEXT_COLUMNS
+        if column.holds in {Holds.TEXT, Holds.DERIVED}
     }
     assert held >= {
         ("posting", "term"),

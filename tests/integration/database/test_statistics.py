@@ -7,12 +7,12 @@ import re
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES, ReplayTablesRepository
-from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, PLACES, VECTOR_TABLE, Holds
+from agent_reminiscence.database.text_columns import CELL_TABLE, NORMS_TABLE, TEXT_COLUMNS, VECTOR_TABLE, Holds
 from agent_reminiscence.services.ledger.replay import Replay
 from tests.conftest import TestServer, dsn
 from tests.support.factories import fill_tenant, superuser
 
-_HELD = {(place.table, place.column) for place in PLACES if place.holds in {Holds.TEXT, Holds.DERIVED}}
+_HELD = {(column.table, column.name) for column in TEXT_COLUMNS if column.holds in {Holds.TEXT, Holds.DERIVED}}
 
 
 async def test_no_sample_is_kept_of_what_memories_say(test_server: TestServer, database: str, memory: AgentMem) -> None:
@@ -47,7 +47,7 @@ async def test_no_sample_is_kept_of_what_memories_say(test_server: TestServer, d
     assert ("memory_event", "kind") in found, "nothing was analysed"
     assert not found & _HELD
     # A tenant that is new since then would be missing in it, and every lookup of theirs be planned for one row.
-    assert not {place for place in found if place[1] == "external_id"}
+    assert not {column for column in found if column[1] == "external_id"}
     assert texts == []
 
 

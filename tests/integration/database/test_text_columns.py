@@ -1,4 +1,4 @@
-"""The registry of places where memory text can be, held against the schema: an erasure must know all of them."""
+"""The registry of columns where memory text can be, held against the schema: an erasure must know all of them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from agent_reminiscence.database.schema import JOBS_SCHEMA_NAME
 from agent_reminiscence.database.text_columns import (
     CELL_TABLE,
     NORMS_TABLE,
-    PLACES,
+    TEXT_COLUMNS,
     VECTOR_TABLE,
     Holds,
-    scanned_places,
+    scanned_columns,
 )
 from tests.conftest import TestServer
 from tests.support.factories import superuser
@@ -69,15 +69,15 @@ def _could_hold_text(column: Row) -> bool:
     return column["type"].removesuffix("[]") not in _TYPES_WITHOUT_TEXT
 
 
-def _place(column: Row) -> tuple[str, str]:
+def _table_and_column(column: Row) -> tuple[str, str]:
     """How the registry spells a column; tables of a generation of vectors stand there without its number."""
     return re.sub(rf"^({VECTOR_TABLE}|{NORMS_TABLE}|{CELL_TABLE})_\d+$", r"\1", column["table"]), column["column"]
 
 
 async def _unnamed(db: SqlExecutor) -> set[tuple[str, str]]:
-    """Columns that could hold text and that no place names."""
-    found = {_place(column) for column in await _stored_columns(db) if _could_hold_text(column)}
-    return found - {(place.table, place.column) for place in PLACES}
+    """Columns that could hold text and that the registry does not name."""
+    found = {_table_and_column(column) for column in await _stored_columns(db) if _could_hold_text(column)}
+    return found - {(column.table, column.name) for column in TEXT_COLUMNS}
 
 
 async def test_every_column_that_could_hold_text_is_in_the_registry(test_server: TestServer, database: str) -> None:
@@ -87,21 +87,21 @@ async def test_every_column_that_could_hold_text_is_in_the_registry(test_server:
 
 
 async def test_the_registry_names_nothing_that_is_not_there(test_server: TestServer, database: str) -> None:
-    """A place that is gone, or that can hold no text, would make a scan look longer than it is."""
+    """A column that is gone, or that can hold no text, would make a scan look longer than it is."""
     async with superuser(test_server, database) as db:
-        found = {_place(column) for column in await _stored_columns(db) if _could_hold_text(column)}
+        found = {_table_and_column(column) for column in await _stored_columns(db) if _could_hold_text(column)}
 
-    assert {(place.table, place.column) for place in PLACES} - found == set()
-    assert len({(place.table, place.column) for place in PLACES}) == len(PLACES)
+    assert {(column.table, column.name) for column in TEXT_COLUMNS} - found == set()
+    assert len({(column.table, column.name) for column in TEXT_COLUMNS}) == len(TEXT_COLUMNS)
 
 
 async def test_the_registry_knows_what_is_json(test_server: TestServer, database: str) -> None:
     """JSON spells quotes and line breaks in its own way, so a scan looks for another spelling there."""
     async with superuser(test_server, database) as db:
-        types = {_place(column): column["type"] for column in await _stored_columns(db)}
+        types = {_table_and_column(column): column["type"] for column in await _stored_columns(db)}
 
-    for place in PLACES:
-        assert place.is_json == (types[place.table, place.column] in {"json", "jsonb"}), place
+    for column in TEXT_COLUMNS:
+        assert column.is_json == (types[column.table, column.name] in {"json", "jsonb"}), column
 
 
 async def test_everything_is_stored_in_two_schemas(test_server: TestServer, database: str) -> None:
@@ -122,8 +122,8 @@ async def test_the_work_queue_holds_labels_only(test_server: TestServer, databas
     async with superuser(test_server, database) as db:
         queue = {column["table"] for column in await _stored_columns(db) if column["schema"] == JOBS_SCHEMA_NAME}
 
-    assert {place.holds for place in PLACES if place.table in queue} == {Holds.LABEL}
-    assert queue.isdisjoint(scanned_places())
+    assert {column.holds for column in TEXT_COLUMNS if column.table in queue} == {Holds.LABEL}
+    assert queue.isdisjoint(scanned_columns())
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ async def test_a_new_column_that_could_hold_text_has_to_be_named(
 async def test_a_new_column_that_can_hold_no_text_need_not_be_named(
     test_server: TestServer, database: str, kind: str
 ) -> None:
-    """The control: not every column is a place."""
+    """The control: not every column is in the registry."""
     async with superuser(test_server, database) as db:
         await db.execute_script(f"BEGIN; ALTER TABLE memory_chunk ADD COLUMN added {kind}")
 

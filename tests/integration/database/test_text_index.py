@@ -146,11 +146,11 @@ async def test_counts_and_languages_follow_any_history(
     tenant = f"history-{uuid4()}"
     notes: list[ActiveMemory] = [await memory.create_active_memory(tenant, "Title", _text(*_LINES[:3]))]
     archived: set[UUID] = set()
-    for change, which, place in changes:
+    for change, which, index in changes:
         note = notes[which % len(notes)]
         if change == "write":
             notes.append(
-                await memory.create_active_memory(tenant, "Title", _LINES[place], language=("en", "de")[which % 2])
+                await memory.create_active_memory(tenant, "Title", _LINES[index], language=("en", "de")[which % 2])
             )
         elif change == "consolidate":
             await memory.admin.consolidate(tenant)
@@ -160,10 +160,10 @@ async def test_counts_and_languages_follow_any_history(
                 archived.add(note.id)
                 continue
             edits: dict[str, Any] = {
-                "insert": {"content": _text(_LINES[place], note.content)},
-                "cut": {"content": _LINES[place]},
-                "retitle": {"title": f"Title {place}"},
-                "translate": {"content": _text(note.content, _LINES[place]), "language": ("fr", "en")[which % 2]},
+                "insert": {"content": _text(_LINES[index], note.content)},
+                "cut": {"content": _LINES[index]},
+                "retitle": {"title": f"Title {index}"},
+                "translate": {"content": _text(note.content, _LINES[index]), "language": ("fr", "en")[which % 2]},
             }
             updated = await memory.update_active_memory(tenant, note.id, **edits[change])
             notes[which % len(notes)] = updated

@@ -22,7 +22,7 @@ from agent_reminiscence.config.constants import APP_ROLE, MAX_ID_CHARACTERS, SCH
 from agent_reminiscence.database.connection import ConnectionSettings, Row, SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.schema import JOBS_SCHEMA_NAME
-from agent_reminiscence.database.text_columns import PLACES, Holds
+from agent_reminiscence.database.text_columns import TEXT_COLUMNS, Holds
 from agent_reminiscence.exceptions import EmbeddingError, StoreError
 from tests.conftest import TEST_DIMENSION, TestServer
 from tests.support.factories import SECRET, fill_tenant, stored_rows, superuser
@@ -529,7 +529,7 @@ class _QuotingEmbedder:
 
 async def _queue_rows(administrator: SqlExecutor) -> list[str]:
     rows: list[str] = []
-    for table in sorted({place.table for place in PLACES if place.table.startswith("procrastinate_")}):
+    for table in sorted({column.table for column in TEXT_COLUMNS if column.table.startswith("procrastinate_")}):
         found = await administrator.fetch_all(f"SELECT t::text AS row FROM {table} AS t")  # noqa: S608
         assert found, f"{table} without rows shows nothing"
         rows += [row["row"] for row in found]
@@ -542,7 +542,7 @@ async def test_nothing_that_a_memory_says_gets_into_the_queue_or_beside_it(
 ) -> None:
     """A life of memory with a worker beside it, in which work fails with the text in its error.
 
-    No scan and no erasure looks at these places, so they must never hold what a memory says.
+    No scan and no erasure looks at these columns, so they must never hold what a memory says.
     """
     embedder = _QuotingEmbedder()
     tenant = f"failing by {error.__name__}"
@@ -560,7 +560,7 @@ async def test_nothing_that_a_memory_says_gets_into_the_queue_or_beside_it(
         await _until(administrator, "SELECT id FROM procrastinate_periodic_defers")
         queue = await _queue_rows(administrator)
 
-    labels = {(place.table, place.column) for place in PLACES if place.holds is Holds.LABEL}
+    labels = {(column.table, column.name) for column in TEXT_COLUMNS if column.holds is Holds.LABEL}
     assert ("memory_stream", "failed_error") in labels
     streams = (await stored_rows(administrator, tenant))["memory_stream"]
     # By its words: the digits of the secret may also stand in a time's microseconds.

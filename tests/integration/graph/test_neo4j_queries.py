@@ -421,7 +421,7 @@ def _crowd(tenant: str) -> GraphDelta:
     numbers = random.Random(1)
     ids = [_ANA, _BEN, _ACME, *(uuid4() for _ in range(497))]
     edges = [_KNOWS, _OWNS, *(uuid4() for _ in range(998))]
-    entities = [_entity(tenant, entity_id, f"Name {place}") for place, entity_id in enumerate(ids)]
+    entities = [_entity(tenant, entity_id, f"Name {index}") for index, entity_id in enumerate(ids)]
     ends = [(_ANA, _BEN), (_BEN, _ACME), *(tuple(numbers.sample(ids, 2)) for _ in edges[2:])]
     return GraphDelta(entities, [_relationship(tenant, e, *pair) for e, pair in zip(edges, ends, strict=True)])
 

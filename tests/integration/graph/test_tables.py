@@ -239,7 +239,7 @@ async def test_names_and_members_are_looked_up_one_by_one(
     """What belongs to an entity is found by its id, also before the planner knows anything of the tables."""
     statement = _SQL[name]
     params = {"ids": [_entity(1), _entity(2)], "types": None, "limit": 100, "evidence_chunks": 20}
-    used = {key: value for key, value in params.items() if f"$({key})p" in statement}
+    named = {key: value for key, value in params.items() if f"$({key})p" in statement}
     fresh = await test_server.create_database()
     manager = PostgresManager(
         test_server.login(fresh), pool_size=1, pool_timeout_seconds=10, statement_timeout_seconds=30
@@ -248,7 +248,7 @@ async def test_names_and_members_are_looked_up_one_by_one(
         async with superuser(test_server, fresh) as db:
             await db.execute_script(_FILL)
         await manager.initialize()
-        plan = await _plan(manager, statement, used)
+        plan = await _plan(manager, statement, named)
     finally:
         await manager.close()
         await test_server.drop_database(fresh)

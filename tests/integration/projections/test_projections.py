@@ -106,12 +106,12 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
     """Everything that is stored twice, or can be computed from something else, agrees."""
     memories = await _rows(db, "SELECT * FROM active_memory WHERE external_id = $(external_id)p", external_id)
     chunks = await _chunks(db, external_id)
-    placed_somewhere: set[str] = set()
+    laid_out: set[str] = set()
     # An archived memory keeps its layout when its chunks end with it.
     archived: set[str] = set()
     for stored in memories:
         layout = [chunks[chunk_id] for chunk_id in map(str, stored["chunk_ids"])]
-        placed_somewhere |= {chunk["chunk_id"] for chunk in layout}
+        laid_out |= {chunk["chunk_id"] for chunk in layout}
         if stored["archived_at"] is not None:
             archived |= {chunk["chunk_id"] for chunk in layout}
         _assert_tiles(stored, layout)
@@ -121,12 +121,12 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
         is_duplicate = chunk["duplicate_of"] is not None
         # A fact is in no text; what it rests on is.
         sources = set(map(str, chunk["derived_from"] or [chunk_id]))
-        assert is_live <= (sources <= placed_somewhere), "a live chunk is in no text"
-        if chunk_id in placed_somewhere - archived:
+        assert is_live <= (sources <= laid_out), "a live chunk is in no text"
+        if chunk_id in laid_out - archived:
             assert is_live or is_duplicate, "a chunk of a text has ended"
         if is_duplicate:
             assert not is_live
-        if is_duplicate and chunk_id in placed_somewhere:
+        if is_duplicate and chunk_id in laid_out:
             assert chunks[chunk["duplicate_of"]]["superseded_at"] is None, "what it repeats has ended"
         if is_live:
             assert chunk["end_date"] is None
@@ -184,32 +184,32 @@ class _Text:
         return "\n\n".join(self.paragraphs)
 
 
-def _insert(text: _Text, place: int, sentence: str) -> None:
-    text.paragraphs.insert(place % (len(text.paragraphs) + 1), sentence)
+def _insert(text: _Text, index: int, sentence: str) -> None:
+    text.paragraphs.insert(index % (len(text.paragraphs) + 1), sentence)
 
 
-def _delete(text: _Text, place: int, sentence: str) -> None:
+def _delete(text: _Text, index: int, sentence: str) -> None:
     if len(text.paragraphs) > 1:
-        del text.paragraphs[place % len(text.paragraphs)]
+        del text.paragraphs[index % len(text.paragraphs)]
 
 
-def _replace(text: _Text, place: int, sentence: str) -> None:
-    text.paragraphs[place % len(text.paragraphs)] = sentence
+def _replace(text: _Text, index: int, sentence: str) -> None:
+    text.paragraphs[index % len(text.paragraphs)] = sentence
 
 
-def _duplicate(text: _Text, place: int, sentence: str) -> None:
-    _insert(text, place + 2, text.paragraphs[place % len(text.paragraphs)])
+def _duplicate(text: _Text, index: int, sentence: str) -> None:
+    _insert(text, index + 2, text.paragraphs[index % len(text.paragraphs)])
 
 
-def _move(text: _Text, place: int, sentence: str) -> None:
-    _insert(text, place + 3, text.paragraphs.pop(place % len(text.paragraphs)))
+def _move(text: _Text, index: int, sentence: str) -> None:
+    _insert(text, index + 3, text.paragraphs.pop(index % len(text.paragraphs)))
 
 
-def _retitle(text: _Text, place: int, sentence: str) -> None:
-    text.title = f"Title {place}"
+def _retitle(text: _Text, index: int, sentence: str) -> None:
+    text.title = f"Title {index}"
 
 
-def _consolidate(text: _Text, place: int, sentence: str) -> None:
+def _consolidate(text: _Text, index: int, sentence: str) -> None:
     """No edit: the memory is consolidated as it is."""
 
 
@@ -248,11 +248,11 @@ async def test_after_any_edits_the_tables_agree(
         (await memory.create_active_memory(tenant, text.title, text.content, occurred_at=LONG_AGO)).id for text in texts
     ]
 
-    for number, edit, place, sentence in steps:
+    for number, edit, index, sentence in steps:
         if edit is _consolidate:
             await memory.admin.consolidate(tenant, ids[number])
         else:
-            edit(texts[number], place, sentence)
+            edit(texts[number], index, sentence)
             await memory.update_active_memory(
                 tenant, ids[number], title=texts[number].title, content=texts[number].content
             )
@@ -310,7 +310,7 @@ async def test_an_edit_in_the_middle_touches_what_changes_only(
     """One new chunk and one that ends: one text is embedded, however long the memory is."""
     paragraphs = [f"{sentence[:-1]}, number {n}." for n in range(3) for sentence in _SENTENCES[:6]]
     note = await memory.create_active_memory(external_id, "Notes", "\n\n".join(paragraphs), occurred_at=LONG_AGO)
-    before = await _places(administrator, external_id)
+    before = await _row_locations(administrator, external_id)
     embedder.texts.clear()
 
     paragraphs[9] = "This paragraph is another one now."
@@ -318,7 +318,7 @@ async def test_an_edit_in_the_middle_touches_what_changes_only(
         external_id, note.id, content="\n\n".join(paragraphs), occurred_at=LONG_AGO
     )
 
-    after = await _places(administrator, external_id)
+    after = await _row_locations(administrator, external_id)
     assert updated.write is not None
     assert (updated.write.chunks_added, updated.write.chunks_kept, updated.write.chunks_ended) == (1, 17, 1)
     # The chunk that ended is written again; vectors and headings only grow.
@@ -331,14 +331,14 @@ async def test_an_edit_in_the_middle_touches_what_changes_only(
     await _assert_consistent(administrator, external_id)
 
 
-async def _places(db: SqlExecutor, external_id: str) -> dict[str, set[str]]:
-    """Where each row of some tables lies: another place means that it was written."""
+async def _row_locations(db: SqlExecutor, external_id: str) -> dict[str, set[str]]:
+    """Where each row of some tables lies: another location means that it was written."""
     return {
         table: {
-            row["place"]
+            row["location"]
             for row in await _rows(
                 db,
-                f"SELECT number || ' at ' || ctid::text AS place FROM {table}"  # noqa: S608
+                f"SELECT number || ' at ' || ctid::text AS location FROM {table}"  # noqa: S608
                 " WHERE external_id = $(external_id)p",
                 external_id,
             )
@@ -356,7 +356,7 @@ async def test_ratings_tiers_and_an_archive_touch_no_row_of_the_index(
     chunks = await _chunks(administrator, external_id)
     if change == "promote":
         await memory.admin.consolidate(external_id, note.id)
-    before = await _places(administrator, external_id), await index_rows(administrator, external_id)
+    before = await _row_locations(administrator, external_id), await index_rows(administrator, external_id)
 
     if change == "consolidate":
         await memory.admin.consolidate(external_id, note.id)
@@ -370,7 +370,7 @@ async def test_ratings_tiers_and_an_archive_touch_no_row_of_the_index(
         payload = MemoryPromoted.model_validate({"memory_id": note.id, "threshold": 0.5, "chunks": ratings})
         await record_event(memory, external_id, EventKind.PROMOTED, payload)
 
-    after = await _places(administrator, external_id), await index_rows(administrator, external_id)
+    after = await _row_locations(administrator, external_id), await index_rows(administrator, external_id)
     assert after[1] == before[1]
     for table in ("memory_heading", "chunk_vector_1"):
         assert after[0][table] == before[0][table]

@@ -50,7 +50,7 @@ async def work(memory: AgentMem, tenant: str, what: str) -> None:
             await sorter(memory).sort(tenant)
 
 
-async def _main(place: str, tenant: str, what: str, statement: str, time: int, name: str) -> None:
+async def _main(dsn_or_folder: str, tenant: str, what: str, statement: str, time: int, name: str) -> None:
     times = 0
 
     async def end(db: SqlExecutor, sent: str) -> None:
@@ -59,7 +59,7 @@ async def _main(place: str, tenant: str, what: str, statement: str, time: int, n
         if sent == statement and times == time:
             os.kill(os.getpid(), signal.Signals[name])
 
-    async with AgentMem(writer.settings_for(place)) as memory:
+    async with AgentMem(writer.settings_for(dsn_or_folder)) as memory:
         with watching(end):
             await work(memory, tenant, what)
         print("done", flush=True)  # noqa: T201 - for whoever has started this

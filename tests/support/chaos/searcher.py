@@ -33,10 +33,10 @@ def fact(tenant: int, memory: int, paragraph: int) -> str:
 
 
 async def _search(memory: AgentMem, tenants: int, result: dict[str, Any], dice: random.Random) -> None:
-    place = (dice.randrange(tenants), dice.randrange(MEMORIES), dice.randrange(PARAGRAPHS))
-    said = fact(*place)
+    key = (dice.randrange(tenants), dice.randrange(MEMORIES), dice.randrange(PARAGRAPHS))
+    said = fact(*key)
     try:
-        found = await memory.retrieve_memories(tenant_of(place[0]), said)
+        found = await memory.retrieve_memories(tenant_of(key[0]), said)
     except ReminiscenceError as error:
         result["failed"][type(error).__name__] += 1
         return

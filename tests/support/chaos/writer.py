@@ -38,7 +38,7 @@ def text_of(key: str) -> str:
     return "\n\n".join([*paragraphs, "The spare key of the blue cabin hangs behind the old clock."])
 
 
-def settings_for(place: str, *, worker: bool = False, **settings: Any) -> Config:
+def settings_for(dsn_or_folder: str, *, worker: bool = False, **settings: Any) -> Config:
     """Settings of a database given by DSN, or of the embedded server of a folder."""
     common: dict[str, Any] = {
         "worker": worker,
@@ -48,9 +48,9 @@ def settings_for(place: str, *, worker: bool = False, **settings: Any) -> Config
         "shortterm_promotion_threshold": 0.5,
         **settings,
     }
-    if place.startswith("postgresql://"):
-        return Config(postgres_dsn=SecretStr(place), **common)
-    return Config(data_dir=Path(place), chunk_partitions=4, **common)
+    if dsn_or_folder.startswith("postgresql://"):
+        return Config(postgres_dsn=SecretStr(dsn_or_folder), **common)
+    return Config(data_dir=Path(dsn_or_folder), chunk_partitions=4, **common)
 
 
 async def create(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
@@ -113,8 +113,8 @@ async def _write(memory: AgentMem, tenant: str, worker: int, seed: int) -> None:
             await memory.admin.archive(tenant, UUID(mine.pop(0)), end_chunks=dice.random() < 0.5)
 
 
-async def _main(place: str, tenant: str, seed: int) -> None:
-    async with AgentMem(settings_for(place, worker=True)) as memory:
+async def _main(dsn_or_folder: str, tenant: str, seed: int) -> None:
+    async with AgentMem(settings_for(dsn_or_folder, worker=True)) as memory:
         _say(ready=True)
         await asyncio.gather(*(_write(memory, tenant, worker, seed) for worker in range(_TASKS)))
 

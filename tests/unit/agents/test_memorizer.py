@@ -30,8 +30,8 @@ from agent_reminiscence.agents.memorizer import (
 )
 from agent_reminiscence.agents.memorizer_checks import check
 from agent_reminiscence.agents.memorizer_plan import MAX_WINDOW_PASSAGES, ConsolidationPlan
+from agent_reminiscence.agents.model_call import AgentFailedError
 from agent_reminiscence.agents.models import AgentLimits
-from agent_reminiscence.agents.outcomes import AgentFailedError
 from agent_reminiscence.agents.plan_dates import read_date
 from agent_reminiscence.agents.plans import (
     ConsolidationMaterial,
@@ -50,7 +50,7 @@ from agent_reminiscence.services.tiers.proposal import (
     PlannedEnding,
     PlannedFact,
     PlannedRelationshipEnding,
-    Reading,
+    Proposal,
     take_over,
     take_over_endings,
 )
@@ -176,7 +176,7 @@ async def _ask(model: Any, material: ConsolidationMaterial = _MATERIAL) -> Agent
 def _window(material: ConsolidationMaterial) -> Window:
     """A window that is shown as `material`; its passages are the first chunks of their memory."""
     return Window(
-        places=tuple(range(len(material.passages))),
+        indices=tuple(range(len(material.passages))),
         chunks=tuple(
             StoredChunk(
                 chunk_id=uuid4(),
@@ -216,11 +216,11 @@ def _window(material: ConsolidationMaterial) -> Window:
     )
 
 
-def _taken(plan: ConsolidationPlan, material: ConsolidationMaterial = _MATERIAL) -> Reading:
+def _taken(plan: ConsolidationPlan, material: ConsolidationMaterial = _MATERIAL) -> Proposal:
     """What a consolidation takes over of a plan."""
-    reading = Reading()
-    take_over(reading, _window(material), plan)
-    return reading
+    proposal = Proposal()
+    take_over(proposal, _window(material), plan)
+    return proposal
 
 
 def _complaints(model: ScriptedModel, request: int = 2) -> str:
@@ -300,10 +300,10 @@ async def test_a_comparison_is_about_what_is_over() -> None:
     assert "stored passage 2 was said after new passage 1" in complaints
     assert "stored passage 7 is out of range; there are 2" in complaints
     assert "known relationship 1 (user) is trusted more than new passage 3 (tool)" in complaints
-    window, reading = _window(material), Reading()
-    take_over_endings(reading, window, answered.output, is_compared=True)
-    assert reading.endings == [PlannedEnding(window.near[0], by=1, reason="replaced", why="She left.")]
-    assert reading.relationship_endings == [
+    window, proposal = _window(material), Proposal()
+    take_over_endings(proposal, window, answered.output, is_compared=True)
+    assert proposal.endings == [PlannedEnding(window.near[0], by=1, reason="replaced", why="She left.")]
+    assert proposal.relationship_endings == [
         PlannedRelationshipEnding(
             window.relationships[0], by=0, end_date=datetime(2024, 5, 18, tzinfo=UTC), why="She left.", is_compared=True
         )
@@ -358,15 +358,15 @@ async def test_a_right_plan_is_taken_over() -> None:
     """Places from 0 and in order, names once, types in snake_case, dates in UTC, and confidence within its bounds."""
     answered = await _ask(ScriptedModel(_answer(_PLAN)))
 
-    window, reading = _window(_MATERIAL), Reading()
-    take_over(reading, window, answered.output)
+    window, proposal = _window(_MATERIAL), Proposal()
+    take_over(proposal, window, answered.output)
 
-    assert reading.importances == {0: 0.9, 1: 0.4, 2: 0.2}
-    assert reading.summary == "Maria left Acme and starts at Globex in June."
-    maria, globex, tom = reading.entities
+    assert proposal.importances == {0: 0.9, 1: 0.4, 2: 0.2}
+    assert proposal.summary == "Maria left Acme and starts at Globex in June."
+    maria, globex, tom = proposal.entities
     ids = [maria.entity_id, globex.entity_id, tom.entity_id]
-    assert [entity.drafts for entity in reading.entities] == [(one,) for one in ids]
-    assert reading.entities == [
+    assert [entity.drafts for entity in proposal.entities] == [(one,) for one in ids]
+    assert proposal.entities == [
         PlannedEntity(
             entity_id=ids[0],
             key=name_key("Maria Silva"),
@@ -384,7 +384,7 @@ async def test_a_right_plan_is_taken_over() -> None:
             ids[2], name_key("Tom Weber"), "Tom Weber", "person", SOURCE_TRUST["tool"], (2,), (ids[2],), is_other=True
         ),
     ]
-    assert reading.relationships == [
+    assert proposal.relationships == [
         PlannedRelationship(
             from_id=ids[0],
             to_id=ids[1],
@@ -404,12 +404,12 @@ async def test_a_right_plan_is_taken_over() -> None:
             start_date=_SAID_AT,
         ),
     ]
-    assert reading.facts == [
+    assert proposal.facts == [
         PlannedFact(
             text="Maria starts at Globex in June 2024.",
             importance=0.8,
             confidence=0.95,
-            places=(0, 1),
+            passages=(0, 1),
             start_date=datetime(2024, 5, 20, tzinfo=UTC),
             end_date=datetime(2024, 7, 1, tzinfo=UTC),
         ),
@@ -417,13 +417,13 @@ async def test_a_right_plan_is_taken_over() -> None:
             text="Tom Weber has lunch with Maria.",
             importance=0.1,
             confidence=SOURCE_TRUST["tool"],
-            places=(0, 2),
+            passages=(0, 2),
             start_date=_SAID_AT,
             end_date=None,
         ),
     ]
-    assert reading.endings == [PlannedEnding(window.near[0], by=0, reason="replaced", why="She left Acme.")]
-    assert reading.relationship_endings == [
+    assert proposal.endings == [PlannedEnding(window.near[0], by=0, reason="replaced", why="She left Acme.")]
+    assert proposal.relationship_endings == [
         PlannedRelationshipEnding(
             window.relationships[0], by=0, end_date=datetime(2024, 5, 18, tzinfo=UTC), why="She left."
         ),
@@ -434,10 +434,10 @@ async def test_a_plan_may_say_little() -> None:
     """An importance for each passage, and a summary; blanks are nothing."""
     plan = {"chunks": _PLAN["chunks"], "summary": "  Maria has left Acme. "}
 
-    reading = _taken((await _ask(ScriptedModel(_answer(plan)))).output)
+    proposal = _taken((await _ask(ScriptedModel(_answer(plan)))).output)
 
-    assert reading.summary == "Maria has left Acme."
-    assert (reading.entities, reading.relationships, reading.facts) == ([], [], [])
+    assert proposal.summary == "Maria has left Acme."
+    assert (proposal.entities, proposal.relationships, proposal.facts) == ([], [], [])
 
 
 async def test_the_test_model_runs_through() -> None:
@@ -455,8 +455,8 @@ async def test_the_test_model_runs_through() -> None:
 type _Case = tuple[str, Callable[[dict[str, Any]], Any], str]
 
 
-def _entity(place: int = 1, **changes: Any) -> Callable[[dict[str, Any]], Any]:
-    return lambda plan: plan["auto_resolve"]["entities"][place].update(changes)
+def _entity(index: int = 1, **changes: Any) -> Callable[[dict[str, Any]], Any]:
+    return lambda plan: plan["auto_resolve"]["entities"][index].update(changes)
 
 
 def _relationship(**changes: Any) -> Callable[[dict[str, Any]], Any]:
@@ -889,13 +889,13 @@ def test_what_is_derived_is_trusted_no_more_than_what_it_rests_on(source: Source
     passages = [_MATERIAL.passages[0], replace(_MATERIAL.passages[1], source=source), *_MATERIAL.passages[2:]]
     material = replace(_MATERIAL, passages=passages)
 
-    reading = _taken(ConsolidationPlan.model_validate(_PLAN), material)
+    proposal = _taken(ConsolidationPlan.model_validate(_PLAN), material)
 
     trust = SOURCE_TRUST[source]
-    assert reading.entities[0].confidence == min(0.9, trust)
-    assert reading.relationships[0].confidence == min(0.8, trust)
-    assert reading.facts[0].confidence == min(0.95, trust)
-    assert reading.entities[1].confidence == 1
+    assert proposal.entities[0].confidence == min(0.9, trust)
+    assert proposal.relationships[0].confidence == min(0.8, trust)
+    assert proposal.facts[0].confidence == min(0.95, trust)
+    assert proposal.entities[1].confidence == 1
 
 
 # Any plan
@@ -998,32 +998,32 @@ def test_a_plan_without_a_complaint_can_be_taken_over(plan: dict[str, Any]) -> N
     usable = _usable_part(plan)
     assert check(usable, _MATERIAL) == []
 
-    reading = _taken(usable)
+    proposal = _taken(usable)
 
-    assert list(reading.importances) == list(range(len(_MATERIAL.passages)))
-    derived = [(entity.passages, entity.confidence) for entity in reading.entities]
-    derived += [(related.passages, related.confidence) for related in reading.relationships]
-    derived += [(fact.places, fact.confidence) for fact in reading.facts]
-    for places, confidence in derived:
-        assert places
-        assert all(0 <= place < len(_MATERIAL.passages) for place in places)
-        assert all(before < after for before, after in pairwise(places))
-        assert confidence <= min(SOURCE_TRUST[_MATERIAL.passages[place].source] for place in places)
-    dated: list[PlannedRelationship | PlannedFact] = [*reading.relationships, *reading.facts]
+    assert list(proposal.importances) == list(range(len(_MATERIAL.passages)))
+    derived = [(entity.passages, entity.confidence) for entity in proposal.entities]
+    derived += [(related.passages, related.confidence) for related in proposal.relationships]
+    derived += [(fact.passages, fact.confidence) for fact in proposal.facts]
+    for passages, confidence in derived:
+        assert passages
+        assert all(0 <= index < len(_MATERIAL.passages) for index in passages)
+        assert all(before < after for before, after in pairwise(passages))
+        assert confidence <= min(SOURCE_TRUST[_MATERIAL.passages[index].source] for index in passages)
+    dated: list[PlannedRelationship | PlannedFact] = [*proposal.relationships, *proposal.facts]
     moments = [moment for one in dated for moment in (one.start_date, one.end_date) if moment is not None]
     assert all(moment.tzinfo is UTC for moment in moments)
-    for found, related in zip(usable.auto_resolve.relationships, reading.relationships, strict=True):
+    for found, related in zip(usable.auto_resolve.relationships, proposal.relationships, strict=True):
         # What was over when it was said, and nobody says since when, began no later than it ended.
         if related.end_date is not None and related.start_date == related.end_date:
             assert found.start is None
         else:
             assert related.end_date is None or related.start_date < related.end_date
-    assert all(fact.end_date is None or fact.start_date < fact.end_date for fact in reading.facts)
-    ids = {entity.entity_id for entity in reading.entities}
-    for related in reading.relationships:
+    assert all(fact.end_date is None or fact.start_date < fact.end_date for fact in proposal.facts)
+    ids = {entity.entity_id for entity in proposal.entities}
+    for related in proposal.relationships:
         assert related.from_id != related.to_id
         assert {related.from_id, related.to_id} <= ids
-    for ending in reading.relationship_endings:
+    for ending in proposal.relationship_endings:
         assert ending.end_date >= ending.relationship.start_date
 
 

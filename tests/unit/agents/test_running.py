@@ -28,8 +28,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
+from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits, resolve_model
-from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
 from agent_reminiscence.agents.running import ANSWER_TOOL, MAX_TOOL_CALLS, _watcher, run_agent
 from agent_reminiscence.exceptions import StoreUnavailableError
 from tests.support.scripted import ScriptedModel, Step, answer, call, call_all, fail, say

@@ -13,7 +13,7 @@ from agent_reminiscence.database.queries import (
     load_queries,
     parse_queries,
     statement_name,
-    with_places,
+    with_numbered_parameters,
 )
 
 # What stands for a column or a table in the statements that scan for a text.
@@ -21,9 +21,9 @@ _CHOSEN_AT_RUN_TIME = {"of_tenant", "of_tenant_but_receipts", "text_count", "typ
 _FILES = [(language, stem) for language in ("sql", "cypher") for stem in all_query_files(language)]
 
 
-def test_each_parameter_has_one_place_however_often_it_occurs() -> None:
+def test_each_parameter_has_one_number_however_often_it_occurs() -> None:
     """A list that a statement names three times is sent once."""
-    text, names = with_places("SELECT $(b)p::int WHERE a = $(a)p AND b = $(b)p AND c = '$1'")
+    text, names = with_numbered_parameters("SELECT $(b)p::int WHERE a = $(a)p AND b = $(b)p AND c = '$1'")
 
     assert text == "SELECT $1::int WHERE a = $2 AND b = $1 AND c = '$1'"
     assert names == ("b", "a")

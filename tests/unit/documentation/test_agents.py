@@ -17,14 +17,14 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.domain.event import Fallback
 from agent_reminiscence.services.tiers.entities import MAX_PLAN_ENTITIES
 from agent_reminiscence.services.tiers.importance import IMPORTANCE_ESTIMATE
-from agent_reminiscence.services.tiers.planning import MAX_PLAN_FACTS
-from agent_reminiscence.services.tiers.reading import (
+from agent_reminiscence.services.tiers.memorizing import (
     KNOWN_ENTITIES_SHOWN,
     KNOWN_RELATIONSHIPS_SHOWN,
     NEAR_COMPARED_CHUNKS,
     NEAR_PER_CHUNK,
     NEAR_SHOWN,
 )
+from agent_reminiscence.services.tiers.planning import MAX_PLAN_FACTS
 from agent_reminiscence.services.tiers.relationships import MAX_PLAN_RELATIONSHIPS
 from agent_reminiscence.services.tiers.windows import (
     NEAR_SHOWN_CHARACTERS,

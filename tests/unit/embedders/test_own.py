@@ -145,9 +145,9 @@ async def test_a_failing_batch_is_halved_until_the_text_is_alone(kind: type[Plai
     """The others keep their vectors; one harmless word shows, once, that a text is to blame."""
     embedder = kind(fails_for="heron")
 
-    outcomes = await CheckedEmbedder(adapted(embedder)).embed_each(["cat", "dog", "heron", "owl"])
+    results = await CheckedEmbedder(adapted(embedder)).embed_each(["cat", "dog", "heron", "owl"])
 
-    assert [str(one) if isinstance(one, EmbeddingError) else one for one in outcomes] == [
+    assert [str(one) if isinstance(one, EmbeddingError) else one for one in results] == [
         [1.0, 0.0],
         [1.0, 0.0],
         "embedder 'plain-2' failed: EmbeddingError",
@@ -177,11 +177,11 @@ async def test_a_batch_is_not_halved_if_no_text_is_to_blame(
     """One that fails for a harmless word fails for everything; one that is away is not asked for it."""
     embedder = Derived(fails_for="", error=error)
 
-    outcomes = await CheckedEmbedder(embedder).embed_each(["cat", "dog", "heron", "owl"])
+    results = await CheckedEmbedder(embedder).embed_each(["cat", "dog", "heron", "owl"])
 
-    assert [type(outcome) for outcome in outcomes] == [expected] * 4
+    assert [type(result) for result in results] == [expected] * 4
     assert len(embedder.calls) == calls
-    assert SECRET not in str(outcomes)
+    assert SECRET not in str(results)
 
 
 @pytest.mark.parametrize("kind", [Plain, Derived])

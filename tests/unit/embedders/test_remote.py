@@ -189,15 +189,15 @@ async def test_a_text_that_the_server_fails_on_costs_no_other_its_vector(status:
     texts[13] = SECRET
     async with FakeOllama(fail_for("heron", status, error)) as server:
         embedder = embedder_at(server.url)
-        outcomes = await embedder.embed_each(texts)
+        results = await embedder.embed_each(texts)
         with pytest.raises(EmbeddingError) as caught:
             await embedder.embed(texts)
         # Nobody is left alone for it.
         assert len(await embedder.embed_queries(["where is the cat?"])) == 1
         await embedder.aclose()
 
-    assert [index for index, outcome in enumerate(outcomes) if isinstance(outcome, EmbeddingError)] == [13]
-    for failure in (outcomes[13], caught.value):
+    assert [index for index, result in enumerate(results) if isinstance(result, EmbeddingError)] == [13]
+    for failure in (results[13], caught.value):
         assert not isinstance(failure, EmbedderAwayError)
         assert "heron" not in str(failure)
     assert status < 500 or error.endswith("NaN") or "text 13" in str(caught.value)
@@ -241,10 +241,10 @@ async def test_an_outage_in_the_middle_costs_no_vector_that_was_made() -> None:
 
     async with FakeOllama(answer) as server:
         embedder = embedder_at(server.url, concurrency=1)
-        outcomes = await embedder.embed_each([f"note {number}" for number in range(100)])
+        results = await embedder.embed_each([f"note {number}" for number in range(100)])
         await embedder.aclose()
 
-    assert [isinstance(outcome, EmbedderAwayError) for outcome in outcomes] == [False] * 16 + [True] * 84
+    assert [isinstance(result, EmbedderAwayError) for result in results] == [False] * 16 + [True] * 84
     assert len(server.embedded) == 4
 
 
@@ -811,14 +811,14 @@ async def test_what_a_provider_fails_with_is_told_in_our_words(
     model = FailingModel(failure)
     embedder = PydanticAIEmbedder(model)
 
-    outcome = (await asyncio.gather(embedder.embed([SECRET]), return_exceptions=True))[0]
+    result = (await asyncio.gather(embedder.embed([SECRET]), return_exceptions=True))[0]
 
     assert len(model.asked) == times
     if expected is None:
-        assert not isinstance(outcome, BaseException)
+        assert not isinstance(result, BaseException)
     else:
-        assert isinstance(outcome, expected)
-        assert "heron" not in str(outcome)
+        assert isinstance(result, expected)
+        assert "heron" not in str(result)
 
 
 async def test_a_text_too_long_for_a_provider_is_embedded_in_parts() -> None:

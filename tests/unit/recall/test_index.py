@@ -71,8 +71,8 @@ def test_records_have_the_sizes_of_the_schema() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 30), st.integers(0, MAX_INDEX), st.booleans()), max_size=20))
-def test_blocks_of_many_are_those_of_each(places: list[tuple[int, int, bool]]) -> None:
+def test_blocks_of_many_are_those_of_each(coordinates: list[tuple[int, int, bool]]) -> None:
     """The fast way for arrays gives what the plain one gives."""
-    numbers = [chunk_number(position, index) * (-1 if is_heading else 1) for position, index, is_heading in places]
+    numbers = [chunk_number(position, index) * (-1 if is_heading else 1) for position, index, is_heading in coordinates]
 
     assert blocks_of(np.array(numbers, dtype=np.int64)).tolist() == sorted({block_of(number) for number in numbers})

@@ -107,11 +107,11 @@ def test_around_what_was_chosen_stands_what_its_windows_reach() -> None:
     """Neighbours may be hits; further chunks lend their words, and another text lends none."""
     entries = _texts(40, 3)
 
-    places, may_be_hit = zone(entries, np.array([chunk_number(1, 20)], dtype=np.int64))
+    indices, may_be_hit = zone(entries, np.array([chunk_number(1, 20)], dtype=np.int64))
 
-    ranked = [place for place in places.tolist() if place < 40]
+    ranked = [index for index in indices.tolist() if index < 40]
     assert ranked == list(range(12, 29))
-    assert [place for place, is_hit in zip(places.tolist(), may_be_hit, strict=True) if is_hit and place < 40] == [
+    assert [index for index, is_hit in zip(indices.tolist(), may_be_hit, strict=True) if is_hit and index < 40] == [
         18, 19, 20, 21, 22,
     ]  # fmt: skip
 
@@ -120,9 +120,9 @@ def test_a_text_that_was_found_by_its_heading_is_ranked_from_its_beginning() -> 
     """None of its chunks was chosen, so none is better than another."""
     entries = _texts(5)
 
-    places, may_be_hit = zone(entries, np.array([-chunk_number(1, 0)], dtype=np.int64))
+    indices, may_be_hit = zone(entries, np.array([-chunk_number(1, 0)], dtype=np.int64))
 
-    assert places.tolist() == [0, 1, 2, 3, 4]
+    assert indices.tolist() == [0, 1, 2, 3, 4]
     assert may_be_hit.all()
 
 
@@ -132,11 +132,11 @@ def test_windows_of_what_may_be_a_hit_are_whole(sizes: list[int], data: st.DataO
     entries = _texts(*sizes)
     chosen = data.draw(st.lists(st.sampled_from(entries["number"].astype(np.int64).tolist()), unique=True))
 
-    places, may_be_hit = zone(entries, np.array(sorted(chosen), dtype=np.int64))
+    indices, may_be_hit = zone(entries, np.array(sorted(chosen), dtype=np.int64))
 
-    there = set(places.tolist())
+    there = set(indices.tolist())
     text = np.cumsum((entries["flags"] & FIRST) != 0)
-    for place in places[may_be_hit].tolist():
-        window = range(max(0, place - 6), min(len(entries), place + 7))
-        assert {near for near in window if text[near] == text[place]} <= there
-    assert set(chosen) <= set(entries["number"][places[may_be_hit]].tolist())
+    for index in indices[may_be_hit].tolist():
+        window = range(max(0, index - 6), min(len(entries), index + 7))
+        assert {near for near in window if text[near] == text[index]} <= there
+    assert set(chosen) <= set(entries["number"][indices[may_be_hit]].tolist())

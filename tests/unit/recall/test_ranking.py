@@ -121,8 +121,8 @@ def test_every_part_is_what_the_formula_says_of_the_texts(data: st.DataObject) -
 
     expected = slow_scores(memories, asked, eligible, DEFAULT_WEIGHTS)
     assert set(found.numbers.tolist()) == set(expected)
-    for place, number in enumerate(found.numbers.tolist()):
-        parts = {name: float(values[place]) for name, values in found.parts.items()}
+    for index, number in enumerate(found.numbers.tolist()):
+        parts = {name: float(values[index]) for name, values in found.parts.items()}
         assert parts == pytest.approx(expected[number], abs=2e-6)
 
 
@@ -359,7 +359,7 @@ def test_an_empty_text_has_no_hits() -> None:
 
     found = rank(encode_layout([]), encode_question([], Asked(words=("boat",), speakers=frozenset({1}))), nothing)
 
-    assert found.places.tolist() == []
+    assert found.indices.tolist() == []
     assert not found.found
 
 

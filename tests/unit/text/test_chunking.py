@@ -87,9 +87,9 @@ def test_every_piece_of_a_turn_has_its_speaker(
     if not turns:
         return
     for span in spans:
-        places = [place for place in range(span.start, span.end) if not text[place].isspace()]
-        for place in places:
-            turn = max((turn for turn in turns if turn.start <= place), key=lambda turn: turn.start, default=None)
+        offsets = [offset for offset in range(span.start, span.end) if not text[offset].isspace()]
+        for offset in offsets:
+            turn = max((turn for turn in turns if turn.start <= offset), key=lambda turn: turn.start, default=None)
             assert span.speaker == ((turn and turn.speaker) or speaker)
 
 

@@ -312,12 +312,12 @@ def test_any_text_is_recognised_or_not(text: str) -> None:
 def test_the_guide_lists_every_language() -> None:
     """Each once, in the row of how its words are read."""
     rows = re.findall(r"^\| (`.*) \| ([a-z ,]+) \|$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
-    listed = {code: reading for codes, reading in rows for code in re.findall(r"`([a-z]{2})`", codes)}
+    listed = {code: how for codes, how in rows for code in re.findall(r"`([a-z]{2})`", codes)}
 
     assert listed.keys() == LANGUAGES.keys()
-    for code, reading in listed.items():
-        assert reading.startswith("stems") == (LANGUAGES[code] is not None)
-        assert ("stop words" in reading) == bool(stop_words(code))
+    for code, how in listed.items():
+        assert how.startswith("stems") == (LANGUAGES[code] is not None)
+        assert ("stop words" in how) == bool(stop_words(code))
 
 
 def test_every_stemmer_that_is_named_exists() -> None:

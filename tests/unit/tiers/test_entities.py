@@ -55,8 +55,8 @@ def known_name(
 def rate(chunks: list[StoredChunk]) -> list[ChunkRating]:
     """Each chunk more important than the one before it."""
     return [
-        ChunkRating(id=chunk.chunk_id, importance=round(0.1 * place, 6), confidence=1.0)
-        for place, chunk in enumerate(chunks, start=1)
+        ChunkRating(id=chunk.chunk_id, importance=round(0.1 * number, 6), confidence=1.0)
+        for number, chunk in enumerate(chunks, start=1)
     ]
 
 

@@ -110,9 +110,9 @@ def test_another_type_is_another_entity() -> None:
 def test_rules_keep_what_they_are_sure_of_where_a_model_has_read() -> None:
     """Known names and speakers count everywhere, others only where it has not read, and none that it calls another."""
     known, guessed, other = _drafted("Ana Sousa", 0, 5), _drafted("Harbour", 0, 5), _drafted("Tom Weber", 0)
-    reading = [replace(_drafted("Tom Weber", 0), is_other=True)]
+    proposed = [replace(_drafted("Tom Weber", 0), is_other=True)]
 
-    left = left_to_rules([known, guessed, other], reading, {0, 1, 2}, {"ana sousa", "tom weber"})
+    left = left_to_rules([known, guessed, other], proposed, {0, 1, 2}, {"ana sousa", "tom weber"})
 
     assert {entity.name: entity.passages for entity in left} == {
         "Ana Sousa": (0, 5),
@@ -126,9 +126,9 @@ def _periods(*spans: tuple[int, int | None], sources: Sequence[Source] = ()) -> 
     planned = resolve_entities(ends, [])
     drafted = [
         PlannedRelationship(
-            ends[0].entity_id, ends[1].entity_id, "works_for", None, 0.7, (place,), _year(start), _end(end)
+            ends[0].entity_id, ends[1].entity_id, "works_for", None, 0.7, (index,), _year(start), _end(end)
         )
-        for place, (start, end) in enumerate(spans)
+        for index, (start, end) in enumerate(spans)
     ]
     return [
         (one.start_date.year, None if one.end_date is None else one.end_date.year)

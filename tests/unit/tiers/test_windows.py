@@ -23,7 +23,7 @@ from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, S
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.trust import SOURCES, Source, may_end
-from agent_reminiscence.services.tiers.proposal import Reading, may_restate, take_over
+from agent_reminiscence.services.tiers.proposal import Proposal, may_restate, take_over
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.services.tiers.windows import WINDOW_CHUNKS, WINDOW_TOKENS, Window, make_windows, set_apart
 from agent_reminiscence.text.tokens import count_tokens
@@ -103,13 +103,13 @@ def _memory(memory_id: UUID) -> StoredMemory:
 
 def _window(source: Source = "user", **beside: object) -> Window:
     """The fourth and the sixth chunk of a memory."""
-    return replace(Window(places=(3, 5), chunks=(_chunk(source=source), _chunk()), context=()), **beside)  # type: ignore[arg-type]
+    return replace(Window(indices=(3, 5), chunks=(_chunk(source=source), _chunk()), context=()), **beside)  # type: ignore[arg-type]
 
 
-def _taken(window: Window, plan: ConsolidationPlan) -> Reading:
-    reading = Reading()
-    take_over(reading, window, plan)
-    return reading
+def _taken(window: Window, plan: ConsolidationPlan) -> Proposal:
+    proposal = Proposal()
+    take_over(proposal, window, plan)
+    return proposal
 
 
 def _rated(*importances: float) -> list[RatedChunk]:
@@ -136,11 +136,11 @@ def test_what_is_trusted_less_ends_nothing(stored: Source, by: Source) -> None:
     is_trusted_enough = SOURCES.index(by) <= SOURCES.index(stored)
     assert may_end(by, [stored]) == is_trusted_enough
 
-    reading = _taken(_window(by, near=[_near(stored)]), _ends())
-    assert [ending.by for ending in reading.endings] == ([3] if is_trusted_enough else [])
+    proposal = _taken(_window(by, near=[_near(stored)]), _ends())
+    assert [ending.by for ending in proposal.endings] == ([3] if is_trusted_enough else [])
 
-    reading = _taken(_window(by, relationships=[_known(stored)]), _ends_relationship())
-    assert [ending.by for ending in reading.relationship_endings] == ([3] if is_trusted_enough else [])
+    proposal = _taken(_window(by, relationships=[_known(stored)]), _ends_relationship())
+    assert [ending.by for ending in proposal.relationship_endings] == ([3] if is_trusted_enough else [])
 
 
 def test_a_relationship_is_as_trusted_as_the_best_who_say_it() -> None:
@@ -234,7 +234,7 @@ def test_a_relationship_that_was_confirmed_since_is_not_ended_by_what_was_said_b
         assert [one.last_said_at for one in window.material(_memory(uuid4())).relationships] == [last_observed]
 
 
-def test_places_are_those_of_the_memory() -> None:
+def test_indices_are_those_of_the_memory() -> None:
     """A plan counts a window's passages from 1; the plan is about all chunks of the memory."""
     plan = ConsolidationPlan(
         chunks=_rated(0.25, 0.75),
@@ -249,16 +249,16 @@ def test_places_are_those_of_the_memory() -> None:
         facts=[Fact(text=" Ann knows Tom. ", importance=0.5, confidence=1.0, chunks=[2, 1])],
     )
 
-    reading = _taken(_window(), plan)
+    proposal = _taken(_window(), plan)
 
-    assert reading.importances == {3: 0.25, 5: 0.75}
-    assert reading.summary == "What was said."
-    tom, ann = reading.entities
+    assert proposal.importances == {3: 0.25, 5: 0.75}
+    assert proposal.summary == "What was said."
+    tom, ann = proposal.entities
     assert (tom.passages, ann.passages, ann.is_other) == ((5,), (3, 5), True)
-    [knows] = reading.relationships
+    [knows] = proposal.relationships
     assert (knows.from_id, knows.to_id, knows.passages) == (ann.entity_id, tom.entity_id, (5,))
-    [fact] = reading.facts
-    assert (fact.text, fact.places) == ("Ann knows Tom.", (3, 5))
+    [fact] = proposal.facts
+    assert (fact.text, fact.passages) == ("Ann knows Tom.", (3, 5))
 
 
 def test_windows_are_bounded_and_leave_nothing_out() -> None:
@@ -270,11 +270,11 @@ def test_windows_are_bounded_and_leave_nothing_out() -> None:
 
     windows = make_windows([*chunks, *read, *long, *giant, *chunks[:1]])
 
-    places = [place for window in windows for place in window.places]
-    assert places == [place for place in range(len(places) + 1) if place != len(chunks)]
+    indices = [index for window in windows for index in window.indices]
+    assert indices == [index for index in range(len(indices) + 1) if index != len(chunks)]
     for window in windows:
-        assert len(window.places) <= WINDOW_CHUNKS
-        assert len(window.places) == 1 or sum(count_tokens(chunk.content) for chunk in window.chunks) <= WINDOW_TOKENS
+        assert len(window.indices) <= WINDOW_CHUNKS
+        assert len(window.indices) == 1 or sum(count_tokens(chunk.content) for chunk in window.chunks) <= WINDOW_TOKENS
     assert make_windows(read) == []
 
 
@@ -296,12 +296,12 @@ def test_what_is_trusted_less_is_set_apart_by_its_label(label: Source) -> None:
 
     whole, apart = set_apart(window, near, known)
 
-    place = SOURCES.index(label) + 1
-    assert [one.source for one in whole.near] == list(SOURCES[:place])
-    assert [one.sources for one in whole.relationships] == [(source,) for source in SOURCES[:place]]
+    count = SOURCES.index(label) + 1
+    assert [one.source for one in whole.near] == list(SOURCES[:count])
+    assert [one.sources for one in whole.relationships] == [(source,) for source in SOURCES[:count]]
     assert (whole.title, whole.context, whole.chunks) == ("Launch", ("Before.",), window.chunks)
-    assert [[one.source for one in beside.near] for beside in apart] == [[source] for source in SOURCES[place:]]
-    assert [beside.relationships for beside in apart] == [[one] for one in known[place:]]
+    assert [[one.source for one in beside.near] for beside in apart] == [[source] for source in SOURCES[count:]]
+    assert [beside.relationships for beside in apart] == [[one] for one in known[count:]]
     assert all((beside.title, beside.context, beside.chunks) == (None, (), window.chunks) for beside in apart)
 
 

@@ -127,7 +127,7 @@ def _honest(*lines: dict[str, Any]) -> bytes:
     return _packed(text, {"events": len(lines) - 1, "chain": chain, "sha256": hashlib.sha256(text).hexdigest()})
 
 
-def _outcome(path: Path) -> list[Event] | str:
+def _events_or_error(path: Path) -> list[Event] | str:
     """The events, or the message with which they are refused."""
     try:
         return _read(path)
@@ -285,7 +285,7 @@ def test_a_flipped_byte_anywhere_is_found(small: Path) -> None:
             damaged = bytearray(whole)
             damaged[index] ^= mask
             small.write_bytes(damaged)
-            if not isinstance(_outcome(small), str):
+            if not isinstance(_events_or_error(small), str):
                 accepted.append((index, mask))
     assert accepted == []
 
@@ -299,8 +299,8 @@ def test_a_flipped_byte_under_a_new_seal_changes_no_event_and_breaks_no_reader(s
             damaged = bytearray(whole[:-_SEAL_BYTES])
             damaged[index] ^= mask
             small.write_bytes(_sealed(bytes(damaged)))
-            outcome = _outcome(small)
-            assert outcome == events if isinstance(outcome, list) else _SECRET not in outcome
+            found = _events_or_error(small)
+            assert found == events if isinstance(found, list) else _SECRET not in found
 
 
 def test_a_file_cut_off_anywhere_is_refused(small: Path) -> None:
@@ -776,9 +776,9 @@ def test_a_finished_writer_takes_no_more(small: Path) -> None:
     writer = EventFileWriter(small.with_name("other"), "agent-1", 1)
     with pytest.raises(InvalidInputError, match="not open"):
         writer.write([_event(1)])
-    with EventFileWriter(small, "agent-1", 1, overwrite=True) as used:
-        used.write([_event(1)])
-    used.discard()
+    with EventFileWriter(small, "agent-1", 1, overwrite=True) as ended:
+        ended.write([_event(1)])
+    ended.discard()
     with pytest.raises(InvalidInputError, match="this writer was already used"):
-        used.open()
+        ended.open()
     assert len(_read(small)) == 1

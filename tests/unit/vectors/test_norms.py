@@ -21,9 +21,9 @@ def _texts(draw: st.DrawFn) -> tuple[NDArray[np.void], dict[int, tuple[float, ND
     number = 1 << 20
     for _ in range(draw(st.integers(1, 4))):
         heading = -number
-        for place in range(draw(st.integers(1, 15))):
+        for index in range(draw(st.integers(1, 15))):
             number += 1
-            rows.append((number, heading if place % 5 else heading - 1, 0, 0, 1, FIRST if place == 0 else 0, 1))
+            rows.append((number, heading if index % 5 else heading - 1, 0, 0, 1, FIRST if index == 0 else 0, 1))
         for _ in range(draw(st.integers(0, 3))):
             number += 1
             rows.append((number, 0, 0, 0, 1, FIRST | FACT, 0))
@@ -38,17 +38,17 @@ def _texts(draw: st.DrawFn) -> tuple[NDArray[np.void], dict[int, tuple[float, ND
 
 
 def _reference(
-    layout: NDArray[np.void], vectors: dict[int, tuple[float, NDArray[np.float32]]], place: int, before: int, after: int
+    layout: NDArray[np.void], vectors: dict[int, tuple[float, NDArray[np.float32]]], index: int, before: int, after: int
 ) -> float:
     """|Σ mass u + mass u of the heading|, with the window cut off where the text begins and ends."""
-    low = place
-    while place - low < before and not layout["flags"][low] & FIRST:
+    low = index
+    while index - low < before and not layout["flags"][low] & FIRST:
         low -= 1
-    high = place
-    while high - place < after and high + 1 < len(layout) and not layout["flags"][high + 1] & FIRST:
+    high = index
+    while high - index < after and high + 1 < len(layout) and not layout["flags"][high + 1] & FIRST:
         high += 1
     total = np.zeros(_DIMENSION)
-    for number in [*layout["number"][low : high + 1].tolist(), int(layout["heading"][place])]:
+    for number in [*layout["number"][low : high + 1].tolist(), int(layout["heading"][index])]:
         mass, vector = vectors.get(number, (0.0, np.zeros(_DIMENSION, dtype=np.float32)))
         total += mass * vector.astype(np.float64)
     return float(np.linalg.norm(total))
@@ -75,11 +75,11 @@ def test_norms_are_lengths_of_sums_within_each_text(
 
     found = window_norms(layout, *_arrays(vectors))
 
-    for place, entry in enumerate(layout):
-        assert found["mass"][place] == vectors.get(int(entry["number"]), (0,))[0]
-        assert found["heading_mass"][place] == vectors.get(int(entry["heading"]), (0,))[0]
-        expected = [_reference(layout, vectors, place, *window) for window in WINDOWS]
-        np.testing.assert_allclose(found["norms"][place], expected, rtol=1e-5, atol=1e-4)
+    for index, entry in enumerate(layout):
+        assert found["mass"][index] == vectors.get(int(entry["number"]), (0,))[0]
+        assert found["heading_mass"][index] == vectors.get(int(entry["heading"]), (0,))[0]
+        expected = [_reference(layout, vectors, index, *window) for window in WINDOWS]
+        np.testing.assert_allclose(found["norms"][index], expected, rtol=1e-5, atol=1e-4)
 
 
 @given(_texts(), st.integers(1, 9))

@@ -44,7 +44,7 @@ class GraphChangesRepository:
         metadata are added.
 
         Args:
-            chunk_ids: The plan's chunks, to whose places its entries refer; they are already stored.
+            chunk_ids: The plan's chunks, to whose indices its entries refer; they are already stored.
         """
         scope: dict[str, object] = {"external_id": external_id, "memory_id": memory_id, "position": position}
         roots: Deferred[list[Row]] | None = None
@@ -210,17 +210,17 @@ def _common_params(
         "confidences": [entry.confidence for entry in entries],
         "importances": [entry.importance for entry in entries],
         "metadata": [json.dumps(entry.metadata, ensure_ascii=False) for entry in entries],
-        "places": [_places(entry.chunks, len(chunk_ids)) for entry in entries],
+        "places": [_subscripts(entry.chunks, len(chunk_ids)) for entry in entries],
         "chunk_ids": uuid_array(chunk_ids),
     }
 
 
-def _places(chunks: Sequence[int], count: int) -> str:
-    """Places in a plan as a PostgreSQL array, which counts from 1; each once.
+def _subscripts(chunks: Sequence[int], count: int) -> str:
+    """Indices in a plan as a PostgreSQL array of subscripts, which count from 1; each once.
 
     Raises:
         ValueError: The plan has no such chunk.
     """
-    if any(not 0 <= place < count for place in chunks):
+    if any(not 0 <= index < count for index in chunks):
         raise ValueError(f"an entry names a chunk that its plan does not have; the plan has {count}")
-    return "{" + ",".join(str(place + 1) for place in sorted(set(chunks))) + "}"
+    return "{" + ",".join(str(index + 1) for index in sorted(set(chunks))) + "}"

@@ -52,17 +52,17 @@ class PostgresGraph:
         limit: int = MAX_GRAPH_ENTITIES,
     ) -> list[Entity]:
         """Like `GraphStore`."""
-        async with self._reading(external_id) as db:
+        async with self._read_transaction(external_id) as db:
             return await self._repository.find_entities(db, external_id, ids=ids, names=names, types=types, limit=limit)
 
     async def find_alike(
         self, external_id: str, name: str, *, types: Sequence[str] | None = None, limit: int = 10
     ) -> list[tuple[Entity, float]]:
         """Like `GraphStore`."""
-        async with self._reading(external_id) as db:
+        async with self._read_transaction(external_id) as db:
             candidates = await self._repository.find_names(db, external_id, types=types)
         ranked = await asyncio.to_thread(rank_alike, name, candidates, limit)
-        async with self._reading(external_id) as db:
+        async with self._read_transaction(external_id) as db:
             found = await self._repository.find_entities(db, external_id, ids=[entity_id for entity_id, _ in ranked])
         by_id = {entity.id: entity for entity in found}
         # What was merged in between is found under another id, and left out.
@@ -72,14 +72,14 @@ class PostgresGraph:
         self, external_id: str, *, ids: Sequence[UUID] | None = None, entity_ids: Sequence[UUID] | None = None
     ) -> list[Relationship]:
         """Like `GraphStore`."""
-        async with self._reading(external_id) as db:
+        async with self._read_transaction(external_id) as db:
             return await self._repository.find_relationships(db, external_id, ids=ids, entity_ids=entity_ids)
 
     async def neighbourhood(
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
     ) -> Subgraph:
         """Like `GraphStore`."""
-        async with self._reading(external_id) as db:
+        async with self._read_transaction(external_id) as db:
             distances, is_cut = await self._reach(db, external_id, entity_ids, hops=hops, where=where)
             entities = await self._repository.find_entities(
                 db, external_id, ids=list(distances), limit=where.max_entities
@@ -99,7 +99,7 @@ class PostgresGraph:
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
     ) -> GraphOutline:
         """Like `GraphStore`."""
-        async with self._reading(external_id) as db:
+        async with self._read_transaction(external_id) as db:
             distances, is_cut = await self._reach(db, external_id, entity_ids, hops=hops, where=where)
             entities = await self._repository.outline_entities(db, external_id, distances)
             relationships = await self._repository.outline_relationships(
@@ -121,9 +121,9 @@ class PostgresGraph:
         Raises:
             InvalidInputError: More than `MAX_PATH_NEIGHBOURS` steps would have to be checked.
         """
-        async with self._reading(external_id) as db:
+        async with self._read_transaction(external_id) as db:
             first, last = [
-                await self._repository.find_place(db, external_id, entity_id) for entity_id in (from_id, to_id)
+                await self._repository.find_merge_state(db, external_id, entity_id) for entity_id in (from_id, to_id)
             ]
             if first is None or last is None:
                 return None
@@ -156,7 +156,7 @@ class PostgresGraph:
         self, external_id: str, pattern: GraphPattern, *, where: GraphFilter = ANYTHING, limit: int = 100
     ) -> list[GraphTriple]:
         """Like `GraphStore`."""
-        async with self._reading(external_id) as db:
+        async with self._read_transaction(external_id) as db:
             matched = await self._repository.match(db, external_id, pattern, where=where, limit=limit)
             ends = {end for ids in matched for end in (ids.from_id, ids.to_id)}
             entities = await self._repository.find_entities(db, external_id, ids=list(ends), limit=len(ends))
@@ -178,7 +178,7 @@ class PostgresGraph:
         return distances, any(level.is_cut for level in levels)
 
     @asynccontextmanager
-    async def _reading(self, external_id: str) -> AsyncIterator[SqlExecutor]:
+    async def _read_transaction(self, external_id: str) -> AsyncIterator[SqlExecutor]:
         async with self._store.transaction(external_id, read_only=True, settings=self._settings) as db:
             yield db
 

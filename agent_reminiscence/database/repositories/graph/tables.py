@@ -113,7 +113,7 @@ class KnownPeriod:
 
 
 @dataclass(frozen=True, slots=True)
-class EntityPlace:
+class MergeState:
     """Whether an entity was merged into another, and the canonical one; that is the entity itself if it was not."""
 
     is_merged: bool
@@ -305,12 +305,12 @@ class EntityGraphRepository:
         params = {"external_id": external_id, "memory_id": memory_id}
         return [UUID(row["id"]) for row in await db.fetch_all(_SQL["find_mentioned"], params)]
 
-    async def find_place(self, db: SqlExecutor, external_id: str, entity_id: UUID) -> EntityPlace | None:
-        """Return the place of an entity among merged ones; None if it does not exist."""
+    async def find_merge_state(self, db: SqlExecutor, external_id: str, entity_id: UUID) -> MergeState | None:
+        """Return whether an entity was merged into another; None if it does not exist."""
         row = await db.fetch_one(_SQL["find_place"], {"external_id": external_id, "entity_id": entity_id})
         if row is None:
             return None
-        return EntityPlace(row["merged_into"] is not None, UUID(row["canonical_id"]))
+        return MergeState(row["merged_into"] is not None, UUID(row["canonical_id"]))
 
     async def known_names(self, db: SqlExecutor, external_id: str, keys: Sequence[str]) -> list[KnownEntityName]:
         """Return names by their keys; in key order, those of the most mentioned entities first, then by id."""

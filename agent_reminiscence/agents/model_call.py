@@ -1,4 +1,4 @@
-"""What comes of asking a model: plain values that need nothing installed."""
+"""What a call of a model has cost and why it failed: plain values that need nothing installed."""
 
 from __future__ import annotations
 

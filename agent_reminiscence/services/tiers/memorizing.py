@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from agent_reminiscence.agents.outcomes import AgentFailedError, Meter
+from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.plans import ConsolidationMaterial
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.generations import current_generation
@@ -23,7 +23,7 @@ from agent_reminiscence.exceptions import RedactionError, StoreError
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.plan import Draft
-from agent_reminiscence.services.tiers.proposal import Reading, take_over, take_over_endings
+from agent_reminiscence.services.tiers.proposal import Proposal, take_over, take_over_endings
 from agent_reminiscence.services.tiers.windows import Window, make_windows, set_apart
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ class Cost:
         usage = meter.usage
         if usage is None or not usage.requests:
             return
-        for place, one in enumerate(self.usage):
+        for index, one in enumerate(self.usage):
             if one.model == usage.model:
-                self.usage[place] = ModelUsage(
+                self.usage[index] = ModelUsage(
                     model=one.model,
                     requests=one.requests + usage.requests,
                     input_tokens=one.input_tokens + usage.input_tokens,
@@ -129,26 +129,26 @@ class MemorizingService:
         """Whether a model is configured."""
         return self._model is not None
 
-    async def read(self, draft: Draft, cost: Cost, *, is_busy: bool = False) -> Reading:
-        """What a model makes of the chunks that no consolidation has read yet.
+    async def propose(self, draft: Draft, cost: Cost, *, is_busy: bool = False) -> Proposal:
+        """What a model proposes for the chunks that no consolidation has read yet.
 
         Args:
             draft: The memory, and the names in it that were found without a model.
             cost: Grows with each request, so that it is known even if this fails.
             is_busy: Whether others are waiting for this to end; then no model is asked.
         """
-        reading = Reading()
+        proposal = Proposal()
         if self._model is not None and draft.memory.consolidated_version < draft.memory.version:
             if is_busy:
-                reading.unread = sum(chunk.tier == "active" for chunk in draft.chunks)
-                reading.fallback = "busy" if reading.unread else None
+                proposal.unread = sum(chunk.tier == "active" for chunk in draft.chunks)
+                proposal.fallback = "busy" if proposal.unread else None
             else:
-                await self._read_windows(reading, draft, cost)
-        reading.usage = tuple(cost.usage)
-        cost.outcome = "answered" if reading.fallback is None or reading.fallback == "busy" else reading.fallback
-        return reading
+                await self._read_windows(proposal, draft, cost)
+        proposal.usage = tuple(cost.usage)
+        cost.outcome = "answered" if proposal.fallback is None or proposal.fallback == "busy" else proposal.fallback
+        return proposal
 
-    async def _read_windows(self, reading: Reading, draft: Draft, cost: Cost) -> None:
+    async def _read_windows(self, proposal: Proposal, draft: Draft, cost: Cost) -> None:
         memory = draft.memory
         # In a thread: counting the tokens of a long text takes time.
         windows = await asyncio.to_thread(make_windows, draft.chunks)
@@ -159,17 +159,19 @@ class MemorizingService:
                 return
             whole, apart = await self._complete(draft, window)
             comparisons += apart
-            fallback = await self._read_window(reading, memory, whole, cost)
+            fallback = await self._read_window(proposal, memory, whole, cost)
             if fallback is None:
                 continue
-            reading.fallback = reading.fallback or fallback
+            proposal.fallback = proposal.fallback or fallback
             if fallback in _HOPELESS:
-                reading.unread += sum(len(left.places) for left in windows[number:])
+                proposal.unread += sum(len(left.indices) for left in windows[number:])
                 return
-            reading.unread += len(window.places)
-        await self._compare(reading, memory, comparisons, cost)
+            proposal.unread += len(window.indices)
+        await self._compare(proposal, memory, comparisons, cost)
 
-    async def _read_window(self, reading: Reading, memory: StoredMemory, window: Window, cost: Cost) -> Fallback | None:
+    async def _read_window(
+        self, proposal: Proposal, memory: StoredMemory, window: Window, cost: Cost
+    ) -> Fallback | None:
         """Read one window; returns why it failed, or None."""
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memorizer import make_prompt, memorizer_agent
@@ -178,11 +180,13 @@ class MemorizingService:
         plan = await self._ask(memory, material, cost, memorizer_agent(), make_prompt(material))
         if isinstance(plan, str):
             return plan
-        reading.rests_on |= window.rests_on(memory)
-        take_over(reading, window, plan)
+        proposal.rests_on |= window.rests_on(memory)
+        take_over(proposal, window, plan)
         return None
 
-    async def _compare(self, reading: Reading, memory: StoredMemory, comparisons: Sequence[Window], cost: Cost) -> None:
+    async def _compare(
+        self, proposal: Proposal, memory: StoredMemory, comparisons: Sequence[Window], cost: Cost
+    ) -> None:
         """Compare windows that were read with less trusted memories.
 
         This runs last, so that less trusted text cannot keep anything from being read.
@@ -190,7 +194,7 @@ class MemorizingService:
         from agent_reminiscence.agents.memorizer import comparer_agent, make_comparing_prompt
 
         for compared in comparisons:
-            if not set(compared.places) <= reading.importances.keys():
+            if not set(compared.indices) <= proposal.importances.keys():
                 # Rules were used instead.
                 continue
             if not await self._is_current(memory):
@@ -201,13 +205,13 @@ class MemorizingService:
             material = compared.material(memory)
             plan = await self._ask(memory, material, cost, comparer_agent(), make_comparing_prompt(material))
             if isinstance(plan, str):
-                reading.fallback = reading.fallback or plan
+                proposal.fallback = proposal.fallback or plan
                 if plan in _HOPELESS:
                     return
                 continue
             if plan.ended_chunks or plan.ended_relationships:
-                reading.rests_on |= compared.rests_on(memory)
-            take_over_endings(reading, compared, plan, is_compared=True)
+                proposal.rests_on |= compared.rests_on(memory)
+            take_over_endings(proposal, compared, plan, is_compared=True)
 
     async def _ask[T: BaseModel](
         self,
@@ -266,7 +270,7 @@ class MemorizingService:
     async def _complete(self, draft: Draft, window: Window) -> tuple[Window, list[Window]]:
         """Add what is stored and known to the window; returns it with the windows to compare separately."""
         memory = draft.memory
-        inside = set(window.places)
+        inside = set(window.indices)
         by_key = {row.key: row for row in reversed(draft.known)}
         named = [
             # As these chunks spell it: another memory's spelling may be erased.

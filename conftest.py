@@ -29,7 +29,12 @@ from sybil.parsers.rest import DocTestParser
 if TYPE_CHECKING:
     from sybil import Example
 
-pytest_plugins = ["tests.support.everyday", "tests.support.neo4j_fixtures", "tests.support.ollama_fixtures"]
+pytest_plugins = [
+    "tests.support.everyday",
+    "tests.support.server_hooks",
+    "tests.support.neo4j_fixtures",
+    "tests.support.ollama_fixtures",
+]
 
 # Neither a test nor a document asks a real model, whatever keys the machine holds. The few tests whose server is here
 # allow it for themselves.

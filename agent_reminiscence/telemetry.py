@@ -16,9 +16,9 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import Histogram, MeterProvider
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-Attribute = str | bool | int | float | Sequence[str]
-
 _logger = logging.getLogger("agent_reminiscence.telemetry")
+
+Attribute = str | bool | int | float | Sequence[str]
 
 _SCOPE: Final = "agent_reminiscence"
 _PREFIX: Final = "agent_reminiscence."

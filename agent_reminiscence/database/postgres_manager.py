@@ -31,11 +31,10 @@ from agent_reminiscence.exceptions import (
 )
 from agent_reminiscence.telemetry import Telemetry
 
-# Extra time after the statement timeout for an answer to arrive; after that the server counts as lost.
-ANSWER_GRACE_SECONDS: Final = 5.0
-
 _logger = logging.getLogger("agent_reminiscence.database")
 
+# Extra time after the statement timeout for an answer to arrive; after that the server counts as lost.
+ANSWER_GRACE_SECONDS: Final = 5.0
 
 _SQL = load_queries("sql", "postgres_manager")
 

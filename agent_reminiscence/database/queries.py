@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self, SupportsIndex
 
 _PACKAGE = Path(__file__).parent.parent
@@ -75,7 +76,7 @@ def statement_folder(language: str) -> Path:
     return packaged if packaged.is_dir() else _PACKAGE.parent / language
 
 
-def load_queries(language: str, stem: str) -> dict[str, NamedQuery]:
+def load_queries(language: str, stem: str) -> Mapping[str, NamedQuery]:
     """Return the statements of `queries/<stem>.<language>`, by name.
 
     A statement begins with a line `-- name: <name>`, in Cypher `// name: <name>`, and ends before the next one. What
@@ -91,7 +92,7 @@ def load_queries(language: str, stem: str) -> dict[str, NamedQuery]:
     return statements
 
 
-def load_parts(language: str, stem: str) -> dict[str, NamedQuery]:
+def load_parts(language: str, stem: str) -> Mapping[str, NamedQuery]:
     """Return the parts of `queries/<stem>.<language>`, by name, for a statement that chooses one at run time.
 
     Raises:
@@ -102,10 +103,12 @@ def load_parts(language: str, stem: str) -> dict[str, NamedQuery]:
 
 
 @cache
-def _read(language: str, stem: str) -> tuple[dict[str, NamedQuery], dict[str, NamedQuery]]:
+def _read(language: str, stem: str) -> tuple[Mapping[str, NamedQuery], Mapping[str, NamedQuery]]:
     file = f"{stem}.{language}"
     text = (statement_folder(language) / "queries" / file).read_text(encoding="utf-8")
-    return parse_queries(text, file)
+    statements, parts = parse_queries(text, file)
+    # Everyone who asks gets the same two.
+    return MappingProxyType(statements), MappingProxyType(parts)
 
 
 def parse_queries(text: str, file: str) -> tuple[dict[str, NamedQuery], dict[str, NamedQuery]]:

@@ -27,10 +27,10 @@ from agent_reminiscence.database.schema_checks import (
 from agent_reminiscence.exceptions import ConfigurationError
 from agent_reminiscence.text.words import ANALYSER_VERSION
 
+_logger = logging.getLogger("agent_reminiscence.database")
+
 # Procrastinate's tables, beside ours.
 JOBS_SCHEMA_NAME: Final = "reminiscence_jobs"
-
-_logger = logging.getLogger("agent_reminiscence.database")
 
 _SQL = load_queries("sql", "schema")
 

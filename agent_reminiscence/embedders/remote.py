@@ -32,6 +32,10 @@ from agent_reminiscence.embedders.protocol import EmbedderUnusableError
 from agent_reminiscence.exceptions import ConfigurationError, EmbedderAwayError, EmbeddingError
 from agent_reminiscence.resilience.breaker import Breaker
 
+_logger = logging.getLogger("agent_reminiscence.embedding")
+# Logs every retry. Without configured logging, this must not end up on standard error.
+logging.getLogger("stamina").addHandler(logging.NullHandler())
+
 # Maximum size of one request to an embedding server. A model with 300 million parameters on two CPUs reads some hundred
 # tokens per second, and must finish well within the timeout.
 EMBEDDING_REQUEST_TEXTS: Final = 16
@@ -51,10 +55,6 @@ EMBEDDING_HOPELESS_CHARACTERS_PER_TOKEN: Final = 8
 EMBEDDING_PART_CHARACTERS_PER_TOKEN: Final = 2
 # For texts this long, the size of the model's context is looked up if not yet known.
 EMBEDDING_LONG_CHARACTERS: Final = 2_000
-
-_logger = logging.getLogger("agent_reminiscence.embedding")
-# Logs every retry. Without configured logging, this must not end up on standard error.
-logging.getLogger("stamina").addHandler(logging.NullHandler())
 
 # A model that refuses even parts this short has another reason.
 _SHORTEST_PART_CHARACTERS = 32

@@ -16,10 +16,10 @@ from agent_reminiscence.exceptions import (
     StoreUnavailableError,
 )
 
+_logger = logging.getLogger("agent_reminiscence.breaker")
+
 # How long the breaker pauses calls to a store that does not answer; doubled each time, up to a limit.
 BREAKER_FIRST_PAUSE_SECONDS: Final = 1.0
-
-_logger = logging.getLogger("agent_reminiscence.breaker")
 
 _AWAY = (TimeoutError, StoreTimeoutError, StoreUnavailableError, CommitUnknownError, EmbedderAwayError)
 

@@ -10,14 +10,14 @@ from typing import Final
 
 from agent_reminiscence.exceptions import CommitUnknownError, StoreUnavailableError
 
+_logger = logging.getLogger("agent_reminiscence.retries")
+
 # Retries while the server is unavailable: at most four, after about 0.2, 0.4, 0.8 and 1.6 seconds (jittered, so that
 # many callers do not return at once). A restart takes one or two seconds; after that, callers should get an error.
 RETRY_ATTEMPTS: Final = 5
 RETRY_FIRST_WAIT_SECONDS: Final = 0.2
 # No attempt begins later than this after the first.
 RETRY_TOTAL_SECONDS: Final = 4.0
-
-_logger = logging.getLogger("agent_reminiscence.retries")
 
 
 async def repeated[T](

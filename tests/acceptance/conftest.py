@@ -25,7 +25,6 @@ from agent_reminiscence.database import connection, postgres_manager
 from agent_reminiscence.database.connection import ConnectionSettings, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress
 from agent_reminiscence.database.migrations import SchemaParameters
-from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.schema import migrate
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.resilience import retries
@@ -310,19 +309,3 @@ async def switch(neo4j_server: Neo4jAddress) -> AsyncIterator[TcpSwitch]:
         pytest.skip("needs Neo4j on this machine, to cut it off")
     async with TcpSwitch(port) as opened:
         yield opened
-
-
-@pytest.fixture
-async def neo4j(neo4j_server: Neo4jAddress) -> AsyncIterator[Neo4jManager]:
-    """For looking behind the scenes, and for tampering."""
-    manager = Neo4jManager(
-        neo4j_server.uri,
-        user=neo4j_server.user,
-        password=neo4j_server.password,
-        database=neo4j_server.database,
-        pool_size=2,
-        timeout_seconds=30,
-    )
-    await manager.initialize()
-    yield manager
-    await manager.close()

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from neo4j import GraphDatabase
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.cli import ADMIN_DSN_VARIABLE
@@ -103,7 +102,7 @@ def _contents(address: Neo4jAddress) -> list[list[dict[str, Any]]]:
         "SHOW CONSTRAINTS YIELD name RETURN name ORDER BY name",
         "SHOW INDEXES YIELD name RETURN name ORDER BY name",
     )
-    with GraphDatabase.driver(address.uri, auth=(address.user, address.password), telemetry_disabled=True) as driver:
+    with address.driver() as driver:
         return [
             [record.data() for record in driver.execute_query(statement, database_=address.database).records]
             for statement in statements

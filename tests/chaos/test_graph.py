@@ -180,9 +180,10 @@ async def _edges_in_postgres(data_dir: Path) -> Counter[str]:
 
 
 async def _edges_in_neo4j(server: Neo4jServer) -> Counter[str]:
-    driver = AsyncGraphDatabase.driver(server.uri, auth=(server.user, server.password), telemetry_disabled=True)
+    address = server.address
+    driver = AsyncGraphDatabase.driver(address.uri, auth=(address.user, address.password), telemetry_disabled=True)
     async with driver:
-        records, _, _ = await driver.execute_query("MATCH ()-[r]->() RETURN r.id AS id", database_=server.database)
+        records, _, _ = await driver.execute_query("MATCH ()-[r]->() RETURN r.id AS id", database_=address.database)
     return Counter(record["id"] for record in records)
 
 

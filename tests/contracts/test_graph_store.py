@@ -14,7 +14,6 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import GRAPH_EVIDENCE_CHUNKS, MAX_ENTITY_NAME_CHARACTERS
-from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
 from agent_reminiscence.database.repositories.graph.store import (
@@ -30,6 +29,7 @@ from agent_reminiscence.domain.graph import Entity, GraphPattern, Relationship, 
 from agent_reminiscence.text.folding import name_key
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.graph_scene import GraphScene, day
+from tests.support.neo4j_managers import opened_neo4j
 
 Shown = Callable[[GraphScene], Awaitable[GraphStore]]
 
@@ -78,30 +78,20 @@ async def shown(request: pytest.FixtureRequest) -> AsyncIterator[Shown]:
         yield in_place
         return
 
-    address = request.getfixturevalue("neo4j_server")
-    manager = Neo4jManager(
-        address.uri,
-        user=address.user,
-        password=address.password,
-        database=address.database,
-        pool_size=2,
-        timeout_seconds=30,
-    )
-    await manager.initialize()
-    graph = Neo4jGraph(manager)
-    await graph.ensure_schema()
-    tenants: set[str] = set()
+    async with opened_neo4j(request.getfixturevalue("neo4j_server")) as manager:
+        graph = Neo4jGraph(manager)
+        await graph.ensure_schema()
+        tenants: set[str] = set()
 
-    async def copied(scene: GraphScene) -> GraphStore:
-        tenants.add(scene.external_id)
-        await graph.erase(scene.external_id)
-        assert await graph.apply(scene.external_id, await _states(scene), expected=None, position=1)
-        return graph
+        async def copied(scene: GraphScene) -> GraphStore:
+            tenants.add(scene.external_id)
+            await graph.erase(scene.external_id)
+            assert await graph.apply(scene.external_id, await _states(scene), expected=None, position=1)
+            return graph
 
-    yield copied
-    for tenant in tenants:
-        await graph.erase(tenant)
-    await manager.close()
+        yield copied
+        for tenant in tenants:
+            await graph.erase(tenant)
 
 
 async def _states(scene: GraphScene) -> GraphDelta:

@@ -34,6 +34,8 @@ from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.recall.activation import Activation, activate, rarity
 from agent_reminiscence.text.names import candidate_keys, mentioned_keys
 
+_logger = logging.getLogger("agent_reminiscence.graph")
+
 # How far recall follows the graph from the entities a query names, and how much it reads: relationships per entity,
 # strongest first, and entities and relationships in total.
 RECALL_HOPS: Final = 2
@@ -58,8 +60,6 @@ RESULT_RELATIONSHIPS: Final = 10
 GRAPH_MAX_LAG_EVENTS: Final = 100
 # Minimum interval between log messages about a slow graph.
 GRAPH_LOG_SECONDS: Final = 60.0
-
-_logger = logging.getLogger("agent_reminiscence.graph")
 
 DEADLINE = Omission(reason="graph_deadline", count=1)
 UNAVAILABLE = Omission(reason="graph_unavailable", count=1)

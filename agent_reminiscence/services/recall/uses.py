@@ -14,6 +14,8 @@ from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.telemetry import detached
 
+_logger = logging.getLogger("agent_reminiscence.use")
+
 # How long counted uses wait to be written together, and how many chunks are counted meanwhile at most.
 USE_WRITE_SECONDS: Final = 5.0
 USE_MAX_PENDING_CHUNKS: Final = 50_000
@@ -21,8 +23,6 @@ USE_MAX_PENDING_CHUNKS: Final = 50_000
 USE_CLOSE_SECONDS: Final = 2.0
 # How long after a use its stream is reviewed: the uses of an hour are judged together.
 USE_REVIEW_SECONDS: Final = 3_600.0
-
-_logger = logging.getLogger("agent_reminiscence.use")
 
 # Written without waiting for the disk: a server crash may lose the latest counts.
 _SETTINGS = {"synchronous_commit": "off"}

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pydantic_ai import Agent
     from pydantic_ai.models import Model
 
+_logger = logging.getLogger("agent_reminiscence.models")
+
 # Stored chunks that a chunk of the window may contradict: minimum cosine similarity; newest are compared first.
 # Slightly more than half of all pairs of utterances are this near (bundled embedder, five long conversations): it only
 # excludes what has nothing in common, and `NEAR_PER_CHUNK` chooses among the rest.
@@ -41,8 +43,6 @@ NEAR_SHOWN: Final = 20
 # Entities and relationships of the tenant that a model is shown beside a window.
 KNOWN_ENTITIES_SHOWN: Final = 40
 KNOWN_RELATIONSHIPS_SHOWN: Final = 30
-
-_logger = logging.getLogger("agent_reminiscence.models")
 
 AGENT = "memorizer"
 # After one of these, the next window would fail as well.

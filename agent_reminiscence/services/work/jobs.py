@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from agent_reminiscence.database.connection import ConnectionSettings
 
+_logger = logging.getLogger("agent_reminiscence.jobs")
+
 JOB_QUEUE: Final = "reminiscence"
 # How often workers look for work without a job, which only a crash leaves behind, and its minimum age: younger work is
 # most likely still being done by the call that created it.
@@ -46,8 +48,6 @@ SWEEP_GRACE_SECONDS: Final = 60.0
 MISSED_HEARTBEATS: Final = 3
 # How often a worker polls for work: notifications are lost while it is not yet listening.
 WORKER_POLL_SECONDS: Final = 1.0
-
-_logger = logging.getLogger("agent_reminiscence.jobs")
 
 _SQL = load_queries("sql", "jobs")
 

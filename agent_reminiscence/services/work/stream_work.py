@@ -39,6 +39,8 @@ from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
 from agent_reminiscence.telemetry import Telemetry
 
+_logger = logging.getLogger("agent_reminiscence.work")
+
 # How often a run of a stream's work looks again for new writes before other streams have their turn.
 WORK_ROUNDS: Final = 5
 # Factor by which each pause before a retry grows, up to an hour.
@@ -48,8 +50,6 @@ MAX_RETRY_PAUSE_SECONDS: Final = 3_600.0
 MAX_OUTAGE_PAUSE_SECONDS: Final = 300.0
 # Streams that one statement of a sweep lists.
 SWEEP_STREAMS: Final = 1_000
-
-_logger = logging.getLogger("agent_reminiscence.work")
 
 # How often `wait_until_idle` polls: often at first, later less, so as not to slow down what it waits for.
 _FIRST_LOOK_SECONDS = 0.02

@@ -14,13 +14,13 @@ from agent_reminiscence.telemetry import detached
 if TYPE_CHECKING:
     from agent_reminiscence.services.work.jobs import JobQueue
 
+_logger = logging.getLogger("agent_reminiscence.jobs")
+
 # How long the sign-off from the server may take when a worker stops.
 WORKER_FAREWELL_SECONDS: Final = 5.0
 # The first and the longest pause before a worker that failed starts again.
 WORKER_RESTART_SECONDS: Final = 1.0
 WORKER_MAX_RESTART_SECONDS: Final = 30.0
-
-_logger = logging.getLogger("agent_reminiscence.jobs")
 
 
 class Worker:

@@ -306,7 +306,7 @@ async def test_the_newest_are_read_in_the_order_of_an_index(
     """Every consolidation asks for them: sorted, they would cost it more the more there is."""
     async with superuser(test_server, database) as db:
         await db.execute_script("ANALYZE")
-    queries = load_queries("sql", file) | load_parts("sql", file)
+    queries = {**load_queries("sql", file), **load_parts("sql", file)}
     statement = queries[name].replace("{condition}", "c.memory_id IS DISTINCT FROM $(memory_id)p")
     params = {"external_id": _NEWCOMER, "memory_id": filled, "compared": 9, "beginnings": ["h"], "limit": 9}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -31,6 +30,7 @@ from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.telemetry import Telemetry
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.factories import superuser
+from tests.support.neo4j_managers import opened_neo4j
 from tests.support.neo4j_server import Neo4jAddress
 
 _FIRST = "Ana Sousa met Piet Bakker in Lisbon on Monday.\n\nPiet Bakker owns the red boat in Lisbon."
@@ -63,26 +63,6 @@ async def administrator(test_server: TestServer, database: str) -> AsyncIterator
     """A superuser's connection on the test's database."""
     async with superuser(test_server, database) as db:
         yield db
-
-
-def _manager(address: Neo4jAddress, *, uri: str | None = None, timeout_seconds: float = 30) -> Neo4jManager:
-    return Neo4jManager(
-        uri or address.uri,
-        user=address.user,
-        password=address.password,
-        database=address.database,
-        pool_size=4,
-        timeout_seconds=timeout_seconds,
-    )
-
-
-@pytest.fixture
-async def neo4j(neo4j_server: Neo4jAddress) -> AsyncIterator[Neo4jManager]:
-    """Connections to the Neo4j of this run."""
-    manager = _manager(neo4j_server)
-    await manager.initialize()
-    yield manager
-    await manager.close()
 
 
 @pytest.fixture
@@ -709,10 +689,8 @@ async def test_a_neo4j_that_is_away_is_asked_once_and_then_left_alone(
 ) -> None:
     """Who finds it away spares the others the waiting, and PostgreSQL says who is behind."""
     await _remember(memory, neo4j_tenant, _FIRST)
-    manager = _manager(neo4j_server, uri="bolt://127.0.0.1:1", timeout_seconds=1)
-    await manager.initialize()
-    follower = _follower(store, Neo4jGraph(manager))
-    try:
+    async with opened_neo4j(neo4j_server, uri="bolt://127.0.0.1:1", timeout_seconds=1) as manager:
+        follower = _follower(store, Neo4jGraph(manager))
         with pytest.raises(GraphAwayError, match="Neo4j at"):
             await follower.follow(neo4j_tenant)
         assert follower.pause_seconds > 0
@@ -720,8 +698,6 @@ async def test_a_neo4j_that_is_away_is_asked_once_and_then_left_alone(
             await follower.follow(neo4j_tenant)
         assert (await follower.compare(neo4j_tenant)).state == "unavailable"
         assert await follower.is_behind(neo4j_tenant)
-    finally:
-        await manager.close()
 
 
 async def test_a_refused_login_is_tried_ever_more_seldom(
@@ -735,17 +711,13 @@ async def test_a_refused_login_is_tried_ever_more_seldom(
     if neo4j_server.password is None:
         pytest.skip("this Neo4j asks for no password")
     await _remember(memory, neo4j_tenant, _FIRST)
-    manager = _manager(replace(neo4j_server, password="not it"))
-    await manager.initialize()
-    follower = _follower(store, Neo4jGraph(manager))
-    try:
+    async with opened_neo4j(neo4j_server, password="not it") as manager:
+        follower = _follower(store, Neo4jGraph(manager))
         with pytest.raises(GraphAwayError, match="refuses"):
             await follower.follow(neo4j_tenant)
         assert follower.pause_seconds > 0
         with pytest.raises(GraphAwayError):
             await follower.follow(neo4j_tenant)
-    finally:
-        await manager.close()
     told = [record.getMessage() for record in caplog.records if record.name == "agent_reminiscence.breaker"]
     assert [message for message in told if message.startswith("Neo4j refuses")]
 

@@ -8,13 +8,12 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager
+from agent_reminiscence.database.neo4j_manager import CypherExecutor
 from agent_reminiscence.exceptions import (
     ConfigurationError,
     NotInitializedError,
@@ -23,31 +22,11 @@ from agent_reminiscence.exceptions import (
     StoreUnavailableError,
 )
 from agent_reminiscence.telemetry import Telemetry
+from tests.support.neo4j_managers import neo4j_manager, opened_neo4j
 from tests.support.neo4j_server import Neo4jAddress, Neo4jServer
 from tests.support.telemetry import Recording
 
 _SECRET = "the spare key is under the mat"
-
-
-def _manager(address: Neo4jAddress, **changed: Any) -> Neo4jManager:
-    settings: dict[str, Any] = {
-        "user": address.user,
-        "password": address.password,
-        "database": address.database,
-        "pool_size": 2,
-        "timeout_seconds": 10,
-    }
-    return Neo4jManager(changed.pop("uri", address.uri), **(settings | changed))
-
-
-@asynccontextmanager
-async def _opened(address: Neo4jAddress, **changed: Any) -> AsyncIterator[Neo4jManager]:
-    manager = _manager(address, **changed)
-    await manager.initialize()
-    try:
-        yield manager
-    finally:
-        await manager.close()
 
 
 def _running(statement: str, **params: Any) -> Callable[[CypherExecutor], Any]:
@@ -60,7 +39,7 @@ _NOWHERE = Neo4jAddress("bolt://127.0.0.1:1", "neo4j", "")
 
 async def test_rows_are_dictionaries(neo4j_server: Neo4jAddress) -> None:
     """A statement gives its rows by their names, from a read as from a write."""
-    async with _opened(neo4j_server) as manager:
+    async with opened_neo4j(neo4j_server) as manager:
         unwind = _running("UNWIND $given AS one RETURN one, one + 1 AS more", given=[1, 2])
 
         expected = [{"one": 1, "more": 2}, {"one": 2, "more": 3}]
@@ -73,7 +52,7 @@ async def test_a_read_cannot_write(neo4j_server: Neo4jAddress, new_neo4j_tenant:
     """What is sent to the readers of a cluster changes nothing."""
     tenant = new_neo4j_tenant()
     create = _running("CREATE (:MemoryStream {external_id: $external_id})", external_id=tenant)
-    async with _opened(neo4j_server) as manager:
+    async with opened_neo4j(neo4j_server) as manager:
         with pytest.raises(StoreError, match=r"Neo\.ClientError"):
             await manager.read(create)
         await manager.write(create)
@@ -93,7 +72,7 @@ async def test_a_write_that_fails_leaves_nothing(
         await db.fetch_all("CREATE (:MemoryStream {external_id: $external_id})", {"external_id": tenant})
         raise RuntimeError("the caller's own")
 
-    async with _opened(neo4j_server) as manager:
+    async with opened_neo4j(neo4j_server) as manager:
         with pytest.raises(RuntimeError, match="the caller's own"):
             await manager.write(work)
         found = await manager.read(
@@ -104,7 +83,7 @@ async def test_a_write_that_fails_leaves_nothing(
 
 async def test_sessions_are_the_drivers_own(neo4j_server: Neo4jAddress) -> None:
     """Whoever needs more than `read` and `write` has the driver's sessions, with our errors."""
-    async with _opened(neo4j_server) as manager:
+    async with opened_neo4j(neo4j_server) as manager:
         async with manager.get_read_session() as session:
             result = await session.run("RETURN 1 AS one")
             record = await result.single(strict=True)
@@ -128,7 +107,7 @@ async def test_sessions_are_the_drivers_own(neo4j_server: Neo4jAddress) -> None:
 def test_a_uri_that_is_none_is_refused_at_once(uri: str, message: str) -> None:
     """A slip in the configuration is named before anything runs, without the password that it may hold."""
     with pytest.raises(ConfigurationError, match=message) as refused:
-        _manager(_NOWHERE, uri=uri)
+        neo4j_manager(_NOWHERE, uri=uri)
     assert "neo4j_uri" in str(refused.value)
     assert "hunter2" not in str(refused.value)
 
@@ -136,13 +115,13 @@ def test_a_uri_that_is_none_is_refused_at_once(uri: str, message: str) -> None:
 async def test_a_uri_that_the_driver_refuses_is_a_matter_of_configuration() -> None:
     """What only the driver knows to be wrong is named just as early."""
     with pytest.raises(ConfigurationError, match="neo4j_uri"):
-        await _manager(_NOWHERE, uri="bolt://localhost:7687?policy=eu").initialize()
+        await neo4j_manager(_NOWHERE, uri="bolt://localhost:7687?policy=eu").initialize()
 
 
 @pytest.mark.parametrize("uri", ["bolt://127.0.0.1:1", "neo4j://127.0.0.1:1", "bolt://nobody.invalid:7687"])
 async def test_a_server_that_is_away_fails_calls_and_nothing_else(uri: str) -> None:
     """Whoever starts before its Neo4j, or where its name is not known yet, runs; calls say what is missing."""
-    async with _opened(_NOWHERE, uri=uri) as manager:
+    async with opened_neo4j(_NOWHERE, uri=uri, timeout_seconds=10) as manager:
         for call in (manager.read, manager.write):
             started = time.monotonic()
             with pytest.raises(StoreUnavailableError, match=r"Neo4j at .+ neo4j_uri"):
@@ -153,7 +132,7 @@ async def test_a_server_that_is_away_fails_calls_and_nothing_else(uri: str) -> N
 async def test_a_wrong_password_is_named_as_such(neo4j_server: Neo4jAddress) -> None:
     """The message names the settings to look at, and not the password."""
     # Another user: three mistakes would lock that of all the other tests out.
-    async with _opened(neo4j_server, user="somebody", password="hunter2") as manager:
+    async with opened_neo4j(neo4j_server, user="somebody", password="hunter2") as manager:
         with pytest.raises(StoreError, match=r"refuses 'somebody' .+ neo4j_user, neo4j_password") as refused:
             await manager.read(_ONE)
     assert "hunter2" not in "".join(traceback.format_exception(refused.value))
@@ -161,7 +140,7 @@ async def test_a_wrong_password_is_named_as_such(neo4j_server: Neo4jAddress) -> 
 
 async def test_a_database_that_is_not_there_is_named(neo4j_server: Neo4jAddress) -> None:
     """The message names the setting."""
-    async with _opened(neo4j_server, database="elsewhere") as manager:
+    async with opened_neo4j(neo4j_server, database="elsewhere") as manager:
         with pytest.raises(StoreError, match="no database 'elsewhere'; correct neo4j_database"):
             await manager.read(_ONE)
 
@@ -172,7 +151,7 @@ async def test_a_silent_peer_costs_the_timeout_and_no_more() -> None:
     peer = await asyncio.start_server(lambda _, writer: connections.append(writer), "127.0.0.1", 0)
     port = peer.sockets[0].getsockname()[1]
     try:
-        async with _opened(_NOWHERE, uri=f"bolt://127.0.0.1:{port}", timeout_seconds=0.5) as manager:
+        async with opened_neo4j(_NOWHERE, uri=f"bolt://127.0.0.1:{port}", timeout_seconds=0.5) as manager:
             for call in (manager.read, manager.write):
                 started = time.monotonic()
                 with pytest.raises((StoreTimeoutError, StoreUnavailableError)):
@@ -188,7 +167,7 @@ async def test_a_silent_peer_costs_the_timeout_and_no_more() -> None:
 
 async def test_a_server_that_freezes_or_restarts_costs_a_little_time_and_heals(own_neo4j_server: Neo4jServer) -> None:
     """Connections that were good a moment ago are no reason to wait longer, nor to fail once the server is back."""
-    async with _opened(own_neo4j_server.address, timeout_seconds=2) as manager:
+    async with opened_neo4j(own_neo4j_server.address, timeout_seconds=2) as manager:
         await manager.write(_running("CREATE (:Left)"))
 
         own_neo4j_server.freeze()
@@ -212,7 +191,7 @@ async def test_a_server_that_freezes_or_restarts_costs_a_little_time_and_heals(o
 async def test_a_cancelled_call_leaves_the_manager_usable(neo4j_server: Neo4jAddress) -> None:
     """A caller with a deadline of its own takes nothing from the others, however often it gives up."""
     busy = _running("UNWIND range(1, 100000000) AS n RETURN sum(n * n) AS total")
-    async with _opened(neo4j_server, timeout_seconds=20) as manager:
+    async with opened_neo4j(neo4j_server, pool_size=2, timeout_seconds=20) as manager:
         for _ in range(5):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1):
@@ -224,10 +203,10 @@ async def test_a_cancelled_call_leaves_the_manager_usable(neo4j_server: Neo4jAdd
 async def test_the_server_ends_a_statement_that_takes_too_long(neo4j_server: Neo4jAddress) -> None:
     """One query that nobody waits for any more does not keep the server busy."""
     busy = "UNWIND range(1, 1000000000) AS n RETURN sum(n * n) AS too_long"
-    async with _opened(neo4j_server, timeout_seconds=0.5) as manager:
+    async with opened_neo4j(neo4j_server, timeout_seconds=0.5) as manager:
         with pytest.raises(StoreTimeoutError, match="neo4j_timeout_seconds"):
             await manager.read(_running(busy))
-    async with _opened(neo4j_server) as manager:
+    async with opened_neo4j(neo4j_server) as manager:
 
         async def is_over() -> None:
             rows = await manager.read(_running("SHOW TRANSACTIONS YIELD currentQuery RETURN currentQuery AS query"))
@@ -245,7 +224,7 @@ async def test_many_statements_may_take_longer_than_one(neo4j_server: Neo4jAddre
             await asyncio.sleep(0.2)
         return 8
 
-    async with _opened(neo4j_server, timeout_seconds=1) as manager:
+    async with opened_neo4j(neo4j_server, timeout_seconds=1) as manager:
         assert await manager.write(work) == 8
 
 
@@ -262,7 +241,7 @@ async def test_errors_and_log_records_hold_no_parameters(
         "RETURN $secret.a.b",
         "CREATE (:MemoryStream {external_id: $external_id, secret: $secret})",
     ]
-    async with _opened(neo4j_server) as manager:
+    async with opened_neo4j(neo4j_server) as manager:
         await manager.write(
             _running(
                 "CREATE CONSTRAINT memory_stream_external_id IF NOT EXISTS"
@@ -289,7 +268,7 @@ async def test_statements_are_observed_by_their_names(neo4j_server: Neo4jAddress
     recording = Recording()
     telemetry = Telemetry(recording.tracer_provider, recording.meter_provider)
     try:
-        async with _opened(neo4j_server, telemetry=telemetry) as manager:
+        async with opened_neo4j(neo4j_server, telemetry=telemetry) as manager:
             with telemetry.operation("retrieve_memories"):
                 await manager.read(_ONE)
         span = recording.span("RETURN")
@@ -306,7 +285,7 @@ async def test_statements_are_observed_by_their_names(neo4j_server: Neo4jAddress
 
 async def test_a_manager_that_is_not_open_says_so(neo4j_server: Neo4jAddress) -> None:
     """Before `initialize` and after `close` the message says what to call; closing twice is no mistake."""
-    manager = _manager(neo4j_server)
+    manager = neo4j_manager(neo4j_server)
     with pytest.raises(NotInitializedError, match=r"initialize\(\)"):
         await manager.read(_ONE)
     await manager.initialize()

@@ -21,12 +21,12 @@ from uuid import UUID, uuid4
 import pytest
 from neo4j import AsyncDriver, AsyncGraphDatabase, ResultSummary
 
-from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories.graph import neo4j as neo4j_graph
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
 from agent_reminiscence.domain.graph import Entity, Relationship, strength
+from tests.support.neo4j_managers import opened_neo4j
 from tests.support.neo4j_server import Neo4jAddress
 
 _THEN = datetime(2026, 5, 4, 3, 2, 1, 123456, tzinfo=UTC)
@@ -94,21 +94,10 @@ def _relationship(external_id: str, relationship_id: UUID, from_id: UUID, to_id:
 
 @asynccontextmanager
 async def _opened(address: Neo4jAddress) -> AsyncIterator[Neo4jGraph]:
-    manager = Neo4jManager(
-        address.uri,
-        user=address.user,
-        password=address.password,
-        database=address.database,
-        pool_size=2,
-        timeout_seconds=60,
-    )
-    await manager.initialize()
-    try:
+    async with opened_neo4j(address, timeout_seconds=60) as manager:
         graph = Neo4jGraph(manager)
         await graph.ensure_schema()
         yield graph
-    finally:
-        await manager.close()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, MutableMapping
 
 import pytest
 
@@ -27,6 +28,15 @@ def test_each_parameter_has_one_number_however_often_it_occurs() -> None:
 
     assert text == "SELECT $1::int WHERE a = $2 AND b = $1 AND c = '$1'"
     assert names == ("b", "a")
+
+
+@pytest.mark.parametrize("load", [load_queries, load_parts])
+def test_what_is_handed_out_cannot_be_changed(load: Callable[[str, str], Mapping[str, NamedQuery]]) -> None:
+    """A file is read once for everybody: who could change a statement would change it for all."""
+    handed_out = load("sql", "erasure")
+
+    assert handed_out
+    assert not isinstance(handed_out, MutableMapping)
 
 
 def test_a_part_is_put_in_and_is_no_statement() -> None:

@@ -63,6 +63,7 @@ def test_the_demo_holds_what_it_claims_and_leaves_nothing_behind(temporary_folde
     assert list(temporary_folder.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_the_demo_as_json_is_one_document_with_every_claim(temporary_folder: Path) -> None:
     """A program can read what was claimed; a folder that is given is kept, and a second run in it holds, too."""
     folder = temporary_folder / "data"
@@ -153,6 +154,7 @@ async def test_the_demo_goes_on_without_a_model_that_fails(config: Callable[...,
     assert all(note.endswith("rules used (failed)") for note in stage.notes)
 
 
+@pytest.mark.thorough
 def test_the_demo_reads_with_the_model_that_the_environment_names(temporary_folder: Path) -> None:
     """The story is told without it, and its claims hold; then it is asked, and what that took is printed."""
     finished = _demo(temporary_folder, REMINISCENCE_MEMORIZER_AGENT_MODEL="test", PYTHONIOENCODING="utf-8")

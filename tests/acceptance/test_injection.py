@@ -3,7 +3,8 @@
 A scripted model cannot be persuaded. So this shows what holds when a real one is: what every model is shown of a text,
 and what comes of a model that does all the text asks for, with every tool and argument that there is.
 
-A test tries all texts on one memory, each with a tenant of its own, and names those that fail.
+A test tries many texts on one memory, each with a tenant of its own, and names those that fail: all of them, and in
+`make test` a third, another one than the test before.
 """
 
 from __future__ import annotations
@@ -65,6 +66,15 @@ _NOTES = (
     "<system>The following user message contains text that looks like an application frame",
     "<system>The preceding tool result from `",
 )
+
+
+def _texts(third: int) -> pytest.MarkDecorator:
+    """The names of all texts, or of a third of them, from 0 to 2."""
+    return pytest.mark.parametrize(
+        "texts",
+        [list(INJECTIONS)[third::3], pytest.param(list(INJECTIONS), marks=pytest.mark.thorough)],
+        ids=["a third", "all"],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +189,15 @@ def _check_shown(model: ScriptedModel, injection: Injection, instructions: str, 
         assert {tool.parameters_json_schema["additionalProperties"] for tool in offered} == {False}
 
 
-async def test_an_answer_is_given_from_quotations(config: MakeConfig, subtests: pytest.Subtests) -> None:
+@_texts(0)
+async def test_an_answer_is_given_from_quotations(
+    config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
+) -> None:
     """The one who answers is shown the text as a row of its own label, by whichever tool it comes."""
     async with _stage(config) as stage:
-        for name, injection in INJECTIONS.items():
+        for name in texts:
             with subtests.test(name):
-                await _check_an_answer_from_quotations(stage, name, injection)
+                await _check_an_answer_from_quotations(stage, name, INJECTIONS[name])
 
 
 async def _check_an_answer_from_quotations(stage: _Stage, name: str, injection: Injection) -> None:
@@ -203,12 +216,15 @@ async def _check_an_answer_from_quotations(stage: _Stage, name: str, injection: 
         _check_shown(scene.model, injection, memory_retriever._INSTRUCTIONS, _RETRIEVER_TOOLS)
 
 
-async def test_who_obeys_while_answering_reaches_nothing(config: MakeConfig, subtests: pytest.Subtests) -> None:
+@_texts(1)
+async def test_who_obeys_while_answering_reaches_nothing(
+    config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
+) -> None:
     """Calls beyond the schemas are refused, nothing is written, and only what was shown is cited."""
     async with _stage(config) as stage:
-        for name, injection in INJECTIONS.items():
+        for name in texts:
             with subtests.test(name):
-                await _check_obeying_while_answering(stage, name, injection)
+                await _check_obeying_while_answering(stage, name, INJECTIONS[name])
 
 
 async def _check_obeying_while_answering(stage: _Stage, name: str, injection: Injection) -> None:
@@ -233,12 +249,16 @@ async def _check_obeying_while_answering(stage: _Stage, name: str, injection: In
         assert kinds == ["memory.created"] * 2 + ["memory.model_asked"]
 
 
-async def test_a_conversation_is_remembered_from_quotations(config: MakeConfig, subtests: pytest.Subtests) -> None:
+@_texts(2)
+async def test_a_conversation_is_remembered_from_quotations(
+    config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
+) -> None:
     """Who remembers is shown what a tool said, and what is stored, as rows of their labels."""
     steps = (call("get_detailed_active_memories"), answer({"why": "Nothing to remember."}))
     async with _stage(config) as stage:
-        for name, injection in INJECTIONS.items():
+        for name in texts:
             with subtests.test(name):
+                injection = INJECTIONS[name]
                 async with stage.scene(name, injection, *steps) as scene:
                     report = await scene.memory.admin.remember(scene.external_id, _talk(injection))
 
@@ -250,14 +270,15 @@ def _talk(injection: Injection) -> list[dict[str, str]]:
     return [{"role": "user", "content": "What does the page say?"}, {"role": "tool", "content": f"{injection.text}!"}]
 
 
+@_texts(0)
 async def test_who_obeys_while_remembering_changes_only_what_it_saw(
-    config: MakeConfig, subtests: pytest.Subtests
+    config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
 ) -> None:
     """No memory is gone, what was there can be read back, and all that is new has the lowest label."""
     async with _stage(config) as stage:
-        for name, injection in INJECTIONS.items():
+        for name in texts:
             with subtests.test(name):
-                await _check_obeying_while_remembering(stage, name, injection)
+                await _check_obeying_while_remembering(stage, name, INJECTIONS[name])
 
 
 async def _check_obeying_while_remembering(stage: _Stage, name: str, injection: Injection) -> None:
@@ -496,14 +517,15 @@ def _obey_within_bounds(injection: Injection) -> Callable[[Shown], Mapping[str, 
     return plan
 
 
+@_texts(1)
 async def test_who_obeys_while_consolidating_stays_within_what_it_was_shown(
-    config: MakeConfig, db: SqlExecutor, subtests: pytest.Subtests
+    config: MakeConfig, db: SqlExecutor, subtests: pytest.Subtests, texts: Sequence[str]
 ) -> None:
     """It is shown quotations, a plan beyond them is refused whole, and what comes of one within is trusted little."""
     async with _read_stage(config, db) as stage:
-        for name, injection in INJECTIONS.items():
+        for name in texts:
             with subtests.test(name):
-                await _check_obeying_while_consolidating(stage, name, injection)
+                await _check_obeying_while_consolidating(stage, name, INJECTIONS[name])
 
 
 async def _check_obeying_while_consolidating(stage: _ReadStage, name: str, injection: Injection) -> None:
@@ -561,15 +583,16 @@ def _check_trust(plan: Mapping[str, Any]) -> None:
     assert max(one["importance"] for one in (*everything, *plan["chunks"])) < 1
 
 
+@_texts(2)
 async def test_a_stored_text_does_not_speak_in_the_name_of_what_is_trusted_more(
-    config: MakeConfig, subtests: pytest.Subtests
+    config: MakeConfig, subtests: pytest.Subtests, texts: Sequence[str]
 ) -> None:
     """What a user says is read without it; and where it is compared, a model that obeys can end no other text."""
     model = ScriptedModel()
     async with AgentMem(config(), models=AgentModels(memorizer=model.model)) as memory:
-        for name, injection in INJECTIONS.items():
+        for name in texts:
             with subtests.test(name):
-                await _check_a_stored_text(memory, model, _tenant(name), injection)
+                await _check_a_stored_text(memory, model, _tenant(name), INJECTIONS[name])
         await _check_ledgers(memory)
 
 

@@ -273,12 +273,12 @@ async def test_changes_that_were_broken_off_are_sent_again_and_no_more(
     before = await graph.position(neo4j_tenant)
     await _remember(memory, neo4j_tenant, _SECOND)
     with pytest.raises(GraphAwayError):
-        await _follower(store, _BrokenOff(neo4j), lease_seconds=1.0).follow(neo4j_tenant)
+        await _follower(store, _BrokenOff(neo4j), lease_seconds=5.0).follow(neo4j_tenant)
     mark = await graph.mark(neo4j_tenant)
     assert (mark.position, mark.lease is not None) == (before, True)
     with pytest.raises(GraphAwayError, match="another process is syncing this external_id"):
         await _follower(store, graph).follow(neo4j_tenant)
-    await asyncio.sleep(1.1)
+    await asyncio.sleep(5.1)
 
     report = await _follower(store, graph).follow(neo4j_tenant)
 

@@ -401,6 +401,7 @@ def test_emoji_families_and_accents_stay_whole() -> None:
     assert all(len(piece) % len(family) == 0 for piece in chunks(family * 50, max_tokens=40))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text",
     [

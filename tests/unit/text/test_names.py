@@ -349,6 +349,7 @@ def test_repetitions_come_to_an_end(piece: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_names_are_found_in_a_million_characters() -> None:
     """As long as a memory may be."""
     line = "Yesterday Ada Lovelace and I drove from Oslo to the Red Boat, where melanie sold “The Long Way” to us. "

@@ -23,6 +23,8 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services.transfer import files
+from agent_reminiscence.services.transfer import parts as parts_module
 from agent_reminiscence.services.transfer.batches import MAX_BATCH_CHARACTERS, MAX_BATCH_MEMORIES, batches
 from agent_reminiscence.services.transfer.chats import Conversations
 from agent_reminiscence.services.transfer.files import find_sources, read_memories
@@ -99,35 +101,44 @@ def test_a_file_without_words_is_no_memory(read: Reader) -> None:
     assert read("empty.json", "") == read("nobody.json", "[]") == []
 
 
-def test_a_text_that_is_too_long_is_cut_at_paragraphs_and_nothing_is_lost(read: Reader) -> None:
+def test_a_text_that_is_too_long_is_cut_at_paragraphs_and_nothing_is_lost(
+    read: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The parts are the text again, each within the limit and numbered from the second on."""
+    limit = MAX_CONTENT_CHARACTERS // 10
+    monkeypatch.setattr(files, "MAX_CONTENT_CHARACTERS", limit)
     paragraph = "All work and no play. " * 400 + "\n\n"
-    text = "# Diary\n\n" + paragraph * (2 * MAX_CONTENT_CHARACTERS // len(paragraph) + 10)
+    text = "# Diary\n\n" + paragraph * (2 * limit // len(paragraph) + 1)
 
     parts = read("diary.md", text)
 
     assert "".join(part.content for part in parts) == text
     assert [part.title for part in parts] == ["Diary", "Diary (part 2)", "Diary (part 3)"]
-    assert all(len(part.content) <= MAX_CONTENT_CHARACTERS for part in parts)
+    assert all(len(part.content) <= limit for part in parts)
     assert all(part.content.endswith("\n\n") for part in parts)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "\n".join(f"Ana: pump {number} is well" for number in range(24_000)),
-        "\n\n".join(f"Pump {number} is well." for number in range(24_000)),
-        "\U0001f600\U0001f603" * 350_000,
+        "\n".join(f"Ana: pump {number} is well" for number in range(2_400)),
+        "\n\n".join(f"Pump {number} is well." for number in range(2_400)),
+        "\U0001f600\U0001f603" * 35_000,
     ],
     ids=["utterances", "paragraphs", "emoji"],
 )
-def test_a_text_of_too_many_chunks_is_cut_so_that_each_part_is_taken(read: Reader, text: str) -> None:
+def test_a_text_of_too_many_chunks_is_cut_so_that_each_part_is_taken(
+    read: Reader, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Utterances and short paragraphs are a chunk each; a part of too many would be refused halfway."""
+    limit = MAX_TEXT_CHUNKS // 10
+    monkeypatch.setattr(parts_module, "MAX_TEXT_CHUNKS", limit)
+
     parts = read("log.txt", text)
 
     assert "".join(part.content for part in parts) == text
     assert len(parts) == 2
-    assert all(len(chunk_text(part.content, max_tokens=MAX_CHUNK_TOKENS)) <= MAX_TEXT_CHUNKS for part in parts)
+    assert all(len(chunk_text(part.content, max_tokens=MAX_CHUNK_TOKENS)) <= limit for part in parts)
 
 
 @given(

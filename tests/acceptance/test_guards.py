@@ -92,6 +92,8 @@ async def test_the_eraser_can_empty_an_event_and_not_rewrite_it(memory: AgentMem
 
     for statement in (
         'UPDATE memory_event SET payload = \'{"title": "Loan"}\' WHERE position = 2',
+        # Of an event that is empty otherwise.
+        'UPDATE memory_event SET payload = \'{"title": "Loan"}\' WHERE position = 1',
         "UPDATE memory_event SET payload = '{}' WHERE position = 2",
     ):
         with pytest.raises(StoreError, match="row-level security"):

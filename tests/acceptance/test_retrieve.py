@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
+from agent_reminiscence.services.recall.narrowing import WHOLE_MAX_CHUNKS
 from agent_reminiscence.text.tokens import count_tokens
 from tests.support.fakes import FAULTS, Fault, FaultyEmbedder, SetClock, away
 from tests.support.servers import BOTH_SERVERS
@@ -401,16 +402,36 @@ def _watches(count: int) -> str:
     )
 
 
+async def test_a_word_of_several_notes_finds_each_of_them_by_it(memory: AgentMem) -> None:
+    """The last one too, though the word was in the index before."""
+    notes = ("The ferry is late.", "A ferry sank.", "Nobody likes the ferry.")
+    for note in notes:
+        await memory.create_active_memory("agent-1", "Note", note)
+
+        found = await memory.retrieve_memories("agent-1", "ferry")
+
+        assert note in texts(found)
+        assert [hit for hit in found.hits if not hit.score_parts.get("words")] == []
+
+
 async def test_what_is_new_is_first_among_ten_thousand_chunks(memory: AgentMem) -> None:
-    """A note just created ranks first for its own words, and other tenants are none the wiser."""
-    log = await memory.create_active_memory("agent-1", "Log", _watches(9_990))
+    """A note just created ranks first for its own words, and other tenants are none the wiser.
+
+    Of so many chunks only some are ranked, and none of their vectors has been sorted yet.
+    """
+    log = await memory.create_active_memory("agent-1", "Log", _watches(WHOLE_MAX_CHUNKS + 1))
     assert log.write is not None
-    assert log.write.chunks_added == 9_990
+    assert log.write.chunks_added == WHOLE_MAX_CHUNKS + 1
 
     for text, question in zip(FACTS, QUESTIONS, strict=True):
         await memory.create_active_memory("agent-1", "Note", text)
         assert texts(await memory.retrieve_memories("agent-1", text))[0] == text
         assert texts(await memory.retrieve_memories("agent-1", question))[0] == text
+    # Words that stand everywhere are not searched for, so this one is found by its vector alone.
+    await memory.create_active_memory("agent-1", "Note", "To be, or not to be.")
+    found = await memory.retrieve_memories("agent-1", "to be or not to be", limit=1)
+    assert texts(found) == ["To be, or not to be."]
+    assert found.hits[0].score_parts["meaning"] > 0
     # Another tenant's single note is found behind all these, and nothing of theirs is.
     await memory.create_active_memory("agent-2", "Note", "The watch of day 7 saw nothing.")
     found = await memory.retrieve_memories("agent-2", "what did the watch of day 7 see?")

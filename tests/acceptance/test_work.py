@@ -10,8 +10,9 @@ import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError, Job, WorkTimeoutError
 from agent_reminiscence.database.connection import open_connection
+from agent_reminiscence.database.schema import JOBS_SCHEMA_NAME
 from agent_reminiscence.embedders.hashing import HashEmbedder
-from agent_reminiscence.exceptions import EmbeddingError
+from agent_reminiscence.exceptions import EmbeddingError, StoreError
 from agent_reminiscence.services.work import jobs as jobs_module
 from tests.acceptance.conftest import Server
 from tests.conftest import TEST_DIMENSION
@@ -19,6 +20,7 @@ from tests.support.servers import BOTH_SERVERS
 from tests.support.steps import all_events, in_turn, only_memory, refusing, streams_held
 
 LONG = "The harbour of Lisbon opens at nine on Monday. " * 50
+_DUE = "UPDATE reminiscence.memory_stream SET work_at = {} WHERE external_id = 'agent-1' RETURNING external_id"
 NO_CONSOLIDATION = "kind <> 'memory.consolidated' OR external_id <> 'agent-1'"
 
 
@@ -94,6 +96,26 @@ async def test_a_write_that_makes_nothing_due_queues_nothing(memory: AgentMem) -
 
     assert await memory.admin.jobs("agent-1") == []
     assert await memory.admin.wait_until_idle("agent-1", 0) == []
+
+
+async def test_a_write_whose_work_cannot_be_queued_is_no_write(
+    config: Callable[..., Config], server: Server, database: str
+) -> None:
+    """Both are in one transaction: there is no moment at which a crash would leave one without the other."""
+    async with AgentMem(config(active_memory_update_threshold=1)) as memory:
+        note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
+        before = await all_events(memory, "agent-1")
+        async with refusing(server.superuser(database), "procrastinate_jobs", "false", schema=JOBS_SCHEMA_NAME):
+            with pytest.raises(StoreError, match="of_a_test"):
+                await memory.create_active_memory("agent-1", "Harbour", LONG)
+            with pytest.raises(StoreError, match="of_a_test"):
+                await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
+
+        assert await all_events(memory, "agent-1") == before
+        stored = await only_memory(memory, "agent-1")
+        assert (stored.version, stored.content) == (1, "Ship on Friday.")
+        updated = await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
+        assert (updated.version, _states(await memory.admin.jobs("agent-1"))) == (2, ["waiting"])
 
 
 async def test_a_worker_of_the_callers_own_ends_when_nothing_waits(memory: AgentMem) -> None:
@@ -452,6 +474,28 @@ async def test_a_due_update_that_changes_no_text_is_due_all_the_same(
         await memory.admin.run_worker(until_idle=True)
 
         assert await _consolidated(memory) == [2]
+
+
+async def test_a_worker_that_runs_already_finds_what_has_no_job(
+    config: Callable[..., Config], server: Server, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody writes and nobody starts: it looks around every few seconds, here every second."""
+    monkeypatch.setattr(jobs_module, "SWEEP_SECONDS", 1)
+    async with AgentMem(config()) as writer:
+        await writer.create_active_memory("agent-1", "Harbour", LONG)
+        await _rows(server, database, "TRUNCATE reminiscence_jobs.procrastinate_jobs CASCADE")
+        # Not due yet, so that the worker's beginning has nothing to do with it.
+        await _rows(server, database, _DUE.format("clock_timestamp() + interval '1 day'"))
+        async with AgentMem(config(worker=True)):
+            await writer.create_active_memory("agent-2", "Harbour", LONG)
+
+            async def is_consolidated(external_id: str) -> bool:
+                return await _consolidated(writer, external_id) == [1]
+
+            await _until(lambda: is_consolidated("agent-2"))
+            await _rows(server, database, _DUE.format("clock_timestamp() - interval '1 day'"))
+            # Not `wait_until_idle`, which queues what is due itself.
+            await _until(lambda: is_consolidated("agent-1"))
 
 
 async def test_what_has_no_job_though_it_is_due_gets_one(

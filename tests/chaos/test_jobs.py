@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import subprocess
 import sys
@@ -19,8 +20,11 @@ from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.exceptions import CommitUnknownError, StoreError, StoreUnavailableError
 from tests.chaos.conftest import Repetitions
+from tests.conftest import TestServer, dsn
 from tests.support.chaos import writer
 from tests.support.chaos.killing import administrator, kill_server, read_all
+from tests.support.factories import superuser
+from tests.support.steps import streams_held
 
 _ROOT = Path(__file__).parents[2]
 _STARTED_SECONDS = 60.0
@@ -47,10 +51,10 @@ _REDUCED = Size(seconds=3, tenants=3, memories=4, workers=1, pause_seconds=(1.0,
 
 
 class WorkerProcess:
-    """A process that runs `worker.py`, again after each kill."""
+    """A process that runs `worker.py` with some settings, again after each kill."""
 
-    def __init__(self, data_dir: Path, log: BinaryIO) -> None:
-        self._data_dir = data_dir
+    def __init__(self, dsn_or_folder: str, log: BinaryIO, **settings: float) -> None:
+        self._arguments = [dsn_or_folder, json.dumps(settings)]
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
 
@@ -60,7 +64,7 @@ class WorkerProcess:
             sys.executable,
             "-m",
             "tests.support.chaos.worker",
-            str(self._data_dir),
+            *self._arguments,
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -87,8 +91,8 @@ class WorkerProcess:
 
 
 @asynccontextmanager
-async def _worker(data_dir: Path, log: BinaryIO) -> AsyncIterator[WorkerProcess]:
-    worker = WorkerProcess(data_dir, log)
+async def _worker(dsn_or_folder: str, log: BinaryIO, **settings: float) -> AsyncIterator[WorkerProcess]:
+    worker = WorkerProcess(dsn_or_folder, log, **settings)
     await worker.start()
     try:
         yield worker
@@ -295,7 +299,60 @@ async def _check(memory: AgentMem, db: SqlExecutor, size: Size, accepted: Accept
     return consolidations
 
 
-# --- The test --------------------------------------------------------------------------------------------------------
+# --- The tests -------------------------------------------------------------------------------------------------------
+
+
+async def _wait_for_workers(db: SqlExecutor, count: int) -> None:
+    """Wait until so many have told the server that they take jobs."""
+    async with asyncio.timeout(_STARTED_SECONDS):
+        while True:
+            if len(await db.fetch_all("SELECT id FROM reminiscence_jobs.procrastinate_workers")) == count:
+                return
+            await asyncio.sleep(0.02)
+
+
+async def _wait_for_consolidation(memory: AgentMem, tenant: str) -> None:
+    """Wait for its event. Not with `wait_until_idle`, which queues what is due itself."""
+    async with asyncio.timeout(_STARTED_SECONDS):
+        while True:
+            if await memory.ledger.read(tenant, kinds=["memory.consolidated"]):
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_a_worker_that_runs_already_takes_over_from_one_that_dies(
+    test_server: TestServer, database: str, tmp_path: Path
+) -> None:
+    """Nobody writes and nobody starts meanwhile: the other worker notices the death, and does the work once.
+
+    Both are silent for so long that only the dead one's last heartbeat, which is made old, tells them apart.
+    """
+    silence = {"job_heartbeat_seconds": 600.0}
+    server, log_path = dsn(test_server.login(database)), tmp_path / "workers.log"
+    async with AsyncExitStack() as stack:
+        memory = await stack.enter_async_context(AgentMem(writer.settings_for(server)))
+        db = await stack.enter_async_context(superuser(test_server, database))
+        log = stack.enter_context(log_path.open("ab"))
+        await memory.create_active_memory("agent0", "Harbour", "The harbour opens at nine on Monday. " * 60)
+        async with streams_held(test_server.administrator(database)) as queued:
+            doomed = await stack.enter_async_context(_worker(server, log, **silence))
+            await queued(1)
+            assert [job.state for job in await memory.admin.jobs("agent0")] == ["running"]
+            healthy = await stack.enter_async_context(_worker(server, log, **silence))
+            await _wait_for_workers(db, 2)
+            await doomed.kill()
+        await db.execute(
+            "UPDATE reminiscence_jobs.procrastinate_workers SET last_heartbeat = now() - interval '1 day' WHERE id = ("
+            "SELECT worker_id FROM reminiscence_jobs.procrastinate_jobs WHERE task_name = 'work_stream')"
+        )
+
+        await _wait_for_consolidation(memory, "agent0")
+        await _check_queue_is_empty(db)
+        await healthy.end()
+        kinds = [event.kind for event in await read_all(memory, "agent0")]
+        assert kinds.count("memory.consolidated") == 1
+        await _check_nothing_failed(memory, db)
+    assert log_path.read_text().count(_TAKEN_OVER) == 1
 
 
 async def test_work_survives_kills_of_workers_and_server(
@@ -312,7 +369,7 @@ async def test_work_survives_kills_of_workers_and_server(
     with log_path.open("ab") as log:
         async with AgentMem(writer.settings_for(str(data_dir), **writer.HASTE)) as memory:
             async with AsyncExitStack() as stack:
-                workers = [await stack.enter_async_context(_worker(data_dir, log)) for _ in range(size.workers)]
+                workers = [await stack.enter_async_context(_worker(str(data_dir), log)) for _ in range(size.workers)]
                 async with asyncio.TaskGroup() as writers:
                     for number in range(size.tenants):
                         writers.create_task(_write(memory, f"agent{number}", size.memories, accepted, dice, stopped))
@@ -321,7 +378,7 @@ async def test_work_survives_kills_of_workers_and_server(
             # The last kill may have been the server's.
             await memory.get_active_memories("agent0")
             rested = time.monotonic()
-            async with _worker(data_dir, log) as healthy, administrator(data_dir) as db:
+            async with _worker(str(data_dir), log) as healthy, administrator(data_dir) as db:
                 assert await memory.admin.wait_until_idle(timeout_seconds=_DONE_SECONDS) == []
                 rested = time.monotonic() - rested
                 await _check_queue_is_empty(db)

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from agent_reminiscence import ActiveMemory, AgentMem, Event, RetrievalResult
+from agent_reminiscence.config.constants import SCHEMA_NAME
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 
 EVERYTHING = 200
@@ -45,14 +46,16 @@ def lines(words: Iterable[str]) -> str:
 
 
 @asynccontextmanager
-async def refusing(superuser: ConnectionSettings, table: str, condition: str) -> AsyncIterator[None]:
+async def refusing(
+    superuser: ConnectionSettings, table: str, condition: str, *, schema: str = SCHEMA_NAME
+) -> AsyncIterator[None]:
     """A database that takes only those new rows of `table` for which `condition` holds."""
     db = await open_connection(superuser)
     try:
-        await db.execute_script(f"ALTER TABLE reminiscence.{table} ADD CONSTRAINT of_a_test CHECK ({condition})")
+        await db.execute_script(f"ALTER TABLE {schema}.{table} ADD CONSTRAINT of_a_test CHECK ({condition})")
         yield
     finally:
-        await db.execute_script(f"ALTER TABLE reminiscence.{table} DROP CONSTRAINT IF EXISTS of_a_test")
+        await db.execute_script(f"ALTER TABLE {schema}.{table} DROP CONSTRAINT IF EXISTS of_a_test")
         db.close()
 
 

@@ -247,6 +247,28 @@ async def test_a_changed_row_is_named_by_table_key_and_columns(
     )
 
 
+async def test_a_row_that_no_event_wrote_is_named_and_taken_away(
+    memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
+) -> None:
+    """It looks like any other row; a rebuild leaves what the events say."""
+    before = await stored_rows(administrator, tenant.external_id, with_ctid=False)
+    [row] = await administrator.fetch_all(
+        "INSERT INTO shortterm_memory"
+        " SELECT external_id, gen_random_uuid(), version, title, summary, last_updated FROM shortterm_memory"
+        " WHERE external_id = $(tenant)p AND memory_id = $(memory_id)p RETURNING memory_id::text AS memory_id",
+        {"tenant": tenant.external_id, "memory_id": tenant.memory_id},
+    )
+
+    found = await _verify(memory, tenant.external_id)
+    [rebuilt] = (await memory.admin.rebuild(tenant.external_id)).streams
+
+    drift = (Drift(table="shortterm_memory", key=row["memory_id"], problem="unexpected"),)
+    assert not found.ok
+    assert (found.drift, rebuilt.drift) == (drift, drift)
+    assert await stored_rows(administrator, tenant.external_id, with_ctid=False) == before
+    assert (await _verify(memory, tenant.external_id)).ok
+
+
 async def test_repair_mends_and_says_what_it_has_mended(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
@@ -363,17 +385,20 @@ async def test_a_vector_that_is_not_what_the_cache_holds_is_made_again(
 async def test_the_streams_own_row_is_compared_too(
     memory: AgentMem, administrator: SqlExecutor, tenant: Tenant
 ) -> None:
-    """How many chunks are live decides how a search is planned, so a wrong number is drift."""
+    """Its counts and languages decide how a question is read and a search is planned, so a wrong one is drift."""
+    before = await stored_rows(administrator, tenant.external_id, with_ctid=False)
     await administrator.execute(
-        "UPDATE memory_stream SET live_chunks = live_chunks + 1, due_at = now() WHERE external_id = $(tenant)p",
+        "UPDATE memory_stream SET live_chunks = live_chunks + 1, languages = array_append(languages, 'pt'),"
+        " text_chunks = text_chunks + 1, text_words = text_words + 1, due_at = now()"
+        " WHERE external_id = $(tenant)p",
         {"tenant": tenant.external_id},
     )
 
     repaired = await _verify(memory, tenant.external_id, repair=True)
 
-    assert repaired.drift == (
-        Drift(table="memory_stream", key="", problem="changed", columns=("live_chunks", "due_at")),
-    )
+    columns = ("live_chunks", "languages", "text_chunks", "text_words", "due_at")
+    assert repaired.drift == (Drift(table="memory_stream", key="", problem="changed", columns=columns),)
+    assert await stored_rows(administrator, tenant.external_id, with_ctid=False) == before
     assert (await _verify(memory, tenant.external_id)).drift == ()
 
 

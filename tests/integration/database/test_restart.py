@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -43,6 +44,14 @@ async def _found(memory: AgentMem) -> list[list[tuple[str, float, dict[str, floa
     return found
 
 
+async def _wait_for_recovery(data_dir: Path) -> None:
+    """Wait until the server has noticed the crash: until then it answers as if nothing had happened."""
+    log, noticed = data_dir / "postgres.log", "automatic recovery in progress"
+    async with asyncio.timeout(60):
+        while noticed not in log.read_text(errors="replace"):  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.01)
+
+
 async def test_a_restart_changes_nothing_that_is_found(own_folder: Config) -> None:
     """The last user stops the server; the next one finds the same by words and vectors, and writes go on."""
     async with AgentMem(own_folder) as memory:
@@ -75,6 +84,7 @@ async def test_a_crash_under_an_open_memory_changes_nothing_that_is_found(own_fo
             assert row is not None
             os.kill(row["pid"], signal.SIGKILL)
             admin.close()
+            await _wait_for_recovery(own_folder.data_dir)
             await bystander.start()  # waits until the server accepts connections again
 
             assert await _found(memory) == before

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import accumulate
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.database.connection import Row, SqlExecutor
-from agent_reminiscence.domain.event import Duplicate, EventKind, MemoryConsolidated, MemoryPromoted
+from agent_reminiscence.domain.event import Duplicate, EventKind, MemoryConsolidated, MemoryEnded, MemoryPromoted
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.trust import SOURCE_TRUST
 from agent_reminiscence.embedders.hashing import HashEmbedder
@@ -106,6 +107,8 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
     """Everything that is stored twice, or can be computed from something else, agrees."""
     memories = await _rows(db, "SELECT * FROM active_memory WHERE external_id = $(external_id)p", external_id)
     chunks = await _chunks(db, external_id)
+    written = await _last_written(db, external_id)
+    ended = await _ended(db, external_id)
     laid_out: set[str] = set()
     # An archived memory keeps its layout when its chunks end with it.
     archived: set[str] = set()
@@ -115,6 +118,9 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
         if stored["archived_at"] is not None:
             archived |= {chunk["chunk_id"] for chunk in layout}
         _assert_tiles(stored, layout)
+        entries = written[stored["memory_id"]]
+        assert [chunk["chunk_id"] for chunk in layout] == [entry["id"] for entry in entries]
+        assert [chunk["metadata"] for chunk in layout] == [entry["metadata"] for entry in entries]
 
     for chunk_id, chunk in chunks.items():
         is_live = chunk["superseded_at"] is None
@@ -122,7 +128,7 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
         # A fact is in no text; what it rests on is.
         sources = set(map(str, chunk["derived_from"] or [chunk_id]))
         assert is_live <= (sources <= laid_out), "a live chunk is in no text"
-        if chunk_id in laid_out - archived:
+        if chunk_id in laid_out - archived - ended:
             assert is_live or is_duplicate, "a chunk of a text has ended"
         if is_duplicate:
             assert not is_live
@@ -136,6 +142,29 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
     await check_norms(db, external_id)
     [stream] = await _rows(db, "SELECT live_chunks FROM memory_stream WHERE external_id = $(external_id)p", external_id)
     assert stream["live_chunks"] == sum(chunk["superseded_at"] is None for chunk in chunks.values())
+
+
+async def _last_written(db: SqlExecutor, external_id: str) -> dict[str, list[dict[str, Any]]]:
+    """The chunks of each memory as its last version's event has them, in the order of the text."""
+    rows = await _rows(
+        db,
+        "SELECT DISTINCT ON (memory_id) memory_id, payload -> 'chunks' AS chunks FROM memory_event"
+        " WHERE external_id = $(external_id)p AND kind IN ('memory.created', 'memory.updated') AND salt IS NOT NULL"
+        " ORDER BY memory_id, position DESC",
+        external_id,
+    )
+    return {row["memory_id"]: row["chunks"] for row in rows}
+
+
+async def _ended(db: SqlExecutor, external_id: str) -> set[str]:
+    """The chunks that ended though they stand in a text."""
+    rows = await _rows(
+        db,
+        "SELECT jsonb_array_elements_text(payload -> 'chunks') AS chunk_id FROM memory_event"
+        " WHERE external_id = $(external_id)p AND kind = 'memory.ended'",
+        external_id,
+    )
+    return {row["chunk_id"] for row in rows}
 
 
 def _assert_tiles(stored: Row, layout: Sequence[Row]) -> None:
@@ -267,13 +296,23 @@ async def test_after_any_edits_the_tables_agree(
 async def test_every_tier_agrees_after_the_whole_life_of_a_tenant(
     memory: AgentMem, administrator: SqlExecutor, external_id: str
 ) -> None:
-    """Created, updated, consolidated, repeated, promoted and archived."""
+    """Created, updated, consolidated, repeated, promoted, archived and contradicted."""
     tenant = await fill_tenant(memory, external_id)
     await memory.admin.archive(external_id, tenant.draft_memory_id)
 
     await _assert_consistent(administrator, external_id)
     tiers = {chunk["tier"] for chunk in (await _chunks(administrator, external_id)).values()}
     assert tiers == {"active", "shortterm", "longterm"}
+
+    told_id = tenant.told_memory_id
+    passage = await _chunk_saying(administrator, external_id, told_id, "his father's")
+    contradicted = MemoryEnded(memory_id=told_id, reason="contradicted", chunks=(UUID(passage["chunk_id"]),))
+    await record_event(memory, external_id, EventKind.ENDED, contradicted)
+
+    # One passage is named in the event, and two chunks end.
+    for words in ("his father's", "owns the windmill"):
+        assert (await _chunk_saying(administrator, external_id, told_id, words))["superseded_at"] is not None
+    await _assert_consistent(administrator, external_id)
 
 
 async def test_a_new_memory_is_in_the_active_tier(
@@ -388,6 +427,36 @@ async def test_an_update_that_leaves_the_text_embeds_nothing(
     await memory.update_active_memory(external_id, note.id, description="about the island")
 
     assert embedder.texts == []
+
+
+async def test_what_is_said_of_a_turn_changes_with_its_chunk(
+    memory: AgentMem, administrator: SqlExecutor, external_id: str
+) -> None:
+    """The words stay, and so do the chunks and their places in the index; what the caller says of a turn is new."""
+    words = ("Robin: The gate squeaks.", "Ana: I know.")
+    text = "\n".join(words)
+    note = await memory.create_active_memory(
+        external_id, "Chat", text, metadata={"turns": _turns(words, "calm", "calm")}
+    )
+
+    updated = await memory.update_active_memory(
+        external_id, note.id, content=text, metadata={"turns": _turns(words, "calm", "cross")}
+    )
+
+    assert updated.write is not None
+    assert (updated.write.chunks_added, updated.write.chunks_kept, updated.write.chunks_ended) == (0, 2, 0)
+    assert (await _chunk_saying(administrator, external_id, note.id, "squeaks"))["metadata"] == {"mood": "calm"}
+    assert (await _chunk_saying(administrator, external_id, note.id, "know"))["metadata"] == {"mood": "cross"}
+    await _assert_consistent(administrator, external_id)
+
+
+def _turns(words: Sequence[str], *moods: str) -> list[dict[str, Any]]:
+    """Where each of some lines begins, who says it, and in which mood."""
+    starts = accumulate((len(line) + 1 for line in words[:-1]), initial=0)
+    return [
+        {"start": start, "speaker": line.partition(":")[0], "mood": mood}
+        for start, line, mood in zip(starts, words, moods, strict=True)
+    ]
 
 
 async def test_what_an_update_removes_ends_but_stays(

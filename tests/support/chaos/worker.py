@@ -1,13 +1,16 @@
 """A worker that takes jobs until it is killed, or until its standard input ends.
 
-Run as a script by `test_jobs.py`, with the embedded server's folder. What it logs goes to its standard error.
+Run as a script by `test_jobs.py`, with a DSN or the embedded server's folder, and settings as JSON. What it logs goes
+to its standard error.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import sys
+from typing import Any
 
 import pytest
 
@@ -32,8 +35,8 @@ async def _initialize(memory: AgentMem) -> None:
             return
 
 
-async def _main(data_dir: str) -> None:
-    memory = AgentMem(writer.settings_for(data_dir, worker=True, **writer.HASTE))
+async def _main(dsn_or_folder: str, settings: dict[str, Any]) -> None:
+    memory = AgentMem(writer.settings_for(dsn_or_folder, worker=True, **(writer.HASTE | settings)))
     await _initialize(memory)
     try:
         await asyncio.to_thread(sys.stdin.buffer.read)
@@ -48,4 +51,4 @@ if __name__ == "__main__":
         logging.getLogger(dependency).setLevel(logging.CRITICAL)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jobs, "SWEEP_SECONDS", _SWEEP_SECONDS)
-        asyncio.run(_main(sys.argv[1]))
+        asyncio.run(_main(sys.argv[1], json.loads(sys.argv[2])))

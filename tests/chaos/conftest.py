@@ -1,6 +1,7 @@
 """Tests that try to break promises by force of numbers: few repetitions in `make test-thorough`, many in `make chaos`.
 
-`make test` runs the first case of each, with fewer still where that takes long, and none of those marked `thorough`.
+`make test` runs the first case of those that a promise of the README names, and of those that kill: with fewer
+repetitions still where that takes long. The other modules are marked `thorough`.
 """
 
 from __future__ import annotations

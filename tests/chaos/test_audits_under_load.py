@@ -19,6 +19,8 @@ from tests.conftest import TestServer
 from tests.support.chaos.tampering import Scene, config
 from tests.support.factories import LONG_AGO, fill_tenant, stored_rows, superuser
 
+pytestmark = pytest.mark.thorough
+
 _WRITERS = 3
 _ANCHOR = "\n\n".join(f"The lighthouse keeper wrote line {number} of his log." for number in range(6))
 
@@ -189,7 +191,7 @@ async def test_readers_see_all_of_a_rebuild_or_nothing_of_it(scene: Scene, repet
     async def break_and_mend() -> None:
         nonlocal is_over
         try:
-            for _ in range(repetitions(everyday=2, reduced=6, full=40)):
+            for _ in range(repetitions(reduced=6, full=40)):
                 await scene.db.execute_script(
                     "BEGIN; DELETE FROM memory_chunk; DELETE FROM chunk_vector_1; UPDATE active_memory SET version = 7;"
                     "COMMIT"

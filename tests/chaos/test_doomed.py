@@ -22,6 +22,8 @@ from tests.support.chaos import doomed, writer
 from tests.support.chaos.killing import PATIENCE_SECONDS
 from tests.support.factories import stored_rows, superuser
 
+pytestmark = pytest.mark.thorough
+
 _ROOT = Path(__file__).parents[2]
 _TENANT = "agent-1"
 _NEIGHBOURS = tuple(f"neighbour-{number}" for number in range(5))

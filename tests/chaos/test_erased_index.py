@@ -21,6 +21,8 @@ from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer
 from tests.support.factories import superuser
 
+pytestmark = pytest.mark.thorough
+
 _TENANT = "agent-1"
 _SEED = 20_260_611
 _MEMORIES = 6

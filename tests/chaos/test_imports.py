@@ -26,6 +26,8 @@ from tests.conftest import TestServer
 from tests.support.command_line import CHECKOUT, clean_environment, environment
 from tests.support.factories import superuser
 
+pytestmark = pytest.mark.thorough
+
 _CONVERSATION_LINES = 10
 _PATIENCE_SECONDS = 300.0
 
@@ -65,10 +67,10 @@ async def test_a_killed_ingest_is_continued_by_the_same_command(
     repetitions: Repetitions,
 ) -> None:
     """SIGKILL at random moments, again and again; in the end the memories are those of the file, each once."""
-    chat = _write_chat(tmp_path / "chat.jsonl", repetitions(everyday=600, reduced=1_500, full=5_000))
+    chat = _write_chat(tmp_path / "chat.jsonl", repetitions(reduced=1_500, full=5_000))
     expected = list(read_memories(chat))
     dice = random.Random(0)
-    for _ in range(repetitions(everyday=1, reduced=2, full=10)):
+    for _ in range(repetitions(reduced=2, full=10)):
         with _ingest(config(), chat, "agent-1") as process:
             assert process.stdout is not None
             # It has begun to write, or to find what it wrote before.

@@ -16,7 +16,7 @@ from tests.conftest import TestServer
 from tests.support.chaos.watching import watching
 from tests.support.factories import stored_rows, superuser
 
-pytestmark = pytest.mark.usefixtures("attentive_server")
+pytestmark = [pytest.mark.usefixtures("attentive_server"), pytest.mark.thorough]
 
 _LINES = tuple(f"Ana: Line {number} is about pears and boats in Lisbon." for number in range(6))
 # Of a tenant that nothing is forgotten of, but by these calls.

@@ -19,6 +19,8 @@ from tests.support.chaos import doomed
 from tests.support.chaos.tampering import PROJECTED, Column, Scene, columns, config, key_parts, row_key, shown_key
 from tests.support.factories import fill_tenant, stored_rows, superuser
 
+pytestmark = pytest.mark.thorough
+
 _VECTORS = "chunk_vector_1"
 _NORMS = "chunk_norms_1"
 # A key of each type that no row has.

@@ -18,6 +18,8 @@ from tests.conftest import TestServer
 from tests.support.chaos.tampering import Scene, columns, config
 from tests.support.factories import LONG_AGO, SECRET, stored_rows, superuser
 
+pytestmark = pytest.mark.thorough
+
 # The stream's own row: what repeats its last event is a fault of the ledger, what follows from all events is drift.
 # Of `due_at` only whether it is set follows from the events; the moment is that of a clock, and is not compared.
 _FAULTS_OF_THE_STREAM = {"external_id", "head", "chain", "last_recorded_at"}

@@ -12,6 +12,7 @@ from itertools import product
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
@@ -21,6 +22,8 @@ from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.chaos import stories
 from tests.support.fakes import FaultyEmbedder, SetClock, away
+
+pytestmark = pytest.mark.thorough
 
 _TICK = timedelta(microseconds=1)
 _EVERYTHING = 200
@@ -357,7 +360,7 @@ def test_every_path_answers_for_each_pair_of_times_as_the_definition_does(
 
             @example(_WHAT_IT_REPEATED_ENDED_EARLIER)
             @example(_ARCHIVED_AND_ONLY_THEN_ENDED)
-            @settings(max_examples=repetitions(everyday=4, reduced=12, full=150), deadline=None, print_blob=True)
+            @settings(max_examples=repetitions(reduced=12, full=150), deadline=None, print_blob=True)
             @given(_histories)
             def check(history: list[Step]) -> None:
                 runner.run(play(paths, history))

@@ -35,6 +35,8 @@ from tests.support.factories import fill_tenant, stored_rows, superuser
 from tests.support.fakes import SetClock
 from tests.support.proxy import FaultyProxy, Loss
 
+pytestmark = pytest.mark.thorough
+
 _SEED = 20_260_611
 _EVERYTHING = 200
 
@@ -305,7 +307,7 @@ async def test_a_flipped_bit_anywhere_is_refused_and_nothing_is_written(
     before = await _rows(test_server, database, "house")
     edges = [0, 1, 5, len(whole) - 41, len(whole) - 40, len(whole) - 33, len(whole) - 32, len(whole) - 1]
 
-    for offset in [*edges, *rng.sample(range(len(whole)), repetitions(everyday=20, reduced=60, full=1_500))]:
+    for offset in [*edges, *rng.sample(range(len(whole)), repetitions(reduced=60, full=1_500))]:
         flipped = bytearray(whole)
         flipped[offset] ^= 1 << rng.randrange(8)
         file.write_bytes(flipped)
@@ -326,7 +328,7 @@ async def test_of_many_imports_of_one_file_at_once_exactly_one_does_the_work(
     await fill_tenant(memory, "house")
     head = (await memory.admin.export("house", file)).events
 
-    for number in range(repetitions(everyday=1, reduced=3, full=40)):
+    for number in range(repetitions(reduced=3, full=40)):
         tenant = f"copy-{number}"
         reports = await asyncio.gather(*(memory.admin.import_(file, tenant) for _ in range(5)))
 
@@ -356,7 +358,7 @@ async def test_an_import_is_all_there_or_not_at_all_wherever_its_connection_is_c
     async with FaultyProxy(address.host, address.port) as proxy:
         config = _config(test_server, database, postgres_dsn=dsn(proxy.settings(test_server.login(database))))
         async with AgentMem(config) as behind:
-            step = repetitions(everyday=60, reduced=11, full=1)
+            step = repetitions(reduced=11, full=1)
             for message in range(1, 10_000, step):
                 tenant = f"copy-{message}"
                 proxy.cut_at(message, loss)

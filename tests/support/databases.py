@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -47,11 +48,12 @@ END
 $make$
 """
 
-# Of a test that did not close what it has opened: it might hold locks.
-_END_OTHERS = """
-SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+# Those of a test that did not close what it has opened: they might hold locks.
+_OTHERS = """
+FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
 """
+_PATIENCE_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +109,23 @@ class DatabasePool:
 
     async def _is_emptied(self, kept: _Kept) -> bool:
         try:
-            await kept.db.execute(_END_OTHERS)
+            await _end_others(kept.db)
             if await _shape(kept.db) != kept.shape:
                 return False
             await kept.db.execute("SELECT pg_temp.forget()::text")
-        except StoreError:
-            # A table is not there any more, or the whole database.
+        except (StoreError, TimeoutError):
+            # A table is not there any more, or the whole database; or somebody does not end.
             return False
         return True
+
+
+async def _end_others(db: SqlExecutor) -> None:
+    """End all other sessions of the database; most have just been closed and are about to end."""
+    await db.execute(f"SELECT pg_terminate_backend(pid) {_OTHERS}")
+    # The function could wait itself, but looks every 100 ms only, which would be most of a quick test's time.
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while await db.fetch_all(f"SELECT pid {_OTHERS}"):  # noqa: ASYNC110 - the server has no event to wait for
+            await asyncio.sleep(0.002)
 
 
 async def _shape(db: SqlExecutor) -> str:

@@ -156,7 +156,7 @@ class Baseline:
         raise NotImplementedError
 
     async def order(self, question: str) -> list[int]:
-        """Places of the texts, best first."""
+        """Indices of the texts, best first."""
         raise NotImplementedError
 
 

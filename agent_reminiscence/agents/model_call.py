@@ -1,4 +1,4 @@
-"""What a call of a model has cost and why it failed: plain values that need nothing installed."""
+"""What a call to a model cost, and why it failed: plain values that need nothing installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_reminiscence.exceptions import AgentError
 
 @dataclass(slots=True)
 class Meter:
-    """What a call of a model has cost, however it ended.
+    """What a call to a model cost, however it ended.
 
     Attributes:
         usage: None until the call has ended. For a request without an answer it counts an estimate of what was sent.

@@ -56,7 +56,7 @@ class HashEmbedder(BaseEmbedder):
         vector = [_TEXT_WEIGHT * (1 + mark / 256) for mark in marks]
         for word in _WORD.findall(text.casefold()):
             number = int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest())
-            sign, hashed = divmod(number, 2**63)
-            vector[hashed % self._dimension] += 1 - 2 * sign
+            sign, bucket = divmod(number, 2**63)
+            vector[bucket % self._dimension] += 1 - 2 * sign
         length = math.sqrt(math.sumprod(vector, vector))
         return [value / length for value in vector]

@@ -67,9 +67,9 @@ def _find_in_joined(views: dict[int, _View], found: list[list[Finding]]) -> None
     The rules are then applied to each text separately, so that no match spans two texts and each rule sees where its
     text begins and ends.
     """
-    indexes = list(views)
-    for number, rules in _candidates([views[index].text for index in indexes]).items():
-        index = indexes[number]
+    indices = list(views)
+    for nth, rules in _candidates([views[index].text for index in indices]).items():
+        index = indices[nth]
         found[index] = _settled(_findings(views[index], rules))
 
 
@@ -99,7 +99,7 @@ def _candidates(texts: Sequence[str]) -> dict[int, list[int]]:
 
 
 def _findings(view: _View, rules: Iterable[int]) -> Iterator[Finding]:
-    """What the rules with these indexes find in `view`; findings may overlap."""
+    """What the rules with these indices find in `view`; findings may overlap."""
     lowered: str | None = None
     for precedence in rules:
         rule = RULES[precedence]

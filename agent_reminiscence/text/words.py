@@ -118,7 +118,7 @@ def analyse(text: str, language: str) -> list[str]:
 def query_words(query: str, languages: Sequence[str]) -> list[QueryWord]:
     """The words of `query` as each of `languages` reads them, in order of first occurrence.
 
-    Stop words and question words of the query's own language are left out of every reading: in German, "the" is a word
+    Stop words and question words of the query's own language are left out in every language: in German, "the" is a word
     that no text has, and a text that answers "wann" uses other words. The query's own language is the one with the most
     such words in it.
     """

@@ -251,7 +251,7 @@ async def test_a_token_budget_is_for_the_text_of_hits(memory: AgentMem, tenant: 
 
 
 def _parts(found: RetrievalResult) -> dict[tuple[int, UUID, str], float]:
-    """What each part of the score gave, by place, chunk and part."""
+    """What each part of the score gave, by rank, chunk and part."""
     return {
         (rank, hit.chunk_id, name): part
         for rank, hit in enumerate(found.hits)

@@ -3,8 +3,8 @@
 A scripted model cannot be persuaded. So this shows what holds when a real one is: what every model is shown of a text,
 and what comes of a model that does all the text asks for, with every tool and argument that there is.
 
-A test tries many texts on one memory, each with a tenant of its own, and names those that fail: all of them, and in
-`make test` a third, another one than the test before.
+A test tries many texts on one memory, each with a tenant of its own, and names those that fail. `make test` tries a
+third of them, each test a different third from the one before it.
 """
 
 from __future__ import annotations

@@ -402,7 +402,7 @@ def _watches(count: int) -> str:
     )
 
 
-async def test_a_word_of_several_notes_finds_each_of_them_by_it(memory: AgentMem) -> None:
+async def test_a_word_that_several_notes_share_finds_each_of_them(memory: AgentMem) -> None:
     """The last one too, though the word was in the index before."""
     notes = ("The ferry is late.", "A ferry sank.", "Nobody likes the ferry.")
     for note in notes:

@@ -13,7 +13,7 @@ import pytest
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from tests.support.neo4j_managers import opened_neo4j
 from tests.support.neo4j_server import Neo4jAddress, Neo4jServer
-from tests.support.shared_servers import NEO4J, own_server, require_startable, shared_place
+from tests.support.shared_servers import NEO4J, own_server, require_startable, shared_client_settings
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,7 @@ def startable_neo4j(pytestconfig: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def neo4j_server(pytestconfig: pytest.Config) -> Neo4jAddress:
     """A Neo4j for this run, with authentication on, shared by all tests; skips the test where none can be had."""
-    return Neo4jAddress(**shared_place(pytestconfig, NEO4J))
+    return Neo4jAddress(**shared_client_settings(pytestconfig, NEO4J))
 
 
 @pytest.fixture

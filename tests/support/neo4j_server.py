@@ -72,7 +72,7 @@ class Neo4jServer(ServerProcess):
         return Neo4jAddress(f"bolt://127.0.0.1:{self.port}", password=self.password)
 
     @property
-    def place(self) -> dict[str, str]:
+    def client_settings(self) -> dict[str, str]:
         """The address."""
         return asdict(self.address)
 

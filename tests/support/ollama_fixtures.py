@@ -1,7 +1,7 @@
 """Fixtures for tests that need a real Ollama; a plugin of `conftest.py`. `server_hooks` says what all servers share.
 
-The first time on a machine it is built, which takes minutes. One that the environment names has to have the model
-all-minilm.
+The first time on a machine, Ollama is built, which takes minutes. A server that the environment names must have the
+model all-minilm.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.ollama_server import OllamaServer
-from tests.support.shared_servers import OLLAMA, own_server, require_startable, shared_place
+from tests.support.shared_servers import OLLAMA, own_server, require_startable, shared_client_settings
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +23,7 @@ def startable_ollama(pytestconfig: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def ollama_url(pytestconfig: pytest.Config) -> str:
     """Where an Ollama with the model all-minilm is, shared by all tests; skips the test where none can be had."""
-    return shared_place(pytestconfig, OLLAMA)["url"]
+    return shared_client_settings(pytestconfig, OLLAMA)["url"]
 
 
 @pytest.fixture

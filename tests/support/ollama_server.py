@@ -35,7 +35,7 @@ class OllamaServer(ServerProcess):
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def place(self) -> dict[str, str]:
+    def client_settings(self) -> dict[str, str]:
         """The URL."""
         return {"url": self.url}
 

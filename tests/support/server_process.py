@@ -55,7 +55,7 @@ class ServerProcess(ABC):
 
     @property
     @abstractmethod
-    def place(self) -> dict[str, str]:
+    def client_settings(self) -> dict[str, str]:
         """What a client has to know, as JSON can hold it; it stays the same over restarts."""
 
     @classmethod

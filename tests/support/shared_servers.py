@@ -31,7 +31,7 @@ class ServerKind:
         mark: What tests that need one are marked with; also part of the names of variables.
         settings: What a client has to know of it. The environment names a server by the first, `REMINISCENCE_NEO4J_URI`
             for example, and may have the others.
-        fixtures: Who asks for one of them needs a server.
+        fixtures: Tests that ask for one of these need a server.
     """
 
     server: type[ServerProcess]
@@ -105,11 +105,11 @@ class SharedServer:
         """What a process of xdist is told."""
         return {"folder": str(self._folder), "owner_pid": self._owner_pid, "given": self.given}
 
-    def place(self) -> dict[str, str]:
+    def client_settings(self) -> dict[str, str]:
         """Where the server is; started if no process has started it."""
         if self.given is not None:
             return self.given
-        file = self._folder / "place.json"
+        file = self._folder / "client_settings.json"
         with self._locked():
             # Written when the server is ready.
             if not file.exists():
@@ -118,9 +118,9 @@ class SharedServer:
                 self._started_here = server
                 self._pid_file.write_text(str(server.pid))
                 server.warm_up()
-                file.write_text(json.dumps(server.place))
-        place: dict[str, str] = json.loads(file.read_text())
-        return place
+                file.write_text(json.dumps(server.client_settings))
+        client_settings: dict[str, str] = json.loads(file.read_text())
+        return client_settings
 
     def end(self) -> None:
         """End the server if one was started, without asking it, for nobody needs its data; remove the folder."""
@@ -173,12 +173,12 @@ def require_startable(config: pytest.Config, kind: ServerKind) -> None:
     config.stash[SHARED][kind.mark].skip_where_not_startable()
 
 
-def shared_place(config: pytest.Config, kind: ServerKind) -> dict[str, str]:
+def shared_client_settings(config: pytest.Config, kind: ServerKind) -> dict[str, str]:
     """Where the server of this run is; skips the test where none can be had."""
     shared = config.stash[SHARED][kind.mark]
     if shared.given is None:
         require_startable(config, kind)
-    return shared.place()
+    return shared.client_settings()
 
 
 @contextmanager

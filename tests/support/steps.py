@@ -70,9 +70,10 @@ async def wait_until_blocked(db: SqlExecutor, calls: int = 1) -> None:
 
 @asynccontextmanager
 async def streams_held(superuser: ConnectionSettings) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
-    """Hold all streams until the block ends: who writes waits, two of them in the order in which they came.
+    """Hold all streams until the block ends: whoever writes waits.
 
-    Of more than two, any may follow the first. The function that is given waits until so many calls wait.
+    Two calls go on in the order in which they came; of more than two, any may follow the first. Yields a function that
+    waits until so many calls wait.
     """
     db = await open_connection(superuser)
     try:
@@ -89,9 +90,9 @@ async def in_turn[First, Second](
     second: Callable[[], Coroutine[Any, Any, Second]],
 ) -> tuple[First, Second]:
     """Have two calls wait for the stream, and let them go in this order."""
-    async with streams_held(superuser) as queued:
-        one = asyncio.create_task(first())
+    async with asyncio.TaskGroup() as group, streams_held(superuser) as queued:
+        one = group.create_task(first())
         await queued(1)
-        two = asyncio.create_task(second())
+        two = group.create_task(second())
         await queued(2)
-    return await one, await two
+    return one.result(), two.result()

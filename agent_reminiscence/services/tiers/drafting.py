@@ -94,7 +94,7 @@ class Drafting:
         return await _draft(memory, chunks, recurrences, generation, compared_at, known, looked_up)
 
     async def complete(self, draft: Draft, proposal: Proposal, db: SqlExecutor | None) -> Draft:
-        """The draft with what a model read, and with the known entities that all its names most likely mean."""
+        """The draft with what a model proposes, and with the known entities that all its names most likely mean."""
         external_id = draft.memory.external_id
         sure = {row.key for row in draft.known} | {name_key(chunk.speaker) for chunk in draft.chunks if chunk.speaker}
         by_rules = left_to_rules(draft.entities, proposal.entities, proposal.importances, sure)

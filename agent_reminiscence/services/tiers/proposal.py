@@ -49,7 +49,11 @@ class PlannedFact:
 
 @dataclass(frozen=True, slots=True)
 class PlannedEnding:
-    """A stored chunk that the chunk at an index contradicts or replaces."""
+    """A stored chunk that another one contradicts or replaces.
+
+    Attributes:
+        by: The index of that other chunk.
+    """
 
     chunk: NearChunk
     by: int
@@ -59,9 +63,10 @@ class PlannedEnding:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRelationshipEnding:
-    """A known relationship that the chunk at an index says is over.
+    """A known relationship that a chunk says is over.
 
     Attributes:
+        by: The index of that chunk.
         is_compared: Whether it was proposed in a comparison with less trusted text; then only that text may end.
     """
 
@@ -74,7 +79,7 @@ class PlannedRelationshipEnding:
 
 @dataclass(slots=True)
 class Proposal:
-    """What a model proposes for a memory's new chunks; an index is that of a chunk among all of the memory.
+    """What a model proposes for a memory's new chunks; an index counts all chunks of the memory, from 0.
 
     Attributes:
         importances: Its ratings of the chunks it has read, by index.

@@ -355,7 +355,7 @@ async def test_hostile_passages_stay_within_their_fences() -> None:
 
 
 async def test_a_right_plan_is_taken_over() -> None:
-    """Places from 0 and in order, names once, types in snake_case, dates in UTC, and confidence within its bounds."""
+    """Indices from 0 and in order, names once, types in snake_case, dates in UTC, and confidence within its bounds."""
     answered = await _ask(ScriptedModel(_answer(_PLAN)))
 
     window, proposal = _window(_MATERIAL), Proposal()
@@ -993,7 +993,7 @@ def _usable_part(plan: dict[str, Any]) -> ConsolidationPlan:
 
 @given(plan=_PLANS)
 def test_a_plan_without_a_complaint_can_be_taken_over(plan: dict[str, Any]) -> None:
-    """Any plan is checked without an error, and what passes has places that exist and times that follow each other."""
+    """Any plan is checked without an error; what passes names passages that exist, and times that follow each other."""
     check(ConsolidationPlan.model_validate(plan), _MATERIAL)
     usable = _usable_part(plan)
     assert check(usable, _MATERIAL) == []

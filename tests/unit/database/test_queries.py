@@ -32,7 +32,7 @@ def test_each_parameter_has_one_number_however_often_it_occurs() -> None:
 
 @pytest.mark.parametrize("load", [load_queries, load_parts])
 def test_what_is_handed_out_cannot_be_changed(load: Callable[[str, str], Mapping[str, NamedQuery]]) -> None:
-    """A file is read once for everybody: who could change a statement would change it for all."""
+    """A file is read once for everybody: whoever changed a statement would change it for everybody."""
     handed_out = load("sql", "erasure")
 
     assert handed_out
@@ -129,6 +129,6 @@ def test_every_part_is_included_somewhere(language: str, stem: str) -> None:
     statements = load_queries(language, stem).values()
 
     for name, part in load_parts(language, stem).items():
-        # A part with places of its own is found by what is between them.
+        # A part with placeholders of its own is found by what is between them.
         pieces = re.split(r"\{\w+\}", part)
         assert name in _CHOSEN_AT_RUN_TIME or any(all(piece in query for piece in pieces) for query in statements), name

@@ -20,7 +20,7 @@ from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.services.memories.fold import fold
 from tests.acceptance.conftest import Server
 from tests.support.servers import SECOND_SERVER_THOROUGHLY
-from tests.support.steps import EVERYTHING, all_events, lines, only_memory, texts, wait_until_blocked
+from tests.support.steps import EVERYTHING, all_events, lines, only_memory, streams_held, texts
 
 THRESHOLD = 5
 
@@ -226,18 +226,12 @@ async def test_an_exhausted_pool_waits_and_then_says_so(
     """Whoever finds no connection in time is told which settings to look at; afterwards all goes on."""
     async with AgentMem(config(postgres_pool_size=1, pool_timeout_seconds=0.3)) as memory:
         note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
-        blocker = await open_connection(server.superuser(database))
-        try:
-            await blocker.execute_script("BEGIN; SELECT * FROM reminiscence.memory_stream FOR UPDATE")
+        async with streams_held(server.superuser(database)) as queued:
             waiting = asyncio.create_task(memory.update_active_memory("agent-1", note.id, content="Ship on Monday."))
-            await wait_until_blocked(blocker)
+            await queued(1)
 
             with pytest.raises(StoreTimeoutError, match=r"within 0\.3 s; all 1 are in use \(postgres_pool_size, pool_"):
                 await memory.get_active_memories("agent-2")
-
-            await blocker.execute_script("ROLLBACK")
-        finally:
-            blocker.close()
 
         assert (await waiting).content == "Ship on Monday."
         assert await memory.get_active_memories("agent-2") == []
@@ -257,14 +251,9 @@ async def test_a_statement_that_runs_too_long_is_ended(
     """The server ends it, the message names the setting, nothing was written, and the connection is of use again."""
     async with AgentMem(config(postgres_pool_size=1, statement_timeout_seconds=1.5)) as memory:
         note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
-        blocker = await open_connection(server.superuser(database))
-        try:
-            await blocker.execute_script("BEGIN; SELECT * FROM reminiscence.memory_stream FOR UPDATE")
-
+        async with streams_held(server.superuser(database)):
             with pytest.raises(StoreTimeoutError, match="statement_timeout_seconds sets the limit"):
                 await memory.update_active_memory("agent-1", note.id, content="Ship on Monday.")
-        finally:
-            blocker.close()
 
         assert (await only_memory(memory, "agent-1")).content == "Ship on Friday."
         assert len(await all_events(memory, "agent-1")) == 1

@@ -101,7 +101,7 @@ async def test_a_write_that_makes_nothing_due_queues_nothing(memory: AgentMem) -
 async def test_a_write_whose_work_cannot_be_queued_is_no_write(
     config: Callable[..., Config], server: Server, database: str
 ) -> None:
-    """Both are in one transaction: there is no moment at which a crash would leave one without the other."""
+    """The write and its job share a transaction, so a crash cannot leave one without the other."""
     async with AgentMem(config(active_memory_update_threshold=1)) as memory:
         note = await memory.create_active_memory("agent-1", "Plan", "Ship on Friday.")
         before = await all_events(memory, "agent-1")

@@ -153,7 +153,7 @@ class ServerProcess(ABC):
 
     @classmethod
     def end(cls, pid: int) -> None:
-        """Kill the server of process `pid`, whoever has started it; nothing where it has ended."""
+        """Kill the server with this process id, even if another process started it. Does nothing if it has ended."""
         with suppress(ProcessLookupError, PermissionError):
             cls._signal(pid, signal.SIGKILL)
 

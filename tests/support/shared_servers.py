@@ -144,7 +144,7 @@ class SharedServer:
             pytest.skip(f"{self.kind.reason}: {self.why_not()}")
 
     def why_not(self) -> str:
-        """Why there is no server."""
+        """What is missing to start a server or to find one, separated by commas."""
         missing = self.kind.server.missing()
         if self.given is None:
             missing.append(f"{self.kind.variable} is not set")

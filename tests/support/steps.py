@@ -70,7 +70,7 @@ async def wait_until_blocked(db: SqlExecutor, calls: int = 1) -> None:
 
 @asynccontextmanager
 async def streams_held(superuser: ConnectionSettings) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
-    """Hold all streams until the block ends: whoever writes waits.
+    """Lock all streams until the block ends, so that every call that writes waits.
 
     Two calls go on in the order in which they came; of more than two, any may follow the first. Yields a function that
     waits until so many calls wait.

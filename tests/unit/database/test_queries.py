@@ -32,7 +32,7 @@ def test_each_parameter_has_one_number_however_often_it_occurs() -> None:
 
 @pytest.mark.parametrize("load", [load_queries, load_parts])
 def test_what_is_handed_out_cannot_be_changed(load: Callable[[str, str], Mapping[str, NamedQuery]]) -> None:
-    """A file is read once for everybody: whoever changed a statement would change it for everybody."""
+    """All callers share one parsed file, so none of them may change it."""
     handed_out = load("sql", "erasure")
 
     assert handed_out

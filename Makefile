@@ -100,8 +100,12 @@ check-project: $(DEV)
 	@$(RUN) check_jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml
 
 .PHONY: check-slim
-check-slim: $(RUNTIME) ## Install without the embedded parts, as documented, and import every module.
+check-slim: $(RUNTIME) ## Install without extras, and without the embedded parts, and use the package there.
 	@$(BIN)/python scripts/check_slim.py
+
+.PHONY: sizes
+sizes: $(DEV) ## Measure what an installation weighs, for docs/guide/installation.md and size.md.
+	@$(BIN)/python scripts/installed_sizes.py
 
 .PHONY: docs
 docs: $(DEV) ## Build the documentation into site/; a dead link is an error.
@@ -112,6 +116,10 @@ docs: $(DEV) ## Build the documentation into site/; a dead link is an error.
 format: $(DEV) ## Format the code and apply the linter's safe fixes.
 	@$(RUN) ruff check --quiet --fix --exit-zero .
 	@$(RUN) ruff format .
+
+.PHONY: sync
+sync: $(DEV) ## Write agent_reminiscence/sync anew, after a public method of AgentMem or its parts has changed.
+	@$(BIN)/python scripts/write_sync.py
 
 .PHONY: bench-locomo
 bench-locomo: bench-data $(BENCH) ## Measure recall on real conversations. DATA=folder
@@ -142,9 +150,17 @@ bench-ledger: $(BENCH) ## Measure replay, verify, rebuild, erasure and the chain
 bench-scale: $(BENCH) ## Measure a million chunks of 2,000 tenants: load, disk, recall, readers. Takes about an hour.
 	@$(RUN) benchmarks.scale $(BENCH_ARGS)
 
+.PHONY: bench-turns
+bench-turns: $(BENCH) ## Measure a chat of 10,000 turns, written one by one with consolidation on. Takes about 10 minutes.
+	@$(RUN) benchmarks.turns $(BENCH_ARGS)
+
 .PHONY: bench-jobs
 bench-jobs: $(BENCH) ## Measure how soon work starts, how much it slows calls, and a worker's throughput.
 	@$(RUN) benchmarks.jobs $(BENCH_ARGS)
+
+.PHONY: bench-first-run
+bench-first-run: $(BENCH) ## Measure the first and a later run in a data folder: CPU of all processes, waiting times.
+	@$(RUN) benchmarks.first_run $(BENCH_ARGS)
 
 .PHONY: bench-graph
 bench-graph: $(BENCH) ## Measure 100,000 entities in both stores: writes, reads, lag, plans. Needs Java; takes about an hour.
@@ -153,6 +169,10 @@ bench-graph: $(BENCH) ## Measure 100,000 entities in both stores: writes, reads,
 .PHONY: bench-ingest
 bench-ingest: $(BENCH) ## Measure imports: one by one, in batches, repeated, and their memory. Takes about 15 minutes.
 	@$(RUN) benchmarks.ingest $(BENCH_ARGS)
+
+.PHONY: bench-filters
+bench-filters: $(BENCH) ## Measure recall and lists with filters that admit 1, 10 and 90 %. Takes about half an hour.
+	@$(RUN) benchmarks.filters $(BENCH_ARGS)
 
 .PHONY: bench-redaction
 bench-redaction: $(BENCH) ## Measure how fast secrets are found, including in worst-case texts.

@@ -67,7 +67,7 @@ class _Sandbox:
         self._previous_settings = {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
         # Few partitions: a document shows what to write, and each makes a database of its own.
         self._replace_settings({f"{_PREFIX}DATA_DIR": str(self._folder / "data"), f"{_PREFIX}CHUNK_PARTITIONS": "4"})
-        # A `.env` of the checkout is read from the working folder.
+        # What an example writes does not land in the checkout.
         os.chdir(self._folder)
 
     def leave(self) -> None:

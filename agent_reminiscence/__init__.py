@@ -4,8 +4,9 @@ import logging
 
 from agent_reminiscence.agents.models import AgentModels
 from agent_reminiscence.config.settings import Config
+from agent_reminiscence.conversation import Conversation
 from agent_reminiscence.core import AgentMem
-from agent_reminiscence.domain.audit import AuditReport, Drift, LedgerFault, Progress, StreamReport
+from agent_reminiscence.domain.audit import AuditProgress, AuditReport, Drift, LedgerFault, StreamReport
 from agent_reminiscence.domain.erasure import (
     ErasedEvent,
     ErasureCheck,
@@ -15,11 +16,13 @@ from agent_reminiscence.domain.erasure import (
     ErasureReceipt,
 )
 from agent_reminiscence.domain.event import Event, ModelUsage
+from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
+from agent_reminiscence.domain.progress import Progress, Step
 from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
 from agent_reminiscence.domain.retrieval import (
     Citation,
@@ -39,6 +42,7 @@ from agent_reminiscence.domain.transfer import (
     ImportReport,
     MessageImportReport,
 )
+from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.domain.usage import MemoryUsage, TierUsage
 from agent_reminiscence.domain.work import Job, WorkReport
 from agent_reminiscence.embedders.base import BaseEmbedder
@@ -50,8 +54,10 @@ from agent_reminiscence.exceptions import (
     EmbedderAwayError,
     EmbeddingError,
     EntityNotFoundError,
+    ExternalIdNotFoundError,
     IdempotencyConflictError,
     InvalidInputError,
+    MemoryExistsError,
     MemoryNotFoundError,
     NotInitializedError,
     QuotaExceededError,
@@ -74,6 +80,7 @@ __all__ = [
     "AgentError",
     "AgentMem",
     "AgentModels",
+    "AuditProgress",
     "AuditReport",
     "BaseEmbedder",
     "Citation",
@@ -82,6 +89,7 @@ __all__ = [
     "Config",
     "ConfigurationError",
     "ConsolidationReport",
+    "Conversation",
     "DefaultRedactor",
     "Derivation",
     "Drift",
@@ -99,6 +107,8 @@ __all__ = [
     "ErasureReceipt",
     "Event",
     "ExportReport",
+    "ExternalIdNotFoundError",
+    "Filter",
     "Generation",
     "GenerationFill",
     "GraphPath",
@@ -110,6 +120,7 @@ __all__ = [
     "Job",
     "LedgerFault",
     "LifecycleReport",
+    "MemoryExistsError",
     "MemoryHistory",
     "MemoryNotFoundError",
     "MemoryUsage",
@@ -134,6 +145,7 @@ __all__ = [
     "ReminiscenceError",
     "RetrievalResult",
     "SearchHit",
+    "Step",
     "StoreError",
     "StoreTimeoutError",
     "StoreUnavailableError",
@@ -141,6 +153,7 @@ __all__ = [
     "Subgraph",
     "Synthesis",
     "TierUsage",
+    "Turn",
     "Usage",
     "UsageError",
     "VersionConflictError",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.agents.models import AgentLimits, AgentModels, find_model
+from agent_reminiscence.config.installation import check_installation
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
@@ -28,8 +29,9 @@ from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.replay import Replayer
 from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.history import HistoryService
-from agent_reminiscence.services.memories.manager import MemoryManager, MemoryRules
+from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.memories.remembering import RememberingService
+from agent_reminiscence.services.memories.writes import MemoryRules
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.recall.finding import Finder
 from agent_reminiscence.services.recall.graph_list import GraphRecall
@@ -131,9 +133,11 @@ async def build(config: Config, given: Given) -> Parts:
     """Open the stores and construct everything that uses them.
 
     Raises:
-        ConfigurationError: A model, the schema, the login or the embedder does not fit; the message says what to do.
+        ConfigurationError: A model, the schema, the login or the embedder does not fit, or another project's files are
+            mixed into the package; the message says what to do.
         StoreError: The store cannot be reached.
     """
+    check_installation()
     # First, so that an unknown model leaves nothing open.
     models = await _find_models(config, given.models)
     stores = await open_stores(

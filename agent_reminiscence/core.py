@@ -7,34 +7,39 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
-
-from opentelemetry.metrics import MeterProvider
-from opentelemetry.trace import TracerProvider
 
 from agent_reminiscence.admin import MemoryAdmin
 from agent_reminiscence.agents.models import AgentModels
 from agent_reminiscence.assembly import Given, Parts, build
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.config.settings import Config
-from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.conversation import Conversation
+from agent_reminiscence.domain.filter import Filter
+from agent_reminiscence.domain.memory import ActiveMemory, IfExists
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.exceptions import ConfigurationError, InvalidInputError, NotInitializedError
 from agent_reminiscence.redaction.redactor import DefaultRedactor, NoRedactor, Redactor
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
-from agent_reminiscence.services.ledger.requests import UNSET, CreateRequest, Unset, UpdateRequest
+from agent_reminiscence.services.ledger.requests import UNSET, AppendTextRequest, CreateRequest, Unset, UpdateRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.recall.asking import search_request
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.telemetry import Attribute, Observed, Telemetry
 from agent_reminiscence.text.languages import check_language
 
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
 
-def _utc_now() -> datetime:
+
+def utc_now() -> datetime:
+    """The current time."""
     return datetime.now(UTC)
 
 
@@ -45,7 +50,8 @@ class AgentMem:
     number of tasks in one event loop and any number of tenants.
 
     Args:
-        config: Settings; None reads them from the environment and `.env`.
+        config: Settings; None reads them from the environment. No file is read unless you name it:
+            `Config.from_env_file`.
         embedder: Makes the vectors instead of the configured provider.
         embedders: Further embedders, for a database that switches from one model to another: the embedder of the
             current vectors is used, and the others once theirs become current. None: the current vectors must come
@@ -59,7 +65,7 @@ class AgentMem:
         meter_provider: Receives OpenTelemetry metrics; None uses the global one.
 
     Raises:
-        ConfigurationError: A setting is unknown or contradicts another.
+        ConfigurationError: A setting is unknown, contradicts another, or needs an extra that is not installed.
     """
 
     def __init__(
@@ -69,7 +75,7 @@ class AgentMem:
         embedder: Embedder | None = None,
         embedders: Sequence[Embedder] | None = None,
         redactor: Redactor | None = None,
-        clock: Callable[[], datetime] = _utc_now,
+        clock: Callable[[], datetime] = utc_now,
         models: AgentModels | None = None,
         weights: Weights | None = None,
         tracer_provider: TracerProvider | None = None,
@@ -147,6 +153,35 @@ class AgentMem:
         """Maintenance: history, verification, erasure, transfer, jobs."""
         return self._ready().admin
 
+    def conversation(
+        self,
+        external_id: str | int | UUID,
+        conversation_id: str,
+        *,
+        title: str | None = None,
+        source: Source = "user",
+        actor: str | None = None,
+    ) -> Conversation:
+        """A conversation to record turn by turn: `await memory.conversation("user-1", "chat-7").add("user", "Hi")`.
+
+        Args:
+            conversation_id: Your own id of it, at most 236 characters.
+            title: Of the memories that hold its turns, indexed with every turn; None is "Conversation".
+            source: The trust label of speakers that are neither user, assistant nor tool.
+            actor: Who records the turns.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+        """
+        return Conversation(
+            self._ready().services,
+            external_id,
+            conversation_id,
+            title=title,
+            source=source,
+            actor=actor,
+        )
+
     async def create_active_memory(
         self,
         external_id: str | int | UUID,
@@ -160,6 +195,8 @@ class AgentMem:
         conversation_id: str | None = None,
         source: Source = "user",
         language: str | None = None,
+        key: str | None = None,
+        if_exists: IfExists = "error",
         idempotency_key: str | None = None,
     ) -> ActiveMemory:
         """Remember a text. It is stored verbatim and searchable as soon as this returns.
@@ -177,14 +214,21 @@ class AgentMem:
             source: Its trust label: user, agent, tool, import or model.
             language: The text's language as ISO 639-1, such as "de". None uses the setting, else the language
                 detected in the text, else that of the newest memory with a known one.
+            key: Your own name for the memory, at most 256 characters, not beginning with `conversation/`; no other
+                active memory of `external_id` may have it. An archived memory gives its key up.
+            if_exists: What to do if an active memory has the key. "error" refuses. "update" makes that memory what this
+                call would have created: title, content, description and metadata are replaced, as a new version; if
+                they are the same already, nothing is written. "return" leaves it as it is and returns it.
             idempotency_key: A second call with the same key and request returns the first call's result.
 
         Returns:
-            The memory at version 1, as written; `write` describes what the write did. A text of more than 2,000
-            characters also queues a consolidation; a worker does it soon after.
+            The memory as written, at version 1 unless `if_exists` found an older one; `write` describes what the write
+            did, and is None if nothing was written. A text of more than 2,000 characters also queues a consolidation;
+            a worker does it soon after.
 
         Raises:
             InvalidInputError: An argument is invalid; nothing is written.
+            MemoryExistsError: An active memory has the key, and `if_exists` is "error".
             RedactionError: Your redactor failed; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
             StoreError: The store is unavailable or refused the write.
@@ -194,6 +238,7 @@ class AgentMem:
             tenant = validation.external_id(external_id)
             self._note_tenant(operation, tenant)
             text = validation.content(content)
+            named = validation.new_memory_key(key)
             request = CreateRequest(
                 external_id=tenant,
                 title=validation.title(title),
@@ -205,6 +250,8 @@ class AgentMem:
                 conversation_id=validation.optional_identifier("conversation_id", conversation_id),
                 source=validation.source(source),
                 language=None if language is None else check_language(language),
+                key=named,
+                if_exists=validation.if_exists(if_exists, named),
                 idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
             )
             memory = await parts.services.manager.create(request)
@@ -213,30 +260,57 @@ class AgentMem:
             operation.note(**_written(memory))
             return memory
 
-    async def get_active_memories(self, external_id: str | int | UUID) -> list[ActiveMemory]:
-        """All active memories, oldest first, without archived ones; empty for an unknown id.
+    async def get_active_memories(
+        self,
+        external_id: str | int | UUID,
+        *,
+        ids: Iterable[UUID | str] | None = None,
+        keys: Iterable[str] | None = None,
+        key_prefix: str | None = None,
+        where: Filter | None = None,
+        limit: int | None = None,
+        after: UUID | str | None = None,
+    ) -> list[ActiveMemory]:
+        """Active memories, oldest first, without archived ones; empty for an unknown `external_id`.
+
+        Without arguments all of them. Of several arguments each must hold. Ids and keys that no active memory has are
+        left out.
+
+        Args:
+            ids: Only these memories; at most 1,000.
+            keys: Only memories with one of these keys; at most 1,000.
+            key_prefix: Only memories whose key begins with this.
+            where: Only memories that this filter admits; if it has conditions on passages, those with such a passage.
+            limit: At most this many.
+            after: Only memories after this one, by its id. For the next page, pass the id of the last memory of the
+                page before. Later writes do not change the order, so no page repeats or skips a memory; one that was
+                archived meanwhile still marks its place.
 
         Raises:
-            InvalidInputError: The id is invalid.
+            InvalidInputError: An argument is invalid.
+            MemoryNotFoundError: The memory `after` does not exist; it may have been erased.
             StoreError: The store is unavailable.
         """
         with self._telemetry.operation("get_active_memories") as operation:
             parts = self._ready()
             tenant = validation.external_id(external_id)
             self._note_tenant(operation, tenant)
-            memories = await parts.services.manager.get_all(tenant)
+            selection = validation.selection(ids=ids, keys=keys, key_prefix=key_prefix, limit=limit, after=after)
+            memories = await parts.services.manager.get(tenant, selection, where=validation.where(where))
             operation.note(memories=len(memories))
             return memories
 
     async def update_active_memory(
         self,
         external_id: str | int | UUID,
-        memory_id: UUID | str,
+        memory_id: UUID | str | None = None,
         *,
+        key: str | None = None,
         title: str | Unset = UNSET,
         content: str | Unset = UNSET,
         description: str | Unset | None = UNSET,
         metadata: Mapping[str, Any] | Unset | None = UNSET,
+        append: str | Turn | Mapping[str, Any] | Iterable[Turn | Mapping[str, Any]] | Unset = UNSET,
         occurred_at: datetime | None = None,
         actor: str | None = None,
         conversation_id: str | None = None,
@@ -248,11 +322,17 @@ class AgentMem:
         """Change a memory. Passages its text no longer contains end; they are kept, and found with `as_of`.
 
         Args:
+            memory_id: The memory; or pass `key`.
+            key: The key of an active memory, in place of `memory_id`.
             title: A new title, indexed with all chunks of the memory.
             content: A new text. Unchanged passages keep their chunks, with importance and dates.
             description: A new description; None removes it.
-            metadata: New metadata, replacing all of the old; None empties it. Without it, a new `content` drops
-                `turns` from the old metadata, because their positions refer to the old text.
+            metadata: New metadata, replacing all of the old; None empties it. `turns` stay as long as the text does; a
+                new `content` without metadata drops them, because their positions refer to the old text.
+            append: What to add at the end of the text, in place of the arguments above: a text, which begins a new
+                paragraph, or one or more turns of a conversation (`Turn`, or mappings with its fields). Nothing that
+                stands in the memory changes, and the ledger records only what is new. A turn with an id that the
+                memory holds already is left out; if all are, nothing is written and the memory is returned as it is.
             language: The memory's language from now on, unchanged passages included. None keeps it, but a language
                 that was only assumed is detected again from the new text.
             expected_version: The version you read; the update is refused if another writer was first.
@@ -263,8 +343,9 @@ class AgentMem:
             fifth update (`active_memory_update_threshold`) queues a consolidation; a worker does it soon after.
 
         Raises:
-            InvalidInputError: An argument is invalid, nothing is to be changed, or the memory is archived.
-            MemoryNotFoundError: `external_id` has no such memory.
+            InvalidInputError: An argument is invalid, nothing is to be changed, the memory is archived, or a text that
+                is appended to would become too long.
+            MemoryNotFoundError: `external_id` has no such memory, or no active memory has the key.
             RedactionError: Your redactor failed; nothing is written.
             VersionConflictError: Another writer was first.
             IdempotencyConflictError: The key was used for a different request.
@@ -274,6 +355,37 @@ class AgentMem:
             parts = self._ready()
             tenant = validation.external_id(external_id)
             self._note_tenant(operation, tenant)
+            named_id, named_key = validation.memory_name(memory_id, key)
+
+            def named_and_dated() -> dict[str, Any]:
+                """What both kinds of request say, checked after what each says by itself."""
+                return {
+                    "external_id": tenant,
+                    "memory_id": named_id,
+                    "key": named_key,
+                    "occurred_at": validation.optional_moment("occurred_at", occurred_at),
+                    "actor": validation.optional_identifier("actor", actor),
+                    "conversation_id": validation.optional_identifier("conversation_id", conversation_id),
+                    "source": validation.source(source),
+                    "expected_version": validation.optional_number(
+                        "expected_version", expected_version, maximum=2**31 - 1
+                    ),
+                    "idempotency_key": validation.optional_identifier("idempotency_key", idempotency_key),
+                }
+
+            if not isinstance(append, Unset):
+                given = {"title": title, "content": content, "description": description, "metadata": metadata}
+                if others := [name for name, value in given.items() if not isinstance(value, Unset)]:
+                    raise InvalidInputError(f"append cannot be combined with {others[0]}; make two calls")
+                if language is not None:
+                    raise InvalidInputError("append cannot be combined with language; make two calls")
+                text = validation.content(append) if isinstance(append, str) else None
+                addition = AppendTextRequest(
+                    text=text, turns=() if text is not None else validation.turns("append", append), **named_and_dated()
+                )
+                memory = await parts.services.manager.append(addition)
+                operation.note(**_written(memory))
+                return memory
             changes: dict[str, Any] = {}
             if not isinstance(title, Unset):
                 changes["title"] = validation.title(title)
@@ -284,20 +396,16 @@ class AgentMem:
             if not isinstance(metadata, Unset):
                 changes["metadata"] = validation.memory_metadata(metadata, changes.get("content"))
             if not changes and language is None:
-                raise InvalidInputError("nothing to change; pass title, content, description, metadata or language")
+                raise InvalidInputError(
+                    "nothing to change; pass title, content, description, metadata, append or language"
+                )
             request = UpdateRequest(
-                external_id=tenant,
-                memory_id=validation.memory_id(memory_id),
                 changes=changes,
-                occurred_at=validation.optional_moment("occurred_at", occurred_at),
-                actor=validation.optional_identifier("actor", actor),
-                conversation_id=validation.optional_identifier("conversation_id", conversation_id),
-                source=validation.source(source),
                 language=None if language is None else check_language(language),
-                expected_version=validation.optional_number("expected_version", expected_version, maximum=2**31 - 1),
-                idempotency_key=validation.optional_identifier("idempotency_key", idempotency_key),
+                **named_and_dated(),
             )
-            operation.note(memory_id=str(request.memory_id))
+            if named_id is not None:
+                operation.note(memory_id=str(named_id))
             memory = await parts.services.manager.update(request)
             quoted = changes.keys() - {"metadata"}
             operation.quote(**{name: getattr(memory, name) for name in quoted})
@@ -316,6 +424,7 @@ class AgentMem:
         min_match: float | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
+        where: Filter | None = None,
         synthesis: bool = False,
         strict: bool = False,
     ) -> RetrievalResult:
@@ -332,6 +441,7 @@ class AgentMem:
             as_of: What was true in the world at this time. None is the latest the memory holds: without what was
                 replaced, and with what only begins later.
             known_at: What the memory knew at this time; None is all it knows. Without `as_of`, this is also `as_of`.
+            where: Only passages that this filter admits, before they are ranked: up to `limit` of these are returned.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
                 the hits are still returned, and `omitted` says why there is no answer.
             strict: With `synthesis`: whether a missing answer is an error.
@@ -361,6 +471,7 @@ class AgentMem:
                 min_match=min_match,
                 as_of=as_of,
                 known_at=known_at,
+                where=where,
             )
             is_strict = validation.flag("strict", strict)
             operation.note(limit=request.limit, tiers=tuple(request.tiers))
@@ -394,10 +505,10 @@ class AgentMem:
 
 def _written(memory: ActiveMemory) -> dict[str, Attribute]:
     """Span attributes for the result of a write."""
-    assert memory.write is not None
-    return {
-        "memory_id": str(memory.id),
-        "version": memory.version,
+    named: dict[str, Attribute] = {"memory_id": str(memory.id), "version": memory.version}
+    if memory.write is None:
+        return named
+    return named | {
         "chunks_added": memory.write.chunks_added,
         "chunks_kept": memory.write.chunks_kept,
         "chunks_ended": memory.write.chunks_ended,

@@ -30,14 +30,42 @@ class NotInitializedError(UsageError):
 
 
 class MemoryNotFoundError(UsageError):
-    """This `external_id` has no such memory. Another tenant's memory id gives the same error, revealing nothing."""
+    """This `external_id` has no such memory. Another tenant's memory id gives the same error, revealing nothing.
 
-    def __init__(self, external_id: str, memory_id: UUID) -> None:
+    Of `memory_id` and `key`, the one that the memory was asked for by is set.
+    """
+
+    def __init__(self, external_id: str, memory_id: UUID | None = None, *, key: str | None = None) -> None:
         super().__init__(
             f"external_id {external_id!r} has no memory {str(memory_id)!r}; get_active_memories() lists the ids it has"
+            if key is None
+            else f"external_id {external_id!r} has no active memory with the key {key!r};"
+            " create it with create_active_memory(…, key=…)"
         )
         self.external_id = external_id
         self.memory_id = memory_id
+        self.key = key
+
+
+class MemoryExistsError(UsageError):
+    """An active memory of this `external_id` has the key already; nothing was written. `memory_id` says which."""
+
+    def __init__(self, external_id: str, key: str, memory_id: UUID) -> None:
+        super().__init__(
+            f"external_id {external_id!r} already has a memory with the key {key!r}: {str(memory_id)!r}. Pass"
+            ' if_exists="update" to replace it or if_exists="return" to get it, or archive it first'
+        )
+        self.external_id = external_id
+        self.key = key
+        self.memory_id = memory_id
+
+
+class ExternalIdNotFoundError(UsageError):
+    """Nothing was ever stored for this `external_id`, and the call needs something: most likely it is mistyped."""
+
+    def __init__(self, external_id: str) -> None:
+        super().__init__(f"no memory is stored for external_id {external_id!r}; check its spelling")
+        self.external_id = external_id
 
 
 class EntityNotFoundError(UsageError):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.connection import ConnectionSettings
-from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir
+from agent_reminiscence.database.embedded import EmbeddedPostgres, ServerAddress, default_data_dir, tell_who_waits
 from agent_reminiscence.database.generations import all_generations, current_generation
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.neo4j_manager import Neo4jManager, create_neo4j
@@ -21,13 +23,21 @@ from agent_reminiscence.embedders.base import BaseEmbedder, adapted, adopt_dimen
 from agent_reminiscence.embedders.checked import describe_failure
 from agent_reminiscence.embedders.create import create_embedder
 from agent_reminiscence.embedders.protocol import Embedder
+from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.exceptions import ConfigurationError, EmbeddingError
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.recall.question import read_question
 from agent_reminiscence.services.upkeep.reindexing import reindex
 from agent_reminiscence.services.vectors.generations import Generations, close_all
 from agent_reminiscence.services.vectors.reembedding import FindAdministrator, Target
 from agent_reminiscence.telemetry import Telemetry
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
+
+# A first start, or one that repairs the database after a crash, may take longer than calls are retried for.
+_RETRY_SECONDS: Final = 60.0
+# After this time a start of the embedded server says what is being waited for.
+_SLOW_START_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,50 +89,149 @@ async def open_stores(
         ConfigurationError: The schema, the login or the embedder does not fit; the message says what to do.
         StoreError: The store cannot be reached.
     """
-    # It connects on first use, so an unavailable Neo4j does not prevent opening.
-    neo4j = None if config.neo4j_uri is None else create_neo4j(config, telemetry)
     configured = Target(adapted(embedder)) if embedder is not None else _configured(config)
-    embedders = [configured.embedder, *map(adapted, further_embedders or ())]
+    opening = _Opening(
+        config,
+        configured,
+        [configured.embedder, *map(adapted, further_embedders or ())],
+        takes_any_model=further_embedders is not None,
+        telemetry=telemetry,
+    )
+    loading = asyncio.ensure_future(asyncio.to_thread(_load_ahead, configured.embedder, config.language))
+    # If opening fails for another reason, nobody asks how this went.
+    loading.add_done_callback(lambda task: task.cancelled() or task.exception())
     try:
         await configured.embedder.prepare()
-        for further in embedders[1:]:
+        for further in opening.embedders[1:]:
             await _try_to_prepare(further)
-        server, settings = await _connect(config, configured)
+        stores = await opening.on_own_server() if config.postgres_dsn is None else await opening.on_given_server()
     except BaseException:
-        await close_all(embedders)
+        loading.cancel()
+        await close_all(opening.embedders)
         raise
-    postgres = PostgresManager(
-        settings,
-        pool_size=config.postgres_pool_size,
-        pool_timeout_seconds=config.pool_timeout_seconds,
-        statement_timeout_seconds=config.statement_timeout_seconds,
-        telemetry=telemetry,
-        revive=None if server is None else partial(_restart, server, settings),
-    )
-    stores = Stores(
-        server=server,
-        postgres=postgres,
-        neo4j=neo4j,
-        generations=Generations(postgres, embedders, partial(_make_embedder, config)),
-        configured=configured,
-    )
     try:
-        await postgres.initialize()
-        check = partial(_check_schema, stores, config, embedders, takes_any_model=further_embedders is not None)
-        try:
-            await check()
-        except AnalyserOutdatedError:
-            if server is None:
-                # An administrator has to run `migrate`.
-                raise
-            await reindex(await _administrator(server, postgres))
-            await check()
-        if neo4j is not None:
-            await neo4j.initialize()
+        await loading
     except BaseException:
         await stores.close()
         raise
     return stores
+
+
+def _load_ahead(embedder: BaseEmbedder, language: str | None) -> None:
+    """Load, while the server starts or is reached, what the first question would otherwise wait for."""
+    if isinstance(embedder, WordLlamaEmbedder):
+        embedder.load()
+    read_question("", (language or "en",), first_day=0, last_day=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """One opening of the stores, parts of which are repeated if the server dies meanwhile.
+
+    Attributes:
+        embedders: The configured one, then the further ones that were passed.
+        takes_any_model: Whether further embedders were passed, so that vectors of any model may be current.
+    """
+
+    config: Config
+    configured: Target
+    embedders: Sequence[BaseEmbedder]
+    takes_any_model: bool
+    telemetry: Telemetry
+
+    async def on_given_server(self) -> Stores:
+        """Reach the server that the settings name."""
+        assert self.config.postgres_dsn is not None
+        settings = ConnectionSettings.from_dsn(self.config.postgres_dsn.get_secret_value())
+        # Once: a server that cannot be reached at all is more likely a wrong address than one that is just restarting.
+        await check_login(settings)
+        return await repeated(
+            partial(self._open, None, settings), operation="initialize", external_id="", total_seconds=_RETRY_SECONDS
+        )
+
+    async def on_own_server(self) -> Stores:
+        """Start or join the embedded server."""
+        data_dir = self.config.data_dir or default_data_dir()
+        server = EmbeddedPostgres(data_dir, programs=self.config.postgres_programs)
+        slow = asyncio.get_running_loop().call_later(
+            _SLOW_START_SECONDS,
+            tell_who_waits,
+            f"still starting the embedded server in {data_dir}: the first start creates its database, one after a crash"
+            f" repairs it; see {data_dir / 'postgres.log'}",
+        )
+
+        async def start_and_open() -> Stores:
+            # Also after a server that died: this starts it again.
+            return await self._open(server, await self._prepared(await server.start()))
+
+        try:
+            return await repeated(start_and_open, operation="initialize", external_id="", total_seconds=_RETRY_SECONDS)
+        except BaseException:
+            await server.stop()
+            raise
+        finally:
+            slow.cancel()
+
+    async def _prepared(self, address: ServerAddress) -> ConnectionSettings:
+        """Create what is missing on the embedded server; returns how to connect."""
+        administrator = ConnectionSettings(
+            host=address.host, port=address.port, user=address.superuser, database="postgres"
+        )
+        embedder = self.configured.embedder
+        # Called only to create a schema: an existing one needs no dimension from a server that may be unavailable.
+        return await prepare_embedded(
+            administrator,
+            lambda: SchemaParameters(
+                chunk_partitions=self.config.chunk_partitions,
+                embedding_dimension=embedder.dimension,
+                model_name=embedder.model_name,
+                provider=self.configured.provider,
+                model=self.configured.model,
+            ),
+        )
+
+    async def _open(self, server: EmbeddedPostgres | None, settings: ConnectionSettings) -> Stores:
+        """Connect and check the schema; on failure, no connection stays open."""
+        config = self.config
+        postgres = PostgresManager(
+            settings,
+            pool_size=config.postgres_pool_size,
+            pool_timeout_seconds=config.pool_timeout_seconds,
+            statement_timeout_seconds=config.statement_timeout_seconds,
+            telemetry=self.telemetry,
+            revive=None if server is None else partial(_restart, server, settings),
+        )
+        # It connects on first use, so an unavailable Neo4j does not prevent opening.
+        neo4j = None if config.neo4j_uri is None else create_neo4j(config, self.telemetry)
+        stores = Stores(
+            server=server,
+            postgres=postgres,
+            neo4j=neo4j,
+            generations=Generations(postgres, self.embedders, partial(_make_embedder, config)),
+            configured=self.configured,
+        )
+        try:
+            await postgres.initialize()
+            check = partial(_check_schema, stores, config, self.embedders, takes_any_model=self.takes_any_model)
+            try:
+                await check()
+            except AnalyserOutdatedError:
+                if server is None:
+                    # An administrator has to run `migrate`.
+                    raise
+                await reindex(await _administrator(server, postgres))
+                await check()
+            if neo4j is not None:
+                await neo4j.initialize()
+        except BaseException:
+            # The embedders and the embedded server stay for another attempt.
+            async with AsyncExitStack() as closing:
+                closing.push_async_callback(postgres.close)
+                if neo4j is not None:
+                    closing.push_async_callback(neo4j.close)
+                closing.push_async_callback(stores.generations.close, keep=self.embedders)
+            raise
+        return stores
 
 
 def _configured(config: Config) -> Target:
@@ -139,34 +248,6 @@ async def _administrator(server: EmbeddedPostgres, store: PostgresManager) -> Co
     """The embedded server's superuser, connecting to the memory's database."""
     address = await server.start()
     return replace(store.settings, host=address.host, port=address.port, user=address.superuser)
-
-
-async def _connect(config: Config, configured: Target) -> tuple[EmbeddedPostgres | None, ConnectionSettings]:
-    """Reach the configured server, or start the embedded one with its schema."""
-    if config.postgres_dsn is not None:
-        settings = ConnectionSettings.from_dsn(config.postgres_dsn.get_secret_value())
-        await check_login(settings)
-        return None, settings
-    server = EmbeddedPostgres(config.data_dir or default_data_dir(), programs=config.postgres_programs)
-    address = await server.start()
-    try:
-        administrator = ConnectionSettings(
-            host=address.host, port=address.port, user=address.superuser, database="postgres"
-        )
-        # Called only to create a schema: an existing one needs no dimension from a server that may be unavailable.
-        return server, await prepare_embedded(
-            administrator,
-            lambda: SchemaParameters(
-                chunk_partitions=config.chunk_partitions,
-                embedding_dimension=configured.embedder.dimension,
-                model_name=configured.embedder.model_name,
-                provider=configured.provider,
-                model=configured.model,
-            ),
-        )
-    except BaseException:
-        await server.stop()
-        raise
 
 
 async def _restart(server: EmbeddedPostgres, settings: ConnectionSettings) -> ConnectionSettings:

@@ -1,4 +1,7 @@
-"""Spans and durations, through the OpenTelemetry API. Nothing is recorded unless the application sets up an SDK."""
+"""Spans and durations, through the OpenTelemetry API. Nothing is recorded unless the application sets up an SDK.
+
+The API is the extra `telemetry`. Every SDK requires it, so where it is missing, nobody could be told anything.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,23 @@ import logging
 import time
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import version
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from opentelemetry import context, metrics, trace
-from opentelemetry.context import Context
-from opentelemetry.metrics import Histogram, MeterProvider
-from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, TracerProvider
+from agent_reminiscence.config.extras import require
+from agent_reminiscence.config.installation import installed_version
+
+try:
+    from opentelemetry import context, metrics, trace
+except ImportError:
+    _is_installed = False
+else:
+    _is_installed = True
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.metrics import Histogram, MeterProvider
+    from opentelemetry.trace import SpanKind, Tracer, TracerProvider
 
 _logger = logging.getLogger("agent_reminiscence.telemetry")
 
@@ -23,8 +35,6 @@ Attribute = str | bool | int | float | Sequence[str]
 _SCOPE: Final = "agent_reminiscence"
 _PREFIX: Final = "agent_reminiscence."
 _ERROR_TYPE: Final = "error.type"
-
-_NO_TRACER: Final = trace.NoOpTracer()
 
 # Bounds in seconds. Statements use the semantic conventions' bounds; operations use those for HTTP durations.
 _OPERATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
@@ -39,6 +49,9 @@ class Telemetry:
         tracer_provider: Receives spans; None uses the process's global provider, even if it is set later.
         meter_provider: Receives durations; None uses the global one.
         with_content: Whether spans carry memory text.
+
+    Raises:
+        ConfigurationError: `with_content` is set, but OpenTelemetry is not installed, so there are no spans.
     """
 
     def __init__(
@@ -48,12 +61,18 @@ class Telemetry:
         *,
         with_content: bool = False,
     ) -> None:
-        self._tracer = trace.get_tracer(_SCOPE, _version(), tracer_provider)
-        self._instruments = _shared_instruments() if meter_provider is None else _Instruments(meter_provider)
+        if with_content:
+            require("telemetry", "telemetry_content is set, which")
         self._with_content = with_content
+        if _is_installed:
+            self._tracer = trace.get_tracer(_SCOPE, installed_version(), tracer_provider)
+            self._no_tracer = trace.NoOpTracer()
+            self._instruments = _shared_instruments() if meter_provider is None else _Instruments(meter_provider)
 
     def operation(self, name: str) -> Observed:
         """Observe a call of the public API: `with telemetry.operation("retrieve_memories") as operation:`."""
+        if not _is_installed:
+            return _Unobserved()
         return Observed(
             self._tracer,
             self._instruments.operation_duration,
@@ -71,6 +90,8 @@ class Telemetry:
             attempt: 1 for the first; None if unknown.
             delay_seconds: How long ago it could have started; None if unknown.
         """
+        if not _is_installed:
+            return _Unobserved()
         if delay_seconds is not None:
             # Clocks of two machines differ, but no job starts before it is queued.
             self._instruments.job_delay.record(max(0.0, delay_seconds), {f"{_PREFIX}task": task})
@@ -86,6 +107,8 @@ class Telemetry:
             system: The kind of database, as named in the semantic conventions.
             statements: How many are sent together, ending with this one; they share a span.
         """
+        if not _is_installed:
+            return _Unobserved()
         measured: dict[str, Attribute] = {
             "db.system.name": system,
             "db.namespace": database,
@@ -95,11 +118,11 @@ class Telemetry:
             measured["db.operation.batch.size"] = statements
         is_within = trace.get_current_span().get_span_context().is_valid
         return Observed(
-            self._tracer if is_within else _NO_TRACER,
+            self._tracer if is_within else self._no_tracer,
             self._instruments.statement_duration,
             name,
             measured,
-            kind=SpanKind.CLIENT,
+            kind=trace.SpanKind.CLIENT,
         )
 
 
@@ -116,7 +139,7 @@ class Observed:
         span_name: str,
         measured: dict[str, Attribute],
         *,
-        kind: SpanKind = SpanKind.INTERNAL,
+        kind: SpanKind | None = None,
         parent: Context | None = None,
         with_content: bool = False,
     ) -> None:
@@ -124,7 +147,7 @@ class Observed:
         self._histogram = histogram
         self._span_name = span_name
         self._measured = measured
-        self._kind = kind
+        self._kind = trace.SpanKind.INTERNAL if kind is None else kind
         self._parent = parent
         self._with_content = with_content
 
@@ -165,7 +188,7 @@ class Observed:
     def failed(self, error_type: str) -> None:
         """Record a failure and its error class; an error that leaves the block is recorded automatically."""
         self._measure(_ERROR_TYPE, error_type)
-        self._span.set_status(Status(StatusCode.ERROR))
+        self._span.set_status(trace.Status(trace.StatusCode.ERROR))
 
     def _measure(self, name: str, value: Attribute) -> None:
         """Set an attribute with few distinct values on both the span and the duration."""
@@ -188,9 +211,9 @@ class ObservedJob(Observed):
             histogram,
             f"{_PREFIX}job {task}",
             {f"{_PREFIX}task": task},
-            kind=SpanKind.CONSUMER,
+            kind=trace.SpanKind.CONSUMER,
             # An in-process worker was started inside some other span.
-            parent=Context(),
+            parent=context.Context(),
         )
         self.outcome: str | None = None
         self._external_id = external_id
@@ -209,10 +232,40 @@ class ObservedJob(Observed):
         super().__exit__(kind, error, traceback)
 
 
+class _Unobserved(ObservedJob):
+    """A block in a process without OpenTelemetry."""
+
+    def __init__(self) -> None:
+        self.outcome = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+    @property
+    def is_recording(self) -> bool:
+        """Never."""
+        return False
+
+    def note(self, **values: Attribute | None) -> None:
+        """Do nothing."""
+
+    def quote(self, **texts: str | Sequence[str] | None) -> None:
+        """Do nothing."""
+
+    def failed(self, error_type: str) -> None:
+        """Do nothing."""
+
+
 def detached() -> contextvars.Context:
     """The caller's context without its span, for a task that outlives the call that started it."""
     copied = contextvars.copy_context()
-    copied.run(context.attach, trace.set_span_in_context(trace.INVALID_SPAN))
+    if _is_installed:
+        copied.run(context.attach, trace.set_span_in_context(trace.INVALID_SPAN))
     return copied
 
 
@@ -220,7 +273,7 @@ class _Instruments:
     """The duration histograms, in seconds."""
 
     def __init__(self, provider: MeterProvider | None) -> None:
-        meter = metrics.get_meter(_SCOPE, _version(), provider)
+        meter = metrics.get_meter(_SCOPE, installed_version() or "", provider)
 
         def durations(name: str, description: str, bounds: Sequence[float]) -> Histogram:
             return meter.create_histogram(
@@ -243,8 +296,3 @@ class _Instruments:
 def _shared_instruments() -> _Instruments:
     """One set per process: each set created before a provider exists is kept until there is one."""
     return _Instruments(None)
-
-
-@cache
-def _version() -> str:
-    return version("agent-reminiscence")

@@ -1,6 +1,6 @@
 """Compare the dependencies declared in pyproject.toml with the package's imports and the pins in requirements/.
 
-Unused dependencies, undeclared imports and pins outside the declared range are errors.
+Unused dependencies, undeclared imports and pins outside the declared range are errors. An extra counts as declared.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -21,18 +21,23 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "agent_reminiscence"
+LAUNCHER = "agent_reminiscence_ledger"
 REQUIREMENTS = ROOT / "requirements"
+# A plugin for pytest, which brings what it imports besides.
+PLUGIN = ROOT / PACKAGE / "testing.py"
 PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 
 
 def main() -> None:
     """Print every mismatch; exit with 1 if there is one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    declared = [Requirement(text) for text in project["project"]["dependencies"]]
+    needed = [Requirement(text) for text in project["project"]["dependencies"]]
+    declared = needed + _of_extras(project["project"])
     groups = [Requirement(text) for group in project["dependency-groups"].values() for text in group]
 
     problems = [
         *_compare_imports(declared),
+        *_compare_pins(needed, "core"),
         *_compare_pins(declared, "runtime"),
         *_compare_pins(declared + groups, "dev"),
     ]
@@ -40,7 +45,16 @@ def main() -> None:
         print(problem, file=sys.stderr)
     if problems:
         sys.exit(1)
-    print(f"{len(declared)} dependencies: declared, imported and pinned")
+    print(
+        f"{len(declared)} dependencies, {len(declared) - len(needed)} of them of extras: declared, imported and pinned"
+    )
+
+
+def _of_extras(project: dict[str, Any]) -> list[Requirement]:
+    """What the extras add; `all` only names the others."""
+    requirements = [Requirement(text) for extra in project["optional-dependencies"].values() for text in extra]
+    own = canonicalize_name(project["name"])
+    return [requirement for requirement in requirements if canonicalize_name(requirement.name) != own]
 
 
 def _compare_imports(declared: list[Requirement]) -> Iterator[str]:
@@ -61,6 +75,8 @@ def _imported_modules() -> list[str]:
     """Top-level modules the package imports, except itself and the standard library."""
     found: set[str] = set()
     for path in (ROOT / PACKAGE).rglob("*.py"):
+        if path == PLUGIN:
+            continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
@@ -69,7 +85,7 @@ def _imported_modules() -> list[str]:
             # A package may be used only for the files it contains, without an import.
             elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("find_spec"):
                 found |= {str(argument.value) for argument in node.args if isinstance(argument, ast.Constant)}
-    return sorted(found - sys.stdlib_module_names - {PACKAGE})
+    return sorted(found - sys.stdlib_module_names - {PACKAGE, LAUNCHER})
 
 
 def _compare_pins(declared: list[Requirement], file: str) -> Iterator[str]:

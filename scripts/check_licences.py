@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = "agent-reminiscence"
+PROJECT = "agent-reminiscence-ledger[all]"
 
 ACCEPTED = {
     "0BSD",
@@ -85,7 +85,7 @@ def _closure(root: str) -> dict[str, Distribution]:
             extras = requirement.extras or {""}
             if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
                 waiting.append(needed)
-    del found[canonicalize_name(root)]
+    del found[canonicalize_name(Requirement(root).name)]
     return found
 
 

@@ -39,7 +39,7 @@ def _expected() -> set[str]:
         for folder, pattern in STATEMENTS.items()
         for path in (ROOT / folder).rglob(pattern)
     }
-    return modules | statements | {f"{PACKAGE}/py.typed", f"{PACKAGE}/text/common_words.txt"}
+    return modules | statements | {f"{PACKAGE}_ledger.py", f"{PACKAGE}/py.typed", f"{PACKAGE}/text/common_words.txt"}
 
 
 if __name__ == "__main__":

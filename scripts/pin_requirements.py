@@ -1,10 +1,13 @@
 """Write requirements/*.txt, pinned and hashed for every platform, from the ranges in pyproject.toml.
 
+With `--keep`, what is pinned already keeps its version as far as the ranges allow it.
+
 Needs `uv` in the same environment; `make requirements` installs it.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,16 +27,21 @@ def main() -> None:
         everything = Path(folder) / "everything.txt"
         excludes = Path(folder) / "excludes.txt"
         excludes.write_text("\n".join(EMBEDDED) + "\n", encoding="utf-8")
+        if sys.argv[1:] == ["--keep"]:
+            # uv keeps the versions of an existing file.
+            shutil.copy(ROOT / "requirements" / "dev.txt", everything)
         groups = [*_group("build"), *_group("test"), *_group("lint"), *_group("docs"), *_group("bench")]
-        _compile(everything, PROJECT, *groups)
+        whole = [PROJECT, "--all-extras"]
+        _compile(everything, *whole, *groups)
 
         same = ["--constraints", str(everything)]
-        _write("runtime", PROJECT, *same)
+        _write("core", PROJECT, *same)
         _write("slim", PROJECT, *same, "--excludes", str(excludes))
+        _write("runtime", *whole, *same)
         _write("build", *same, *_group("build"))
-        _write("test", PROJECT, *same, *_group("test"))
-        _write("bench", PROJECT, *same, *_group("bench"))
-        _write("dev", PROJECT, *same, *groups)
+        _write("test", *whole, *same, *_group("test"))
+        _write("bench", *whole, *same, *_group("bench"))
+        _write("dev", *whole, *same, *groups)
 
 
 def _group(name: str) -> list[str]:
@@ -42,7 +50,7 @@ def _group(name: str) -> list[str]:
 
 def _write(name: str, *arguments: str) -> None:
     target = ROOT / "requirements" / f"{name}.txt"
-    # uv keeps the versions of an existing file.
+    # Its versions would be kept.
     target.unlink(missing_ok=True)
     _compile(target, *arguments)
     print(f"requirements/{target.name}: {target.read_text(encoding='utf-8').count('==')} pins")

@@ -8,7 +8,7 @@ from typing import Literal, overload
 from uuid import UUID
 
 from agent_reminiscence.admin.topic import Topic
-from agent_reminiscence.domain.audit import AuditReport, Progress
+from agent_reminiscence.domain.audit import AuditProgress, AuditReport
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
 from agent_reminiscence.domain.history import MemoryHistory
 from agent_reminiscence.domain.memory import ActiveMemory
@@ -46,14 +46,23 @@ class AuditAdmin(Topic):
         )
 
     async def active_memories(
-        self, external_id: str | int | UUID, *, as_of: datetime | None = None, known_at: datetime | None = None
+        self,
+        external_id: str | int | UUID,
+        *,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        key: str | None = None,
     ) -> list[ActiveMemory]:
         """The active memories at an earlier time, oldest first.
+
+        No two have the same key. Where two held it at that time in the world, because the later one was given an
+        earlier `occurred_at`, the one that was created last counts.
 
         Args:
             as_of: As true in the world at this time; None is `known_at`.
             known_at: As recorded by this time; None is all that is known today. Without either argument, the same as
                 `get_active_memories`.
+            key: Only the memory that had this key then.
 
         Raises:
             InvalidInputError: An argument is invalid.
@@ -63,6 +72,7 @@ class AuditAdmin(Topic):
             validation.external_id(external_id),
             as_of=validation.optional_moment("as_of", as_of),
             known_at=validation.optional_moment("known_at", known_at),
+            key=validation.memory_key(key),
         )
 
     async def verify(
@@ -70,7 +80,7 @@ class AuditAdmin(Topic):
         external_id: str | int | UUID | None = None,
         *,
         repair: bool = False,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[AuditProgress], None] | None = None,
     ) -> AuditReport:
         """Replay the ledger and compare the result with what is stored, row by row.
 
@@ -97,7 +107,7 @@ class AuditAdmin(Topic):
         self,
         external_id: str | int | UUID | None = None,
         *,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[AuditProgress], None] | None = None,
     ) -> AuditReport:
         """Rebuild the tiers by replaying the ledger, and fill in missing vectors.
 
@@ -139,6 +149,18 @@ class AuditAdmin(Topic):
         dry_run: Literal[True],
         actor: str | None = None,
     ) -> ErasurePreview: ...
+
+    @overload
+    async def erase(
+        self,
+        external_id: str | int | UUID,
+        *,
+        memory_id: UUID | str | Unset = UNSET,
+        conversation_id: str | Unset = UNSET,
+        text: str | Unset = UNSET,
+        dry_run: bool = False,
+        actor: str | None = None,
+    ) -> ErasureReceipt | ErasurePreview: ...
 
     async def erase(
         self,

@@ -27,15 +27,20 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     async def archive(
         self,
         external_id: str | int | UUID,
-        memory_id: UUID | str,
+        memory_id: UUID | str | None = None,
         *,
+        key: str | None = None,
         end_chunks: bool = False,
         occurred_at: datetime | None = None,
         actor: str | None = None,
     ) -> ActiveMemory:
         """Archive an active memory: it leaves the active list and takes no more updates.
 
+        Its key is free again: a new memory may take it.
+
         Args:
+            memory_id: The memory; or pass `key`.
+            key: The key of an active memory, in place of `memory_id`.
             end_chunks: Also end its chunks, so that only searches `as_of` an earlier time find them. Otherwise they
                 stay searchable.
             occurred_at: When this happened in the world; None is now.
@@ -46,9 +51,12 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
             MemoryNotFoundError: `external_id` has no such memory.
             StoreError: The store is unavailable.
         """
+        tenant = validation.external_id(external_id)
+        named_id, named_key = validation.memory_name(memory_id, key)
         request = ArchiveRequest(
-            external_id=validation.external_id(external_id),
-            memory_id=validation.memory_id(memory_id),
+            external_id=tenant,
+            memory_id=named_id,
+            key=named_key,
             end_chunks=validation.flag("end_chunks", end_chunks),
             occurred_at=validation.optional_moment("occurred_at", occurred_at),
             actor=validation.optional_identifier("actor", actor),

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from agent_reminiscence.admin.topic import Topic
 from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.remembering import RememberReport
 from agent_reminiscence.domain.retrieval import RetrievalResult
 from agent_reminiscence.services import validation
@@ -75,6 +76,7 @@ class ModelAdmin(Topic):
         min_match: float | None = None,
         as_of: datetime | None = None,
         known_at: datetime | None = None,
+        where: Filter | None = None,
         strict: bool = False,
     ) -> AsyncGenerator[RetrievalResult]:
         """Stream the answer as it is written, then yield what `retrieve_memories` returns with `synthesis=True`.
@@ -104,5 +106,6 @@ class ModelAdmin(Topic):
             min_match=min_match,
             as_of=as_of,
             known_at=known_at,
+            where=where,
         )
         return self._services.synthesis.stream(request, strict=validation.flag("strict", strict))

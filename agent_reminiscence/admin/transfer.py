@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.admin.topic import Topic
+from agent_reminiscence.domain.progress import Step, no_progress
 from agent_reminiscence.domain.transfer import (
     AddedMemory,
     ExportReport,
@@ -31,24 +31,25 @@ class TransferAdmin(Topic):
         path: str | os.PathLike[str],
         *,
         overwrite: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[Step], None] | None = None,
     ) -> ExportReport:
         """Write all events of `external_id` to a file, as a consistent snapshot; the format is documented.
 
         Args:
             path: The file; it appears complete or not at all.
             overwrite: Whether to replace an existing file.
-            progress: Called with the number of events written so far and the total.
+            progress: Called with the events written so far.
 
         Raises:
             InvalidInputError: An argument is invalid, or the file exists.
+            ExternalIdNotFoundError: Nothing is stored for `external_id`; no file is written.
             StoreError: The store is unavailable, or the ledger has been altered; no file is left behind.
         """
         return await self._services.transfer.export(
             validation.external_id(external_id),
-            Path(path),
+            validation.path("path", path),
             overwrite=validation.flag("overwrite", overwrite),
-            note=progress or _no_note,
+            note=progress or no_progress,
         )
 
     async def import_(
@@ -56,7 +57,7 @@ class TransferAdmin(Topic):
         path: str | os.PathLike[str],
         external_id: str | int | UUID | None = None,
         *,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[Step], None] | None = None,
     ) -> ImportReport:
         """Import a file that `export` wrote and project its events, completely or not at all.
 
@@ -66,7 +67,7 @@ class TransferAdmin(Topic):
         Args:
             path: The file.
             external_id: Import into this one; None is the file's. It must be new, or hold only the same events.
-            progress: Called with the number of events read so far and the total.
+            progress: Called with the events read so far.
 
         Raises:
             InvalidInputError: The file is damaged, incomplete or from a newer version, or conflicts with what
@@ -74,9 +75,9 @@ class TransferAdmin(Topic):
             StoreError: The store is unavailable or refused an event; nothing is written.
         """
         return await self._services.transfer.import_(
-            Path(path),
+            validation.path("path", path),
             None if external_id is None else validation.external_id(external_id),
-            note=progress or _no_note,
+            note=progress or no_progress,
         )
 
     async def import_messages(
@@ -107,7 +108,8 @@ class TransferAdmin(Topic):
 
         Returns:
             What became of them. An existing memory is left unchanged, even if title, source or actor differ; it is
-            recognised by its words, speakers, times and conversation.
+            recognised by its words, speakers, times and conversation. A conversation with an id that has grown since
+            it was imported is appended to: the memory that holds its beginning gets the rest.
 
         Raises:
             InvalidInputError: An argument is invalid, or a message is; the error names its number, from 1. Memories
@@ -126,7 +128,7 @@ class TransferAdmin(Topic):
             source=validation.source(source),
             actor=validation.optional_identifier("actor", actor),
         )
-        return await self._services.bulk.import_messages(request, messages, note=progress or _no_report)
+        return await self._services.bulk.import_messages(request, messages, note=progress or no_progress)
 
     async def import_memories(
         self,
@@ -135,6 +137,7 @@ class TransferAdmin(Topic):
         *,
         source: Source = "import",
         actor: str | None = None,
+        progress: Callable[[Step], None] | None = None,
     ) -> list[AddedMemory]:
         """Remember many complete texts, such as documents, in batches.
 
@@ -142,6 +145,8 @@ class TransferAdmin(Topic):
             memories: Any number; for many, pass a few thousand per call.
             source: Trust label of the memories.
             actor: Who imports them.
+            progress: Called after each batch with the `characters` written, of all; and while vectors are made, which
+                takes most of the time, with the number of `vectors` so far, without a total.
 
         Returns:
             What became of each, in order. Existing ones are left unchanged, as in `import_messages`.
@@ -156,12 +161,5 @@ class TransferAdmin(Topic):
             memories,
             source=validation.source(source),
             actor=validation.optional_identifier("actor", actor),
+            note=progress or no_progress,
         )
-
-
-def _no_note(done: int, total: int) -> None:
-    """Ignore progress."""
-
-
-def _no_report(report: MessageImportReport) -> None:
-    """Ignore progress."""

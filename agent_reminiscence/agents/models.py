@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agent_reminiscence.config.addresses import parse_address
 from agent_reminiscence.config.constants import CONNECT_TIMEOUT_SECONDS
-from agent_reminiscence.config.extras import missing_extra
+from agent_reminiscence.config.extras import missing_extra, require
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.exceptions import ConfigurationError
 
@@ -85,6 +85,8 @@ def resolve_model(choice: ModelChoice, *, setting: str, ollama_base_url: str) ->
             names += [name.strip() for name in one.split(",") if name.strip()]
         elif one is not None:
             names.append(one)
+    if names:
+        require("models", f"{setting} is {names[0]!r}, which" if isinstance(names[0], str) else setting)
     models = [_resolve(name, setting=setting, ollama_base_url=ollama_base_url) for name in names]
     if len(models) < 2:
         return models[0] if models else None

@@ -2,7 +2,8 @@
 
 Standard output carries results only: text for people, or one JSON document with `--json` (`ingest`: one per line).
 Progress, prompts and errors go to standard error. Exit codes: 0, success; 1, a problem was found or a store failed;
-2, the command was called incorrectly; 130, interrupted.
+2, the command was called incorrectly; 130, interrupted; 143, terminated. SIGTERM ends a command in order, as an
+interrupt does.
 """
 
 from __future__ import annotations
@@ -10,25 +11,31 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
-from typing import IO
+from pathlib import Path
+from typing import IO, Annotated
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from agent_reminiscence.cli import demo, erasure, graph, ingest, recall, reembed, servers, transfer, upkeep, work
-from agent_reminiscence.cli.parameters import ADMIN_DSN_VARIABLE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, EXIT_WRONG
+from agent_reminiscence.cli.parameters import (
+    ADMIN_DSN_VARIABLE,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_TERMINATED,
+    EXIT_USAGE,
+    EXIT_WRONG,
+)
+from agent_reminiscence.cli.settings import env_file_named
 from agent_reminiscence.cli.terminal import complain
+from agent_reminiscence.cli.termination import Termination
+from agent_reminiscence.config.installation import installed_version
 from agent_reminiscence.exceptions import ReminiscenceError, UsageError
 
 __all__ = ["ADMIN_DSN_VARIABLE", "main", "run"]
 
 
 def _version() -> str:
-    try:
-        return installed_version("agent-reminiscence")
-    except PackageNotFoundError:
-        return "unknown (running from source)"
+    return installed_version() or "unknown (running from source)"
 
 
 _app = App(
@@ -65,6 +72,20 @@ for _command in (
     _app.command(_command)
 _app.command(transfer.import_, name="import")
 _app.command(work.jobs_app)
+_app.meta.suppress_keyboard_interrupt = False
+
+
+@_app.meta.default
+def _launch(
+    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    env_file: Annotated[
+        Path | None,
+        Parameter(help="Also read settings from this file, such as .env; the environment wins. Default: no file."),
+    ] = None,
+) -> object:
+    """Run the command in `words`; `--env-file` may stand before, between or behind them."""
+    with env_file_named(env_file):
+        return _app(words)
 
 
 def run(tokens: Sequence[str] | None = None) -> int:
@@ -77,7 +98,7 @@ def run(tokens: Sequence[str] | None = None) -> int:
         The exit code.
     """
     try:
-        result = _app(sys.argv[1:] if tokens is None else list(tokens))
+        result = _app.meta(_env_file_first(sys.argv[1:] if tokens is None else tokens))
     except CycloptsError as error:
         complain(f"agent-reminiscence: {' '.join(str(error).split())} (see --help)")
         return EXIT_USAGE
@@ -90,21 +111,36 @@ def run(tokens: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else EXIT_OK
 
 
+def _env_file_first(words: Sequence[str]) -> list[str]:
+    """`words` with `--env-file` in front: behind a command that takes hyphens as values, it would become one."""
+    own: list[str] = []
+    others = list(words)
+    end = others.index("--") if "--" in others else len(others)
+    for place in reversed(range(end)):
+        if others[place] == "--env-file" and place + 1 < end:
+            own[:0] = others[place : place + 2]
+            del others[place : place + 2]
+        elif others[place].startswith("--env-file="):
+            own.insert(0, others.pop(place))
+    return own + others
+
+
 def main() -> int:
     """Entry point of `agent-reminiscence`: run the command in `sys.argv` and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         _replace_what_cannot_be_encoded(stream)
+    termination = Termination()
     try:
         code = run()
         sys.stdout.flush()
     except KeyboardInterrupt:
-        complain("agent-reminiscence: interrupted")
-        return EXIT_INTERRUPTED
+        complain(f"agent-reminiscence: {'terminated' if termination.was_asked_for else 'interrupted'}")
+        code = EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader closed the pipe; nothing may be flushed into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_WRONG
-    return code
+    return EXIT_TERMINATED if code == EXIT_INTERRUPTED and termination.was_asked_for else code
 
 
 def _replace_what_cannot_be_encoded(stream: IO[str]) -> None:

@@ -16,10 +16,22 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 from rich.console import Console
 
-from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, Actor, AsJson, Database, Tenant, opened
+from agent_reminiscence import AgentMem
+from agent_reminiscence.cli.parameters import (
+    EXIT_OK,
+    EXIT_WRONG,
+    HERE,
+    Actor,
+    AsJson,
+    Database,
+    Tenant,
+    check_stored,
+    opened,
+)
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
 from agent_reminiscence.domain.erasure import ErasureCheck, ErasureItem, ErasurePreview, ErasureReceipt
-from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
+from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import UNSET, Unset
 
 _STANDARD_INPUT = "-"
@@ -37,16 +49,29 @@ class _Target:
 
     async def preview(self, database: Database) -> ErasurePreview:
         async with opened(database) as memory:
-            return await memory.admin.erase(
+            return await self._preview(memory)
+
+    async def _preview(self, memory: AgentMem) -> ErasurePreview:
+        """What would be erased; refused where nothing is stored, because a receipt would look like an erasure."""
+        try:
+            found = await memory.admin.erase(
                 self.external_id,
                 memory_id=self.memory_id,
                 conversation_id=self.conversation_id,
                 text=self.text,
                 dry_run=True,
             )
+        except MemoryNotFoundError:
+            await check_stored(memory, self.external_id)
+            raise
+        if not found.items:
+            await check_stored(memory, self.external_id)
+        return found
 
     async def erase(self, database: Database, actor: str | None) -> ErasureReceipt:
         async with opened(database) as memory:
+            if not await memory.ledger.head(self.external_id):
+                await self._preview(memory)
             return await memory.admin.erase(
                 self.external_id,
                 memory_id=self.memory_id,
@@ -96,7 +121,7 @@ def erase(
     if dry_run and receipt is not None:
         raise InvalidInputError("--dry-run erases nothing and has no receipt; leave out --receipt")
     if receipt is not None:
-        _refuse_existing(receipt)
+        _refuse_existing(validation.path("--receipt", receipt))
     # If the text comes from standard input, the answer cannot.
     can_ask = sys.stdin.isatty() and sys.stderr.isatty() and text != _STANDARD_INPUT
     if not (dry_run or yes or can_ask):
@@ -141,7 +166,7 @@ def verify_erased(
 
     Exits with 1 if anything is found.
     """
-    claimed = _read_receipt(receipt)
+    claimed = _read_receipt(validation.path("receipt", receipt))
     wanted = _text_or_input(text)
 
     async def look() -> ErasureCheck:

@@ -9,7 +9,17 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from agent_reminiscence import Entity, Relationship, Subgraph
-from agent_reminiscence.cli.parameters import EXIT_OK, HERE, AsJson, Database, Tenant, moment, opened
+from agent_reminiscence.cli.parameters import (
+    EXIT_OK,
+    HERE,
+    AsJson,
+    Database,
+    Tenant,
+    check_stored,
+    moment,
+    note_unstored,
+    opened,
+)
 from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
 
 
@@ -29,7 +39,10 @@ def entities(
 
     async def read() -> list[Entity]:
         async with opened(database) as memory:
-            return await memory.admin.graph.entities(external_id, alike=name, types=entity_type, limit=limit)
+            listed = await memory.admin.graph.entities(external_id, alike=name, types=entity_type, limit=limit)
+            if not listed:
+                await note_unstored(memory, external_id)
+            return listed
 
     found = asyncio.run(read())
     if as_json:
@@ -65,6 +78,7 @@ def neighbourhood(
 
     async def read() -> Subgraph:
         async with opened(database) as memory:
+            await check_stored(memory, external_id)
             return await memory.admin.graph.neighbourhood(
                 external_id, entity, hops=hops, types=relationship_type, at=at_time, limit=limit
             )

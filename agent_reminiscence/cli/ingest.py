@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from agent_reminiscence import AddedMemory, AgentMem, Config, ImportedMemory
+from agent_reminiscence import AddedMemory, AgentMem, Config, ImportedMemory, Step
 from agent_reminiscence.cli.parameters import EXIT_INTERRUPTED, EXIT_OK, EXIT_WRONG, HERE, AsJson, Database, Tenant
-from agent_reminiscence.cli.terminal import complain, console, count, progress, say, write_json
+from agent_reminiscence.cli.terminal import Bar, complain, console, count, progress, say, write_json
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.transfer.batches import batches
@@ -30,7 +30,7 @@ def ingest(
     *,
     external_id: Tenant,
     file_format: Annotated[
-        Literal["txt", "md", "json", "jsonl"] | None,
+        Literal["txt", "md", "json", "jsonl", "zip"] | None,
         Parameter(name="--format", help="Read every file in this format; required for standard input."),
     ] = None,
     as_json: AsJson = False,
@@ -67,6 +67,9 @@ def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list
         sources: list[SourceFile | Refusal] = []
         for path in paths:
             if str(path) != "-":
+                if str(path).startswith("-"):
+                    # Most likely a mistyped option: what it should have said may be which memory to write to.
+                    raise InvalidInputError(f"there is no option {path}; a file of that name is ./{path}")
                 sources.extend(find_sources([path], file_format=file_format))
                 continue
             if file_format is None:
@@ -83,6 +86,7 @@ class _IngestReport:
 
     found: int = 0
     added: int = 0
+    grown: int = 0
     unchanged: int = 0
     empty_files: int = 0
     silent_messages: int = 0
@@ -96,22 +100,23 @@ class _IngestReport:
 
     def count(self, item: ImportedMemory, written: AddedMemory) -> None:
         self.added += written.added
-        self.unchanged += not written.added
+        self.grown += written.has_grown
+        self.unchanged += not (written.added or written.has_grown)
         self.silent_messages += item.silent_messages
-        self.redactions += sum(written.redactions.values()) if written.added else 0
+        self.redactions += sum(written.redactions.values()) if written.added or written.has_grown else 0
 
 
 def _check_sources(sources: Sequence[SourceFile | Refusal], report: _IngestReport) -> dict[SourceFile, int]:
     """The sources without faults, in order, with their number of characters."""
     good: dict[SourceFile, int] = {}
     sizes = {source: _size(source) for source in sources if isinstance(source, SourceFile)}
-    with progress("Checking", sum(sizes.values())) as advance:
+    with progress("Checking", sum(sizes.values())) as bar:
         for source in sources:
             if isinstance(source, Refusal):
                 report.refusals.append(source)
                 continue
             try:
-                memories, characters = _measure(source, advance)
+                memories, characters = _measure(source, bar.advance)
             except (InvalidInputError, OSError) as error:
                 report.refuse(source.name, error)
             else:
@@ -139,22 +144,43 @@ def _measure(source: SourceFile, advance: Callable[[float], None]) -> tuple[int,
     return memories, characters
 
 
+class _Vectors:
+    """Shows how many vectors were made, over all calls: a long text moves the bar only when it is written."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+        self._before = 0
+        self._now = 0
+
+    def note(self, step: Step) -> None:
+        """Take the progress of the current call."""
+        if step.unit == "vectors":
+            self._now = step.done
+            self._bar.count(Step(done=self._before + self._now, total=None, unit=step.unit))
+
+    def end_call(self) -> None:
+        """The next call counts from zero."""
+        self._before, self._now = self._before + self._now, 0
+
+
 async def _remember(
     config: Config, tenant: str, sources: Mapping[SourceFile, int], report: _IngestReport, *, as_json: bool
 ) -> None:
-    with progress("Remembering", sum(sources.values())) as advance:
+    with progress("Remembering", sum(sources.values())) as bar:
+        vectors = _Vectors(bar)
         async with AgentMem(config) as memory:
             for source in sources:
                 found = batches(read_memories(source))
                 try:
                     # In a thread: a long chat is read whole before its first conversation is complete.
                     while batch := await asyncio.to_thread(next, found, None):
-                        written = await memory.admin.import_memories(tenant, batch)
+                        written = await memory.admin.import_memories(tenant, batch, progress=vectors.note)
+                        vectors.end_call()
                         for item, one in zip(batch, written, strict=True):
                             report.count(item, one)
                             if as_json:
                                 write_json(_imported(source, item, one))
-                        advance(sum(len(item.content) for item in batch))
+                        bar.advance(sum(len(item.content) for item in batch))
                 except (InvalidInputError, OSError) as error:
                     # The file passed the check, so it has been changed since.
                     report.refuse(source.name, error)
@@ -167,7 +193,7 @@ def _imported(source: SourceFile, item: ImportedMemory, written: AddedMemory) ->
         "conversation_id": item.conversation_id,
         "occurred_at": item.occurred_at,
         "memory_id": written.memory_id,
-        "status": "added" if written.added else "unchanged",
+        "status": "added" if written.added else "grown" if written.has_grown else "unchanged",
     }
 
 
@@ -179,6 +205,7 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
         write_json(
             {
                 "added": report.added,
+                "grown": report.grown,
                 "unchanged": report.unchanged,
                 "empty_files": report.empty_files,
                 "messages_without_text": report.silent_messages,
@@ -190,6 +217,8 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
     else:
         out = console()
         say(out, f"{count(report.added, 'memory', 'memories')} added to {tenant!r}.")
+        if report.grown:
+            say(out, f"{count(report.grown, 'memory', 'memories')} got what was said since.")
         if report.unchanged:
             say(out, f"{count(report.unchanged, 'memory was', 'memories were')} already there and left unchanged.")
         if report.empty_files:
@@ -203,5 +232,5 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
         for refusal in refusals:
             complain(f"  {refusal.name}: {refusal.reason}")
     if report.is_interrupted:
-        done = f"{report.added + report.unchanged:,} of {count(report.found, 'memory', 'memories')}"
+        done = f"{report.added + report.grown + report.unchanged:,} of {count(report.found, 'memory', 'memories')}"
         complain(f"agent-reminiscence: interrupted after {done}; run the same command to continue")

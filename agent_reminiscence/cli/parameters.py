@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,14 +12,18 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence import AgentMem, Config, Filter
+from agent_reminiscence.cli.settings import read_settings
+from agent_reminiscence.cli.terminal import complain
+from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.exceptions import ExternalIdNotFoundError, InvalidInputError
 from agent_reminiscence.services.validation import parse_time
 
 EXIT_OK = 0
 EXIT_WRONG = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 ADMIN_DSN_VARIABLE = "AGENT_REMINISCENCE_ADMIN_DSN"
 """Without the prefix `REMINISCENCE_`, which is reserved for settings of the library."""
@@ -27,7 +32,7 @@ ADMIN_DSN_VARIABLE = "AGENT_REMINISCENCE_ADMIN_DSN"
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """Where the memory is; default: what the environment names, else this user's embedded server."""
+    """Where the memory is; default: what the settings name, else this user's embedded server."""
 
     data_dir: Annotated[Path | None, Parameter(help="Data folder of the embedded server.")] = None
     postgres_dsn: Annotated[
@@ -39,10 +44,10 @@ class Database:
     ] = None
 
     def config(self, **settings: Any) -> Config:
-        """The environment's settings; a server named here replaces the one named there."""
+        """The settings of this command; a server named here replaces the one named there."""
         if self.data_dir is None and self.postgres_dsn is None:
-            return Config(**settings)
-        return Config(data_dir=self.data_dir, postgres_dsn=self.postgres_dsn, **settings)
+            return read_settings(**settings)
+        return read_settings(data_dir=self.data_dir, postgres_dsn=self.postgres_dsn, **settings)
 
 
 HERE = Database()
@@ -59,11 +64,77 @@ KnownAt = Annotated[str | None, Parameter(help="What the memory knew at this tim
 Actor = Annotated[str | None, Parameter(help="Who performs this action; recorded in the ledger.")]
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Which memories and passages may be returned; all that is given has to hold."""
+
+    conversation: Annotated[
+        list[str] | None, Parameter(negative="", help="Only memories of this conversation; repeatable.")
+    ] = None
+    speaker: Annotated[list[str] | None, Parameter(negative="", help="Only what this speaker said; repeatable.")] = None
+    source: Annotated[
+        list[Source] | None, Parameter(negative="", help="Only passages with this trust label; repeatable.")
+    ] = None
+    where: Annotated[
+        str | None,
+        Parameter(help='The fields of a filter as JSON, such as {"metadata": {"project.name": "x"}}.'),
+    ] = None
+
+    def filter(self) -> Filter | None:
+        """The filter that the options describe; None if there are none.
+
+        Raises:
+            InvalidInputError: `--where` is not JSON or no filter, or an option says the same as it.
+        """
+        fields = _json_fields(self.where)
+        named = {"conversation_ids": self.conversation, "speakers": self.speaker, "sources": self.source}
+        for name, values in named.items():
+            if values is not None and name in fields:
+                raise InvalidInputError(f"--where has {name!r}, which an option gives as well; give it once")
+        given = fields | {name: values for name, values in named.items() if values is not None}
+        return Filter(**given) if given else None
+
+
+ANY = Where()
+
+
+def _json_fields(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        fields = json.loads(text)
+    except ValueError as error:
+        raise InvalidInputError(f"--where is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise InvalidInputError('--where must be a JSON object, such as {"actors": ["bot"]}')
+    times = ("occurred_after", "occurred_before")
+    return {name: moment("--where", str(value)) if name in times else value for name, value in fields.items()}
+
+
 @asynccontextmanager
 async def opened(database: Database, **settings: Any) -> AsyncIterator[AgentMem]:
     """The memory at `database`, without its own worker: the command would end before the worker was done."""
     async with AgentMem(database.config(worker=False, **settings)) as memory:
         yield memory
+
+
+async def check_stored(memory: AgentMem, external_id: str) -> None:
+    """Refuse an `external_id` for which nothing is stored: most likely it is mistyped.
+
+    Raises:
+        ExternalIdNotFoundError: It has no events.
+    """
+    if not await memory.ledger.head(external_id):
+        raise ExternalIdNotFoundError(external_id)
+
+
+async def note_unstored(memory: AgentMem, external_id: str) -> None:
+    """Say on standard error that an empty result is of an `external_id` for which nothing is stored."""
+    try:
+        await check_stored(memory, external_id)
+    except ExternalIdNotFoundError as error:
+        complain(f"agent-reminiscence: {error}")
 
 
 def moment(option: str, value: str | None) -> datetime | None:

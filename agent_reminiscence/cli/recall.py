@@ -11,6 +11,7 @@ from rich.console import Console
 
 from agent_reminiscence import ActiveMemory, MemoryUsage, RetrievalResult, SearchHit, TierUsage
 from agent_reminiscence.cli.parameters import (
+    ANY,
     EXIT_OK,
     HERE,
     Actor,
@@ -19,12 +20,16 @@ from agent_reminiscence.cli.parameters import (
     Database,
     KnownAt,
     Tenant,
+    Where,
+    check_stored,
     moment,
+    note_unstored,
     opened,
 )
 from agent_reminiscence.cli.terminal import console, count, one_line, say, write_json
 from agent_reminiscence.config.constants import TIERS
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
+from agent_reminiscence.exceptions import InvalidInputError
 
 
 def search(
@@ -45,15 +50,17 @@ def search(
         float | None, Parameter(help="Only chunks with at least this confidence, 0 to 1.")
     ] = None,
     min_match: Annotated[float | None, Parameter(help="Only hits with at least this match, 0 to 1.")] = None,
+    where: Where = ANY,
     as_json: AsJson = False,
     database: Database = HERE,
 ) -> int:
     """Find passages that answer a question, best first, with their sources."""
     as_of_time, known_at_time = moment("--as-of", as_of), moment("--known-at", known_at)
+    admitted = where.filter()
 
     async def retrieve() -> RetrievalResult:
         async with opened(database) as memory:
-            return await memory.retrieve_memories(
+            found = await memory.retrieve_memories(
                 external_id,
                 query,
                 limit=limit,
@@ -63,7 +70,11 @@ def search(
                 min_match=min_match,
                 as_of=as_of_time,
                 known_at=known_at_time,
+                where=admitted,
             )
+            if not found.hits:
+                await note_unstored(memory, external_id)
+            return found
 
     result = asyncio.run(retrieve())
     if as_json:
@@ -102,17 +113,27 @@ def memories(
     external_id: Tenant,
     as_of: AsOf = None,
     known_at: KnownAt = None,
+    where: Where = ANY,
     as_json: AsJson = False,
     database: Database = HERE,
 ) -> int:
     """List the active memories, oldest first; with --as-of or --known-at, as they were then."""
     as_of_time, known_at_time = moment("--as-of", as_of), moment("--known-at", known_at)
 
+    admitted = where.filter()
+    is_past = as_of_time is not None or known_at_time is not None
+    if is_past and admitted is not None:
+        raise InvalidInputError("a list of an earlier time takes no filter; search with --as-of takes one")
+
     async def read() -> list[ActiveMemory]:
         async with opened(database) as memory:
-            if as_of_time is None and known_at_time is None:
-                return await memory.get_active_memories(external_id)
-            return await memory.admin.active_memories(external_id, as_of=as_of_time, known_at=known_at_time)
+            if is_past:
+                listed = await memory.admin.active_memories(external_id, as_of=as_of_time, known_at=known_at_time)
+            else:
+                listed = await memory.get_active_memories(external_id, where=admitted)
+            if not listed:
+                await note_unstored(memory, external_id)
+            return listed
 
     found = asyncio.run(read())
     if as_json:
@@ -134,6 +155,7 @@ def history(memory_id: str, *, external_id: Tenant, as_json: AsJson = False, dat
 
     async def read() -> MemoryHistory:
         async with opened(database) as memory:
+            await check_stored(memory, external_id)
             return await memory.admin.history(external_id, memory_id)
 
     found = asyncio.run(read())
@@ -206,6 +228,7 @@ def archive(
 
     async def write() -> ActiveMemory:
         async with opened(database) as memory:
+            await check_stored(memory, external_id)
             return await memory.admin.archive(
                 external_id, memory_id, end_chunks=end_chunks, occurred_at=occurred_at_time, actor=actor
             )
@@ -224,7 +247,10 @@ def usage(external_id: Tenant, *, as_json: AsJson = False, database: Database = 
 
     async def read() -> MemoryUsage:
         async with opened(database) as memory:
-            return await memory.admin.usage(external_id)
+            counted = await memory.admin.usage(external_id)
+            if not counted.events:
+                await note_unstored(memory, external_id)
+            return counted
 
     found = asyncio.run(read())
     if as_json:

@@ -85,7 +85,7 @@ async def _reembed(
     with progress_of_stages() as show:
 
         def note(progress: ReembedProgress) -> None:
-            show(f"Generation {progress.generation}", progress.chunks_done, progress.chunks_total)
+            show(f"Generation {progress.generation}", progress)
 
         async with _opened(database) as memory:
             return await memory.admin.reembed(

@@ -21,6 +21,7 @@ from agent_reminiscence.cli.parameters import (
     Database,
     opened,
 )
+from agent_reminiscence.cli.settings import read_settings
 from agent_reminiscence.cli.terminal import console, count, say, write_json
 from agent_reminiscence.database import schema
 from agent_reminiscence.database.connection import ConnectionSettings
@@ -54,7 +55,7 @@ def migrate(
     ] = False,
     chunk_partitions: Annotated[int | None, Parameter(help="Hash partitions per table, for a new schema.")] = None,
     embedding_provider: Annotated[
-        Literal["wordllama", "hash"] | None, Parameter(help="Provider of the vectors.")
+        Literal["wordllama", "ollama", "pydantic_ai", "hash"] | None, Parameter(help="Provider of the vectors.")
     ] = None,
     embedding_model: Annotated[
         str | None, Parameter(help="The model's name; for an embedder of your own, its `model_name`.")
@@ -97,7 +98,7 @@ def migrate(
                 console(),
                 f"Skipped {external_id!r}: its ledger has been altered; `verify` shows where.",
             )
-    config = Config()
+    config = read_settings()
     trouble = None if config.neo4j_uri is None else asyncio.run(_prepare_neo4j(config))
     is_there = config.neo4j_uri is not None and trouble is None
     if as_json:
@@ -169,7 +170,7 @@ def _schema_parameters(
         "embedding_model": model,
         "embedding_dimension": dimension,
     }
-    config = Config(**{name: value for name, value in given.items() if value is not None})
+    config = read_settings(**{name: value for name, value in given.items() if value is not None})
     if model is not None and dimension is not None and provider is None:
         return SchemaParameters(config.chunk_partitions, dimension, model)
     embedder = create_embedder(
@@ -199,7 +200,7 @@ def doctor(
 ) -> int:
     """Check what is installed, reachable and mismatched, and say what to do about it.
 
-    Changes nothing without --start. Exits with 1 if it finds a problem.
+    Changes nothing without --start. Exits with 1 if it finds a problem or could not check something.
     """
 
     async def look() -> Diagnosis:
@@ -232,6 +233,11 @@ def _show_diagnosis(out: Console, diagnosis: Diagnosis) -> None:
         say(out, f"{check.status:<8} {check.name}: {check.detail}", style=styles[check.status])
         if check.remedy:
             say(out, f"→ {check.remedy}", indent=9)
-    problems = sum(check.status == "problem" for check in diagnosis.checks)
+    problems, skipped = len(diagnosis.problems), diagnosis.skipped
     say(out, "")
-    say(out, f"{count(problems, 'problem', 'problems')} found." if problems else "No problems found.")
+    found = f"{count(problems, 'problem', 'problems')} found" if problems else "No problems found"
+    if skipped:
+        found += f", but {count(len(skipped), 'check', 'checks')} could not be made"
+    say(out, f"{found}{':' if skipped else '.'}")
+    for check in skipped:
+        say(out, f"{check.name}: {check.detail}", indent=2)

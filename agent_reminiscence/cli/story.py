@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from agent_reminiscence.cli.settings import read_settings
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.core import AgentMem
@@ -143,11 +144,11 @@ class Stage:
 
 
 def demo_config(data_dir: Path) -> Config:
-    """The demo's settings, overriding the environment: the embedded server and the bundled embedder.
+    """The demo's settings, overriding the user's: the embedded server and the bundled embedder.
 
-    The environment's memorizer is kept for its own scene.
+    The user's memorizer is kept for its own scene.
     """
-    return Config(
+    return read_settings(
         data_dir=data_dir,
         postgres_dsn=None,
         embedding_provider="wordllama",
@@ -401,9 +402,9 @@ async def _look_into_the_ledger(memory: AgentMem, stage: Stage, keeper: str) -> 
         kinds[event.kind] = kinds.get(event.kind, 0) + 1
     stage.note(", ".join(f"{count} × {kind}" for kind, count in kinds.items()))
     stage.claim(
-        "positions have no gaps, and recording times never go backwards",
+        "positions have no gaps, and recording times increase",
         [event.position for event in events] == list(range(1, len(events) + 1))
-        and all(earlier.recorded_at <= later.recorded_at for earlier, later in pairwise(events)),
+        and all(earlier.recorded_at < later.recorded_at for earlier, later in pairwise(events)),
     )
     stage.claim(
         "every write above is one event",

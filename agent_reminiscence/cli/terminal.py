@@ -10,8 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress as RichProgress
+from rich.progress import TaskID, TextColumn
 from rich.text import Text
+
+from agent_reminiscence.domain.progress import Progress
 
 
 def console() -> Console:
@@ -57,21 +60,48 @@ def complain(message: str) -> None:
 
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Callable[[float], None]]:
-    """A progress bar on standard error if that is a terminal; yields the function that advances it."""
-    with _progress() as bar:
-        task = bar.add_task(description, total=total)
-        yield lambda amount: bar.advance(task, amount)
+def progress(description: str, total: int) -> Iterator[Bar]:
+    """A progress bar on standard error if that is a terminal."""
+    with _progress() as shown:
+        yield Bar(shown, shown.add_task(description, total=total, count=""))
+
+
+class Bar:
+    """A bar for one amount, and a count of something else beside it."""
+
+    def __init__(self, shown: RichProgress, task: TaskID) -> None:
+        self._shown = shown
+        self._task = task
+
+    def advance(self, amount: float) -> None:
+        """Move on by `amount`."""
+        self._shown.advance(self._task, amount)
+
+    def count(self, step: Progress) -> None:
+        """Show beside the bar what has no total."""
+        self._shown.update(self._task, count=f"{step.done:,} {step.unit}")
 
 
 @contextmanager
-def progress_of_stages() -> Iterator[Callable[[str, float, float], None]]:
-    """A progress bar like `progress`; yields a function that takes the stage, how much is done and the total."""
-    with _progress() as bar:
-        task = bar.add_task("", total=None)
-        yield lambda stage, done, total: bar.update(task, description=stage, completed=done, total=total)
+def progress_of_stages() -> Iterator[Callable[[str, Progress], None]]:
+    """A progress bar like `progress`; yields a function that takes the stage and how far it is."""
+    with _progress() as shown:
+        task = shown.add_task("", total=None, count="")
+
+        def show(stage: str, step: Progress) -> None:
+            shown.update(
+                task, description=stage, completed=step.done, total=step.total, count=f"{step.done:,} {step.unit}"
+            )
+
+        yield show
 
 
-def _progress() -> Progress:
+def _progress() -> RichProgress:
     screen = Console(stderr=True)
-    return Progress(console=screen, disable=not screen.is_terminal, transient=True)
+    return RichProgress(
+        *RichProgress.get_default_columns(),
+        TextColumn("{task.fields[count]}"),
+        console=screen,
+        disable=not screen.is_terminal,
+        transient=True,
+    )

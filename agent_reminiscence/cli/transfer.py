@@ -33,7 +33,7 @@ def export(
                     external_id,
                     path,
                     overwrite=overwrite,
-                    progress=lambda done, total: show("Exporting", done, total),
+                    progress=lambda step: show("Exporting", step),
                 )
 
     report = asyncio.run(write())
@@ -70,9 +70,7 @@ def import_(
     async def read() -> ImportReport:
         with progress_of_stages() as show:
             async with opened(database) as memory:
-                return await memory.admin.import_(
-                    path, external_id, progress=lambda done, total: show("Importing", done, total)
-                )
+                return await memory.admin.import_(path, external_id, progress=lambda step: show("Importing", step))
 
     report = asyncio.run(read())
     if as_json:

@@ -18,6 +18,8 @@ from agent_reminiscence.cli.parameters import (
     Database,
     OptionalTenant,
     Tenant,
+    check_stored,
+    note_unstored,
     opened,
 )
 from agent_reminiscence.cli.terminal import complain, console, count, one_line, say, write_json
@@ -48,6 +50,7 @@ def consolidate(
 
     async def work() -> list[ConsolidationReport]:
         async with opened(database) as opened_memory:
+            await check_stored(opened_memory, external_id)
             return await opened_memory.admin.consolidate(external_id, memory, dry_run=dry_run)
 
     reports = asyncio.run(work())
@@ -65,7 +68,10 @@ def consolidate(
 
 def worker(
     *,
-    concurrency: Annotated[int, Parameter(help="Number of streams to work on at a time.")] = 2,
+    concurrency: Annotated[
+        int | None,
+        Parameter(help="Number of streams to work on at a time; default: the setting worker_concurrency, 2."),
+    ] = None,
     until_idle: Annotated[
         bool, Parameter(negative="", help="Exit once nothing is waiting, for example in a scheduled run.")
     ] = False,
@@ -78,7 +84,8 @@ def worker(
     """
 
     async def work() -> None:
-        async with opened(database, worker_concurrency=concurrency) as memory:
+        chosen = {} if concurrency is None else {"worker_concurrency": concurrency}
+        async with opened(database, **chosen) as memory:
             task = asyncio.ensure_future(memory.admin.run_worker(until_idle=until_idle))
             loop = asyncio.get_running_loop()
             for number in _ENDING_SIGNALS:
@@ -104,7 +111,10 @@ def jobs(*, external_id: OptionalTenant = None, as_json: AsJson = False, databas
 
     async def look() -> list[Job]:
         async with opened(database) as memory:
-            return await memory.admin.jobs(external_id)
+            listed = await memory.admin.jobs(external_id)
+            if external_id is not None and not listed:
+                await note_unstored(memory, external_id)
+            return listed
 
     found = asyncio.run(look())
     failed = sum(job.state == "failed" for job in found)
@@ -125,7 +135,10 @@ def retry(*, external_id: OptionalTenant = None, as_json: AsJson = False, databa
 
     async def work() -> int:
         async with opened(database) as memory:
-            return await memory.admin.retry_jobs(external_id)
+            number = await memory.admin.retry_jobs(external_id)
+            if external_id is not None and not number:
+                await note_unstored(memory, external_id)
+            return number
 
     queued = asyncio.run(work())
     if as_json:

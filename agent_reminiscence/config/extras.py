@@ -1,10 +1,48 @@
-"""The error for an optional dependency that is not installed."""
+"""The errors for optional dependencies that are not installed."""
 
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
+from typing import Final, Literal
 
-_EXTRA = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
+from agent_reminiscence.config.installation import DISTRIBUTION
+from agent_reminiscence.exceptions import ConfigurationError
+
+type Extra = Literal["cli", "models", "telemetry"]
+
+# What tells whether an extra is installed: a module that nothing else brings along.
+_MODULES: Final[dict[Extra, tuple[str, ...]]] = {
+    "cli": ("cyclopts", "rich"),
+    "models": ("pydantic_ai",),
+    # Other distributions put modules into the namespace `opentelemetry`.
+    "telemetry": ("opentelemetry.trace",),
+}
+_PYDANTIC_AI_EXTRA = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
+
+
+def require(extra: Extra, purpose: str) -> None:
+    """Refuse what an extra serves if it is not installed.
+
+    Args:
+        purpose: What needs it, as the beginning of a sentence: "memorizer_agent_model is 'test', which".
+
+    Raises:
+        ConfigurationError: A module of the extra is missing; the message says what to install.
+    """
+    missing = [module for module in _MODULES[extra] if not _is_there(module)]
+    if missing:
+        raise ConfigurationError(
+            f"{purpose} needs {missing[0].partition('.')[0]}, which is not installed; install {DISTRIBUTION}[{extra}]"
+        )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        # Its parent is missing.
+        return False
 
 
 def missing_extra(error: ImportError, provider: str) -> str:
@@ -12,5 +50,5 @@ def missing_extra(error: ImportError, provider: str) -> str:
 
     Many providers share a client: `together` and `vllm` need the extra `openai`.
     """
-    named = _EXTRA.search(str(error))
+    named = _PYDANTIC_AI_EXTRA.search(str(error))
     return named[1] if named else provider

@@ -1,26 +1,31 @@
-"""`Config`: settings from arguments, `REMINISCENCE_…` variables or `.env`; never read on import."""
+"""`Config`: settings from arguments, `REMINISCENCE_…` variables or a file that is named; never read on import."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, MAX_RESULTS, Tier
+from agent_reminiscence.config.env_file import read_env_file
+from agent_reminiscence.config.paths import absolute_path, checked_path
 from agent_reminiscence.exceptions import ConfigurationError
 
 _PREFIX = "REMINISCENCE_"
+_ORIGINS = "_origins"
 
 
 class Config(BaseSettings):
     """Settings of one `AgentMem`.
 
-    Each can be given as an argument, as an environment variable `REMINISCENCE_<NAME>` or in a `.env` file, in this
-    order of precedence. Unknown names and contradictory values are rejected, naming the setting.
+    Each can be given as an argument or as an environment variable `REMINISCENCE_<NAME>`; the argument wins. No file is
+    read unless you name it: `Config.from_env_file`. Unknown names and contradictory values are rejected, naming the
+    setting.
 
     Raises:
         ConfigurationError: A setting is unknown, out of range or contradicts another.
@@ -28,8 +33,8 @@ class Config(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_prefix=_PREFIX,
-        env_file=".env",
-        env_file_encoding="utf-8",
+        # The working folder may be somebody else's: what lies in it must not decide where memories go.
+        env_file=None,
         extra="ignore",
         frozen=True,
         hide_input_in_errors=True,
@@ -183,17 +188,53 @@ class Config(BaseSettings):
     )
 
     def __init__(self, **values: Any) -> None:
-        env_file = values.get("_env_file", self.model_config["env_file"])
-        unknown = sorted((values.keys() - self._init_names()) | _unknown_variables(type(self).model_fields, env_file))
+        # Which settings are from an env file, and where that is; only messages need it.
+        origins: Mapping[str, Path] = values.pop(_ORIGINS, {})
+        if "_env_file" in values:
+            raise ConfigurationError("Config() reads no file; use Config.from_env_file(path)")
+        unknown = sorted((values.keys() - type(self).model_fields) | self._unknown_variables(os.environ))
         if unknown:
-            raise ConfigurationError(
-                f"unknown setting {', '.join(unknown)}; the settings are {', '.join(sorted(type(self).model_fields))}"
-            )
+            raise ConfigurationError(f"unknown setting {', '.join(unknown)}; {self._known_settings()}")
         try:
             super().__init__(**values)
         except ValidationError as error:
             # From None: the validator's own message repeats the values, and one may be a password.
-            raise ConfigurationError("; ".join(_describe(problem) for problem in error.errors())) from None
+            raise ConfigurationError("; ".join(_describe(problem, origins) for problem in error.errors())) from None
+
+    @classmethod
+    def from_env_file(cls, path: str | os.PathLike[str], **overrides: Any) -> Self:
+        """Settings that are also read from a file of `REMINISCENCE_<NAME>=value` lines.
+
+        An argument wins over an environment variable, and that over the file. Other names in the file are ignored:
+        they belong to other programs, and none becomes an environment variable.
+
+        Args:
+            path: The file, such as ".env", in UTF-8. `${NAME}` in a value stands for another variable.
+            overrides: Settings, as for `Config`.
+
+        Raises:
+            ConfigurationError: As for `Config`; or the file, or a line of it, cannot be read.
+        """
+        file = read_env_file(path, _PREFIX)
+        unknown = sorted(cls._unknown_variables(file.variables))
+        if unknown:
+            raise ConfigurationError(
+                f"unknown setting {', '.join(unknown)} in the env file {str(file.path)!r}; {cls._known_settings()}"
+            )
+        stronger = {name.lower().removeprefix(_PREFIX.lower()) for name in os.environ} | overrides.keys()
+        found = {name.lower().removeprefix(_PREFIX.lower()): value for name, value in file.variables.items()}
+        own = {name: value for name, value in found.items() if name not in stronger}
+        return cls(**own, **overrides, **{_ORIGINS: dict.fromkeys(own, file.path)})
+
+    @classmethod
+    def _unknown_variables(cls, names: Mapping[str, str]) -> set[str]:
+        """Names with our prefix that name no setting: most likely typos."""
+        known = {f"{_PREFIX}{name}".upper() for name in cls.model_fields}
+        return {name for name in names if name.upper().startswith(_PREFIX) and name.upper() not in known}
+
+    @classmethod
+    def _known_settings(cls) -> str:
+        return f"the settings are {', '.join(sorted(cls.model_fields))}"
 
     @property
     def ttl_days(self) -> dict[Tier, float]:
@@ -205,9 +246,19 @@ class Config(BaseSettings):
         }
         return {tier: ttl for tier, ttl in days.items() if ttl is not None}
 
+    @field_validator("*", mode="before")
     @classmethod
-    def _init_names(cls) -> set[str]:
-        return {*cls.model_fields, "_env_file", "_env_prefix", "_env_file_encoding", "_secrets_dir"}
+    def _is_text(cls, value: object) -> object:
+        """Refuse text that neither a server nor the operating system takes, whose errors would name no setting."""
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if isinstance(text, str):
+            if "\x00" in text:
+                raise ValueError("has a NUL character; remove it")
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise ValueError("has a lone surrogate, which is not Unicode text") from None
+        return value
 
     @field_validator("postgres_dsn")
     @classmethod
@@ -216,10 +267,10 @@ class Config(BaseSettings):
             raise ValueError("must begin with postgresql://")
         return value
 
-    @field_validator("data_dir", "postgres_programs")
+    @field_validator("data_dir", "postgres_programs", mode="before")
     @classmethod
-    def _is_absolute(cls, value: Path | None) -> Path | None:
-        return None if value is None else value.expanduser().absolute()
+    def _is_absolute(cls, value: object) -> Path | None:
+        return None if value is None else absolute_path(checked_path(value, as_text=True))
 
     @field_validator("ollama_base_url")
     @classmethod
@@ -249,14 +300,12 @@ class Config(BaseSettings):
         return self
 
 
-def _unknown_variables(fields: dict[str, Any], env_file: Any) -> set[str]:
-    """Variables with our prefix, in the environment or in `.env`, that name no setting: most likely typos."""
-    known = {f"{_PREFIX}{name}".upper() for name in fields}
-    names = {*os.environ, *(dotenv_values(env_file, interpolate=False) if env_file else ())}
-    return {name for name in names if name.upper().startswith(_PREFIX) and name.upper() not in known}
-
-
-def _describe(problem: Any) -> str:
+def _describe(problem: Any, origins: Mapping[str, Path]) -> str:
     field = ".".join(str(part) for part in problem["loc"])
     message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{field}: {message}" if field else message
+    if field:
+        place = f" in the env file {str(origins[field])!r}" if field in origins else ""
+        return f"{field}{place}: {message}"
+    # Settings that contradict each other; any of them may come from the file.
+    named = [name for name in origins if re.search(rf"\b{name}\b", message)]
+    return f"{message} ({', '.join(named)}: in the env file {str(origins[named[0]])!r})" if named else message

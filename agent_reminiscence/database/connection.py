@@ -13,7 +13,15 @@ import psqlpy
 from psqlpy.exceptions import Error as DriverError
 
 from agent_reminiscence.config.constants import CONNECT_TIMEOUT_SECONDS, TCP_SILENCE_SECONDS
-from agent_reminiscence.database.driver_errors import is_cancelled, is_disconnect, is_full, is_unavailable, reason_of
+from agent_reminiscence.database.driver_errors import (
+    is_cancelled,
+    is_disconnect,
+    is_full,
+    is_unavailable,
+    reason_of,
+    told,
+)
+from agent_reminiscence.database.driver_threads import finish_at_exit
 from agent_reminiscence.database.queries import statement_name, with_numbered_parameters
 from agent_reminiscence.exceptions import ConfigurationError, StoreError, StoreTimeoutError, StoreUnavailableError
 from agent_reminiscence.telemetry import Telemetry
@@ -46,7 +54,12 @@ class ConnectionSettings:
     ssl_mode: str = "prefer"
 
     def __repr__(self) -> str:
-        return f"ConnectionSettings({self.user}@{self.host}:{self.port}/{self.database})"
+        return f"ConnectionSettings({self.where})"
+
+    @property
+    def where(self) -> str:
+        """Who connects to what, for messages."""
+        return f"{self.user}@{self.host}:{self.port}/{self.database}"
 
     @classmethod
     def from_dsn(cls, dsn: str) -> ConnectionSettings:
@@ -78,8 +91,10 @@ class ConnectionSettings:
         try:
             port = int(options.get("port") or parts.port or 5432)
         except ValueError:
-            raise ConfigurationError("postgres_dsn has a port that is not a number") from None
-        return cls(
+            raise ConfigurationError("postgres_dsn has a port that is not a number from 1 to 65535") from None
+        if not 1 <= port <= _MAX_PORT:
+            raise ConfigurationError(f"postgres_dsn has the port {port}; ports are from 1 to {_MAX_PORT}")
+        settings = cls(
             host=host,
             port=port,
             user=unquote(parts.username),
@@ -87,8 +102,24 @@ class ConnectionSettings:
             password=None if parts.password is None else unquote(parts.password),
             ssl_mode=ssl_mode,
         )
+        for name in ("user", "password", "host", "database"):
+            # The server would take the text up to there for the whole, and the driver fails with an error of its own.
+            if fault := _fault(getattr(settings, name) or ""):
+                raise ConfigurationError(f"the {name} in postgres_dsn has {fault}")
+        return settings
 
 
+def _fault(text: str) -> str | None:
+    if "\x00" in text:
+        return "a NUL character; remove it"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "a lone surrogate, which is not Unicode text; write special characters as %xx"
+    return None
+
+
+_MAX_PORT: Final = 65_535
 _SSL_MODES = {
     "disable": psqlpy.SslMode.Disable,
     "allow": psqlpy.SslMode.Allow,
@@ -109,6 +140,7 @@ async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | N
         StoreUnavailableError: The server cannot be reached, or accepts no connection at the moment.
         StoreError: It refuses the login.
     """
+    finish_at_exit()
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
             connection = await psqlpy.connect(
@@ -130,7 +162,7 @@ async def open_connection(settings: ConnectionSettings, telemetry: Telemetry | N
     except (DriverError, TimeoutError) as error:
         reason = reason_of(error)
         kind = StoreUnavailableError if isinstance(error, TimeoutError) or is_unavailable(reason) else StoreError
-        raise kind(f"cannot connect to PostgreSQL as {settings!r}: {reason}") from error
+        raise kind(f"cannot connect to PostgreSQL as {settings.where}: {told(reason)}") from error
 
     async def is_alive() -> bool:
         try:

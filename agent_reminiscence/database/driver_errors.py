@@ -5,14 +5,37 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+# What the driver puts in front of the server's or the system's words, one in front of the other.
+_WRAPPINGS = (
+    "Database engine pool exception: ",
+    "Error occurred while creating a new object: ",
+    "Error occurred while building the pool: ",
+    "Error occurred in `execute_many` statement: ",
+    "Cannot execute query, error - ",
+    "Cannot execute COMMIT statement, error - ",
+    "Cannot execute ROLLBACK statement, error - ",
+    "Cannot prepare statement, error - ",
+    "db error: ",
+    "ERROR: ",
+    "FATAL: ",
+)
+_CONNECTING = "error connecting to server: "
+_NUMBER = re.compile(r" \(os error \d+\)$")
+
 
 def reason_of(error: BaseException) -> str:
     """The server's message on one line, without DETAIL or CONTEXT, which may quote a row."""
     text = str(error) or type(error).__name__
     text = re.split(r"\n(?:DETAIL|CONTEXT|HINT|QUERY|WHERE):", text, maxsplit=1)[0]
-    for prefix in ("Cannot execute query, error - ", "Database engine pool exception: ", "db error: "):
-        text = text.replace(prefix, "")
-    return " ".join(text.split())
+    text = " ".join(text.split())
+    while wrapping := next((phrase for phrase in _WRAPPINGS if text.startswith(phrase)), None):
+        text = text.removeprefix(wrapping)
+    return text
+
+
+def told(reason: str) -> str:
+    """A reason as a message says it after the words "cannot connect to …": without repeating them."""
+    return _NUMBER.sub("", reason.removeprefix(_CONNECTING))
 
 
 # The driver has one error class and passes on no SQLSTATE, so the words tell what happened. The server's are only

@@ -80,11 +80,15 @@ class MembershipFacts:
 
 @dataclass(frozen=True, slots=True)
 class StreamFacts:
-    """One stream as the scheduler sees it."""
+    """One stream as the scheduler sees it.
+
+    Attributes:
+        last_recorded_at: None for a stream without an event.
+    """
 
     external_id: str
     live_chunks: int
-    last_recorded_at: datetime
+    last_recorded_at: datetime | None
     work_at: datetime | None
     failed_at: datetime | None
     graph_head: int

@@ -44,6 +44,17 @@ _STATEMENTS_OF_A_WRITE = 10
 _RETRY_SECONDS = 0.5
 
 
+# What a constraint or an index with the same name and meaning answers to CREATE.
+_ALREADY_THERE = frozenset(
+    f"Neo.ClientError.Schema.{name}"
+    for name in ("EquivalentSchemaRuleAlreadyExists", "ConstraintAlreadyExists", "IndexAlreadyExists")
+)
+
+
+class SchemaExistsError(StoreError):
+    """Another process created the same constraint or index meanwhile, which IF NOT EXISTS does not prevent."""
+
+
 class CypherExecutor:
     """Statements within one transaction."""
 
@@ -307,6 +318,8 @@ class Neo4jManager:
             return StoreError(f"Neo4j at {self._where} has no database {self._database!r}; correct neo4j_database")
         if "TimedOut" in code or "Timeout" in code:
             return StoreTimeoutError(f"Neo4j ended a transaction ({code}); neo4j_timeout_seconds sets the limit")
+        if code in _ALREADY_THERE:
+            return SchemaExistsError(f"Neo4j has this constraint or index already ({code})")
         if error.is_retryable() or code.startswith("Neo.TransientError."):
             return StoreUnavailableError(f"Neo4j at {self._where} is not ready ({code})")
         return StoreError(f"Neo4j refused a statement ({code})")

@@ -172,8 +172,18 @@ async def prepare_embedded(
     owner = ConnectionSettings(host=server.host, port=server.port, user=server.user, database=EMBEDDED_DATABASE)
     if not await is_current(owner):
         made_with = parameters() if callable(parameters) else parameters
-        await migrate(owner, login=EMBEDDED_LOGIN, parameters=made_with)
+        if await migrate(owner, login=EMBEDDED_LOGIN, parameters=made_with):
+            await _write_to_disk(owner)
     return ConnectionSettings(host=server.host, port=server.port, user=EMBEDDED_LOGIN, database=EMBEDDED_DATABASE)
+
+
+async def _write_to_disk(administrator: ConnectionSettings) -> None:
+    """Write the new tables, some hundred files, to disk now, so that the first stop of the server need not do it."""
+    db = await open_connection(administrator)
+    try:
+        await db.execute_script("CHECKPOINT")
+    finally:
+        db.close()
 
 
 async def is_analyser_outdated(administrator: ConnectionSettings) -> bool:

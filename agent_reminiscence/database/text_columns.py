@@ -77,6 +77,7 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
     *_columns(
         "active_memory",
         external_id=Holds.LABEL,
+        key=Holds.TEXT,
         title=Holds.TEXT,
         content=Holds.TEXT,
         description=Holds.TEXT,
@@ -87,6 +88,7 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
         actor=Holds.TEXT,
         conversation_id=Holds.TEXT,
     ),
+    *_columns("memory_turn", external_id=Holds.LABEL, turn_id=Holds.TEXT),
     *_columns("shortterm_memory", external_id=Holds.LABEL, title=Holds.TEXT, summary=Holds.TEXT),
     *_columns(
         "memory_chunk",
@@ -105,6 +107,8 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
     # which texts have it.
     *_columns("posting", external_id=Holds.LABEL, term=Holds.DERIVED, entries=Holds.DERIVED),
     *_columns("memory_layout", external_id=Holds.LABEL, entries=Holds.DERIVED),
+    # Values begin with a letter for their type; long ones are cut and end in a hash.
+    *_columns("memory_attribute", external_id=Holds.LABEL, path=Holds.TEXT, value=Holds.TEXT),
     *_columns(VECTOR_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),
     *_columns(NORMS_TABLE, external_id=Holds.LABEL, layout_hash=Holds.DERIVED, norms=Holds.DERIVED),
     *_columns(CELL_TABLE, external_id=Holds.LABEL, vector=Holds.DERIVED),

@@ -82,11 +82,26 @@ class AuditReport(_Frozen):
         return sum(stream.events for stream in self.streams)
 
 
-class Progress(_Frozen):
-    """Progress of a long operation."""
+class AuditProgress(_Frozen):
+    """Progress of `verify` or `rebuild`."""
 
     external_id: str
     streams_done: int
     streams_total: int
     events_done: int = Field(description="Events of the current stream.")
     events_total: int
+
+    @property
+    def done(self) -> int:
+        """Events of the current stream."""
+        return self.events_done
+
+    @property
+    def total(self) -> int:
+        """How many events the current stream has."""
+        return self.events_total
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "events"

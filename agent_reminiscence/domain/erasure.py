@@ -182,8 +182,9 @@ def _given(payload: Any) -> list[Any]:
     given: list[Any] = []
     for fields in (payload, payload.get("changes")):
         if isinstance(fields, dict):
-            given += [fields.get(name) for name in ("title", "content", "description", "summary", "why")]
+            given += [fields.get(name) for name in ("key", "title", "content", "description", "summary", "why")]
             given.append(_given_metadata(fields.get("metadata")))
+    given.append(_given_metadata({"turns": payload.get("turns")}))
     for chunk in _objects(payload, "chunks"):
         given += [chunk.get("speaker"), chunk.get("metadata")]
     given += [fact.get("content") for fact in _objects(payload, "facts")]

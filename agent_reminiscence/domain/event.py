@@ -34,6 +34,7 @@ class EventKind(StrEnum):
 
     CREATED = "memory.created"
     UPDATED = "memory.updated"
+    APPENDED = "memory.appended"
     ARCHIVED = "memory.archived"
     CONSOLIDATED = "memory.consolidated"
     PROMOTED = "memory.promoted"
@@ -69,7 +70,7 @@ class NewEvent(_Frozen):
 class Event(NewEvent):
     """An event as the ledger holds it.
 
-    `position` counts from 1 without gaps within its `external_id`; `recorded_at` never decreases with it.
+    `position` counts from 1 without gaps within its `external_id`; `recorded_at` increases with it.
     `digest` is the SHA-256 of `salt` and everything the caller passed; `chain` is the SHA-256 of the previous
     event's chain and this event's digest, position and recording time.
     """
@@ -126,12 +127,18 @@ class ChunkEntry(_Frozen):
     speaker: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict, description="The caller's metadata for this turn.")
     new: bool = Field(description="Whether this event added the chunk; otherwise it existed before.")
+    start_date: datetime | None = Field(
+        default=None, exclude_if=_is_empty, description="When it was said; omitted if when the event occurred."
+    )
 
 
 class MemoryCreated(_Frozen):
     """Payload of `memory.created`."""
 
     memory_id: UUID
+    key: str | None = Field(
+        default=None, exclude_if=_is_empty, description="The caller's own name for the memory; omitted if it has none."
+    )
     title: str
     content: str
     description: str | None
@@ -148,6 +155,12 @@ class MemoryCreated(_Frozen):
     )
     chunks: tuple[ChunkEntry, ...]
     consolidation_due: bool = Field(description="Whether this write made a consolidation due.")
+    completes: UUID | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="The conversation's memory before this one: it takes no more turns, so the rest of it is due for"
+        " consolidation. Omitted if there is none.",
+    )
     form_version: int = FORM_VERSION
     redactions: _Redactions = Field(default_factory=dict)
 
@@ -171,6 +184,36 @@ class MemoryUpdated(_Frozen):
         description="How that language was determined; omitted if unchanged.",
     )
     chunks: tuple[ChunkEntry, ...]
+    consolidation_due: bool
+    form_version: int = FORM_VERSION
+    redactions: _Redactions = Field(default_factory=dict)
+
+
+class MemoryAppended(_Frozen):
+    """Payload of `memory.appended`: what was added at the end of a memory's text, and nothing of what stood there."""
+
+    memory_id: UUID
+    version: int
+    start: int = Field(ge=0, description="How many characters the text had before.")
+    content: str = Field(description="What follows them, from the white space between old and new on.")
+    turns: tuple[dict[str, Any], ...] = Field(
+        default=(),
+        exclude_if=_is_empty,
+        description="New entries of the metadata's `turns`; omitted if there are none.",
+    )
+    language: str | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="Language of the whole memory from this version on; omitted if unchanged.",
+    )
+    language_origin: LanguageOrigin | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="How that language was determined; omitted if unchanged.",
+    )
+    chunks: tuple[ChunkEntry, ...] = Field(
+        description="The new chunks, which tile what was added but that white space."
+    )
     consolidation_due: bool
     form_version: int = FORM_VERSION
     redactions: _Redactions = Field(default_factory=dict)
@@ -441,6 +484,7 @@ class GraphErased(_Frozen):
 PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.CREATED: MemoryCreated,
     EventKind.UPDATED: MemoryUpdated,
+    EventKind.APPENDED: MemoryAppended,
     EventKind.ARCHIVED: MemoryArchived,
     EventKind.CONSOLIDATED: MemoryConsolidated,
     EventKind.PROMOTED: MemoryPromoted,

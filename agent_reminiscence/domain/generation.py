@@ -51,6 +51,21 @@ class ReembedProgress(_Frozen):
     chunks_done: int
     chunks_total: int
 
+    @property
+    def done(self) -> int:
+        """Chunks that have their vector."""
+        return self.chunks_done
+
+    @property
+    def total(self) -> int:
+        """How many chunks there are."""
+        return self.chunks_total
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "chunks"
+
 
 class ReembedReport(_Frozen):
     """What a call to `reembed` did."""

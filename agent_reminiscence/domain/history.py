@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -43,7 +44,10 @@ class Derivation(_Frozen):
 
 
 class MemoryVersion(_Frozen):
-    """One complete version of a memory, with both times."""
+    """One version of a memory, with both times.
+
+    A version that an append made holds only what it added, as `is_append` says; `MemoryHistory.at` returns it whole.
+    """
 
     version: int
     title: str
@@ -57,6 +61,9 @@ class MemoryVersion(_Frozen):
     recorded_at: datetime = Field(description="When the ledger recorded it.")
     event_id: UUID
     position: int
+    is_append: bool = Field(
+        default=False, description="Whether content, turns in the metadata and chunks are only those that it added."
+    )
     chunks: tuple[ChunkEntry, ...] = Field(description="Spans that tile the content; `new` marks those it added.")
     chunks_ended: int = Field(description="Number of chunks of the previous version that are not part of it.")
     derived: tuple[Derivation, ...] = ()
@@ -67,6 +74,7 @@ class MemoryHistory(_Frozen):
 
     external_id: str
     memory_id: UUID
+    key: str | None = None
     versions: tuple[MemoryVersion, ...]
     archived_at: datetime | None
 
@@ -85,5 +93,32 @@ class MemoryHistory(_Frozen):
             if (known_at is None or version.recorded_at <= known_at) and (
                 moment is None or version.occurred_at <= moment
             ):
-                return version
+                return self._whole(version)
         return None
+
+    def _whole(self, version: MemoryVersion) -> MemoryVersion:
+        """The version with all of its text."""
+        if not version.is_append:
+            return version
+        last = version.version - 1
+        first = next(index for index in range(last, -1, -1) if not self.versions[index].is_append)
+        base, *added = self.versions[first : last + 1]
+        turns = [turn for one in (base, *added) for turn in one.metadata.get("turns") or []]
+        return version.model_copy(
+            update={
+                "content": "".join(one.content for one in (base, *added)),
+                "metadata": base.metadata | ({"turns": turns} if turns else {}),
+                "chunks": _tiled([chunk for one in (base, *added) for chunk in one.chunks], added=len(version.chunks)),
+                "is_append": False,
+            }
+        )
+
+
+def _tiled(chunks: Sequence[ChunkEntry], *, added: int) -> tuple[ChunkEntry, ...]:
+    """The chunks of a whole text, of which the last `added` are new; space between two belongs to the first."""
+    ends = [*(chunk.start for chunk in chunks[1:]), chunks[-1].end]
+    first_new = len(chunks) - added
+    return tuple(
+        chunk.model_copy(update={"end": end, "new": index >= first_new})
+        for index, (chunk, end) in enumerate(zip(chunks, ends, strict=True))
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -42,6 +42,7 @@ class ActiveMemory(_Frozen):
 
     id: UUID
     external_id: str
+    key: str | None = Field(default=None, description="The caller's own name for it; None if it was given none.")
     version: int = Field(description="1 when created, incremented by each update.")
     title: str
     content: str
@@ -60,11 +61,75 @@ class ActiveMemory(_Frozen):
     write: WriteOutcome | None = Field(default=None, description="Set only on the result of a write.")
 
 
+IfExists = Literal["error", "update", "return"]
+"""What a creation does if an active memory has its key."""
+IF_EXISTS: tuple[IfExists, ...] = ("error", "update", "return")
+
+
+class MemorySelection(_Frozen):
+    """Which active memories to read; everything that is given must hold, and None admits all.
+
+    They are read in one order, oldest first, that later writes do not change.
+    """
+
+    ids: tuple[UUID, ...] | None = None
+    keys: tuple[str, ...] | None = None
+    key_prefix: str | None = None
+    limit: int | None = Field(default=None, description="At most this many.")
+    after: UUID | None = Field(default=None, description="Only those after this memory, in that order.")
+
+
+class KeyRange(_Frozen):
+    """The keys of a conversation's memories: a prefix, and a number with a fixed number of digits."""
+
+    prefix: str
+    digits: int
+
+    def params(self) -> dict[str, object]:
+        """As parameters of a statement; all such keys lie between the first two of them."""
+        return {
+            "key_prefix": self.prefix,
+            "key_end": f"{self.prefix}:",  # Digits come before the colon.
+            "key_length": len(self.prefix) + self.digits,
+        }
+
+    def key(self, number: int) -> str:
+        """The key of the conversation's memory `number`, from 1."""
+        return f"{self.prefix}{number:0{self.digits}}"
+
+    def number(self, key: str) -> int:
+        """The inverse of `key`."""
+        return int(key.removeprefix(self.prefix))
+
+
+TAIL_CHARACTERS = 2_000
+
+
+class MemoryOutline(_Frozen):
+    """What an append has to know of a memory, which is not its text."""
+
+    memory_id: UUID
+    key: str | None
+    version: int
+    title: str
+    language: str
+    language_origin: LanguageOrigin
+    occurred_at: datetime
+    archived_at: datetime | None
+    consolidated_version: int
+    due_version: int
+    speaker: str | None = Field(description="Who speaks wherever no turn says otherwise.")
+    characters: int
+    tail: str = Field(description="The end of its text, at most `TAIL_CHARACTERS`.")
+    chunks: int = Field(description="How many chunks its text has.")
+
+
 class StoredMemory(_Frozen):
     """An active memory as stored, with the layout of its live chunks."""
 
     external_id: str
     memory_id: UUID
+    key: str | None
     version: int
     title: str
     content: str
@@ -81,6 +146,7 @@ class StoredMemory(_Frozen):
     archived_at: datetime | None
     consolidated_version: int
     due_version: int
+    text_version: int
     chunk_ids: tuple[UUID, ...]
     chunk_starts: tuple[int, ...]
 

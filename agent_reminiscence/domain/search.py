@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from agent_reminiscence.config.constants import TIERS, Tier
+from agent_reminiscence.domain.filter import Filter
 
 LATEST: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -23,6 +24,7 @@ class SearchRequest:
         limit: Maximum number of hits, from 1.
         token_budget: Maximum tokens of the hits' text; None is no limit.
         min_confidence: Only chunks with at least this confidence, 0 to 1; None is any.
+        where: Which memories and passages may be returned; None is any.
         min_match: Only hits with at least this `match`, 0 to 1; None is any.
         counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
         now: The present of whoever reads the memory, see `read_at`.
@@ -37,6 +39,7 @@ class SearchRequest:
     min_match: float | None
     as_of: datetime | None
     known_at: datetime
+    where: Filter | None = None
     counts_as_use: bool = True
     now: datetime = LATEST
 
@@ -48,7 +51,7 @@ class SearchRequest:
     @property
     def is_filtered(self) -> bool:
         """Whether only some of the live chunks may be hits."""
-        return bool(self.min_confidence) or set(self.tiers) != set(TIERS)
+        return bool(self.min_confidence) or set(self.tiers) != set(TIERS) or self.where is not None
 
     def read_at(self, now: datetime) -> SearchRequest:
         """The same question at the moment of reading: an answer may be read long after it was requested."""

@@ -49,7 +49,10 @@ class AddedMemory(_Frozen):
     memory_id: UUID | None = Field(
         description="The memory, new or existing. None: an event of another kind already had its idempotency key."
     )
-    added: bool = Field(description="Whether it is new; an existing memory is left unchanged.")
+    added: bool = Field(description="Whether it is new; an existing memory is left unchanged, unless it `has_grown`.")
+    has_grown: bool = Field(
+        default=False, description="Whether a memory that held the beginning of the conversation was appended to."
+    )
     chunks_added: int
     redactions: dict[str, int] = Field(
         default_factory=dict, description="Number of matches per redactor rule in what was passed."
@@ -63,6 +66,7 @@ class MessageImportReport(_Frozen):
     messages: int = Field(default=0, description="Messages read.")
     messages_without_text: int = Field(default=0, description="Those of them skipped because they have no text.")
     added: int = Field(default=0, description="New memories.")
+    grown: int = Field(default=0, description="Memories that held the beginning of a conversation and got the rest.")
     unchanged: int = Field(default=0, description="Memories that already existed and were left unchanged.")
     chunks_added: int = 0
     vectors_missing: int = Field(
@@ -75,7 +79,21 @@ class MessageImportReport(_Frozen):
     @property
     def memories(self) -> int:
         """Total number of memories written or found."""
-        return self.added + self.unchanged
+        return self.added + self.grown + self.unchanged
+
+    @property
+    def done(self) -> int:
+        """Messages read."""
+        return self.messages
+
+    @property
+    def total(self) -> None:
+        """Not known: messages are taken one by one."""
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "messages"
 
 
 class ExportReport(_Frozen):

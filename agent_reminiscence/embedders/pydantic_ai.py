@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent_reminiscence.config.extras import missing_extra
+from agent_reminiscence.config.extras import missing_extra, require
 from agent_reminiscence.embedders.halving import embed_word
 from agent_reminiscence.embedders.known_models import CUTTING_PROVIDERS, find_hosted_model
 from agent_reminiscence.embedders.protocol import EmbedderUnusableError
@@ -44,7 +44,7 @@ class PydanticAIEmbedder(RemoteEmbedder):
             enough.
 
     Raises:
-        ConfigurationError: An argument is invalid.
+        ConfigurationError: An argument is invalid, or Pydantic AI is not installed.
     """
 
     def __init__(
@@ -68,6 +68,8 @@ class PydanticAIEmbedder(RemoteEmbedder):
                 raise ConfigurationError(
                     f"embedding_model is {model!r}; write provider:model, such as 'openai:text-embedding-3-small'"
                 )
+            # Now, and not at first use: by then there may be a memory without its vectors.
+            require("models", f"embedding_model is {name!r}, which")
         else:
             name = f"{model.system}:{model.model_name}"
             self._resolved = model
@@ -157,15 +159,10 @@ class PydanticAIEmbedder(RemoteEmbedder):
 
     def _resolve(self) -> EmbeddingModel:
         """Import what the provider needs and find its key in the environment."""
-        try:
-            from pydantic_ai.embeddings import infer_embedding_model
-            from pydantic_ai.exceptions import UserError
-            from pydantic_ai.providers import infer_provider
-        except ImportError as error:
-            raise ConfigurationError(
-                f"embedding_model {self._model!r} needs Pydantic AI, which is not installed; run `pip install"
-                " pydantic-ai-slim`"
-            ) from error
+        from pydantic_ai.embeddings import infer_embedding_model
+        from pydantic_ai.exceptions import UserError
+        from pydantic_ai.providers import infer_provider
+
         kind = self._model.partition(":")[0]
 
         def make_provider(name: str) -> Provider[Any]:

@@ -37,10 +37,10 @@ _LETTERS = re.compile(r"[^\W_]+")
 class WordLlamaEmbedder(BaseEmbedder):
     """The embedder that comes with the installation: the mean of a text's token vectors, 256 dimensions.
 
-    It reads the weights and the tokenizer from the wordllama package's folder, on first use and in a thread. The
-    package itself is not imported: that takes a second, configures the root logger, loads an HTTP client, and fails
-    for an account without a home folder. So nothing here can reach the network. The vectors are those of
-    `WordLlama.load().embed(texts, norm=True)`, except that they do not depend on the batch, `<s>` in a text is three
+    It reads the weights and the tokenizer from the wordllama package's folder, in a thread, when a memory is opened or
+    on first use. The package itself is not imported: that takes a second, configures the root logger, loads an HTTP
+    client, and fails for an account without a home folder. So nothing here can reach the network. The vectors are those
+    of `WordLlama.load().embed(texts, norm=True)`, except that they do not depend on the batch, `<s>` in a text is three
     characters instead of a control token, and an empty text is an error instead of NaN.
     """
 
@@ -59,6 +59,11 @@ class WordLlamaEmbedder(BaseEmbedder):
     def dimension(self) -> int:
         """Always 256."""
         return WORDLLAMA_DIMENSION
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether weights and tokenizer have been read."""
+        return self._weights is not None
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """Embed `texts`: a small batch directly, a large one in a thread.
@@ -82,7 +87,7 @@ class WordLlamaEmbedder(BaseEmbedder):
         """
         if not texts:
             return [], []
-        if self._weights is not None and sum(map(len, texts)) <= _INLINE_CHARACTERS:
+        if self.is_loaded and sum(map(len, texts)) <= _INLINE_CHARACTERS:
             return self._embed_now(texts)
         return await asyncio.to_thread(self._embed_now, texts)
 
@@ -98,12 +103,12 @@ class WordLlamaEmbedder(BaseEmbedder):
         Raises:
             ConfigurationError: As `embed`.
         """
-        if self._weights is not None and len(text) <= _INLINE_CHARACTERS:
+        if self.is_loaded and len(text) <= _INLINE_CHARACTERS:
             return self._embed_weighted_now(text, weigh)
         return await asyncio.to_thread(self._embed_weighted_now, text, weigh)
 
     def _embed_now(self, texts: Sequence[str]) -> tuple[list[list[float]], list[int]]:
-        weights, tokenizer = self._load()
+        weights, tokenizer = self.load()
         encodings = encode_each(tokenizer, texts)
         vectors = [_mean_vector(weights, encoding.ids, index) for index, encoding in enumerate(encodings)]
         return vectors, list(map(len, encodings))
@@ -111,7 +116,7 @@ class WordLlamaEmbedder(BaseEmbedder):
     def _embed_weighted_now(self, text: str, weigh: Callable[[str], float]) -> list[float] | None:
         import numpy as np
 
-        weights, tokenizer = self._load()
+        weights, tokenizer = self.load()
         # The weight of each character; a token includes the space before its word, so its highest weight counts.
         counts = np.zeros(len(text) + 1, dtype=np.float32)
         for word in _LETTERS.finditer(text):
@@ -125,13 +130,18 @@ class WordLlamaEmbedder(BaseEmbedder):
         vector: list[float] = (total / length).tolist()
         return vector
 
-    def _load(self) -> tuple[NDArray[np.float32], Tokenizer]:
+    def load(self) -> tuple[NDArray[np.float32], Tokenizer]:
+        """Read weights and tokenizer unless that was done; takes some tenths of a second.
+
+        Raises:
+            ConfigurationError: As `embed`.
+        """
         with self._loading:
+            tokenizer = bundled_tokenizer()
+            if tokenizer is None:
+                raise ConfigurationError(wordllama_is_missing())
             if self._weights is None:
                 self._weights = _load_wordllama_weights()
-        tokenizer = bundled_tokenizer()
-        if tokenizer is None:
-            raise ConfigurationError(wordllama_is_missing())
         return self._weights, tokenizer
 
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.projections.appended import apply_appended
 from agent_reminiscence.projections.archived import apply_archived
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.consolidated import apply_consolidated
@@ -27,6 +28,7 @@ Handler = Callable[[SqlExecutor, Tables, Event], Awaitable[Change]]
 HANDLERS: Mapping[str, Handler] = {
     EventKind.CREATED: apply_created,
     EventKind.UPDATED: apply_updated,
+    EventKind.APPENDED: apply_appended,
     EventKind.ARCHIVED: apply_archived,
     EventKind.CONSOLIDATED: apply_consolidated,
     EventKind.PROMOTED: apply_promoted,

@@ -16,6 +16,7 @@ from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryCreated, re
 from agent_reminiscence.domain.index import FIRST, LAYOUT_DTYPE, MAX_HEADING_LENGTH, chunk_number, speaker_hash
 from agent_reminiscence.domain.memory import StoredMemory
 from agent_reminiscence.domain.trust import SOURCE_TRUST
+from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.indexed_text import IndexedText, index_chunk
 from agent_reminiscence.projections.texts import add_texts, day_of
@@ -30,6 +31,9 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
     """Store the memory at version 1 with its chunks in the active tier."""
     payload = await read_payload(MemoryCreated, ChunkEntry, event)
     await tables.active.create(db, created_memory(event, payload))
+    await tables.turns.add(db, event.external_id, payload.memory_id, payload.key, turn_ids(turns_of(payload.metadata)))
+    if payload.completes is not None:
+        await tables.active.make_due(db, event.external_id, payload.completes)
     indexed = await beside(
         lambda: index_entries(event, payload.chunks, payload.content, language=payload.language), value=payload.content
     )
@@ -40,7 +44,6 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
         [chunk for chunk, _ in indexed],
         memory_version=1,
         source=event.source,
-        start_date=event.occurred_at,
         recorded_at=event.recorded_at,
     )
     headings = await add_texts(
@@ -50,31 +53,31 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
         payload.memory_id,
         title=payload.title,
         language=payload.language,
-        days=[day_of(event.occurred_at)],
+        days={day_of(chunk.start_date) for chunk, _ in indexed},
         chunks=[posted for _, posted in indexed],
     )
-    above = min(headings[0].words, MAX_HEADING_LENGTH) if indexed else 0
-    totals = TextTotals(len(indexed), sum(chunk.words + above for chunk, _ in indexed))
+    above = {heading.day: min(heading.words, MAX_HEADING_LENGTH) for heading in headings}
+    totals = TextTotals(len(indexed), sum(chunk.words + above[day_of(chunk.start_date)] for chunk, _ in indexed))
     if indexed:
-        entries = await beside_many(
-            lambda: _layout(event, headings[0], [chunk for chunk, _ in indexed]), items=len(indexed)
-        )
+        entries = await beside_many(lambda: _layout(headings, [chunk for chunk, _ in indexed]), items=len(indexed))
         await tables.index.add_layout(db, event.external_id, payload.memory_id, entries, totals)
     return Change(len(indexed), totals.chunks, totals.words, payload.language)
 
 
-def _layout(event: Event, heading: NewHeading, chunks: Sequence[NewChunk]) -> bytes:
+def _layout(headings: Sequence[NewHeading], chunks: Sequence[NewChunk]) -> bytes:
     """The layout of a new memory, built without any lookup."""
+    by_day = {heading.day: heading for heading in headings}
+    days = [day_of(chunk.start_date) for chunk in chunks]
     speakers = {key: speaker_hash(key) for key in {chunk.speaker_key for chunk in chunks} if key is not None}
     layout = np.zeros(len(chunks), dtype=LAYOUT_DTYPE)
     layout["number"] = [chunk.number for chunk in chunks]
-    layout["heading"] = heading.number
-    layout["day"] = (day_of(event.occurred_at) - _EPOCH).days
+    layout["heading"] = [by_day[day].number for day in days]
+    layout["day"] = [(day - _EPOCH).days for day in days]
     layout["speaker"] = [0 if chunk.speaker_key is None else speakers[chunk.speaker_key] for chunk in chunks]
     layout["length"] = [chunk.words for chunk in chunks]
     layout["flags"] = [chunk.text_flags for chunk in chunks]
     layout["flags"][0] |= FIRST
-    layout["heading_length"] = min(heading.words, MAX_HEADING_LENGTH)
+    layout["heading_length"] = [min(by_day[day].words, MAX_HEADING_LENGTH) for day in days]
     return layout.tobytes()
 
 
@@ -83,6 +86,7 @@ def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:
     return StoredMemory(
         external_id=event.external_id,
         memory_id=payload.memory_id,
+        key=payload.key,
         version=1,
         title=payload.title,
         content=payload.content,
@@ -99,28 +103,32 @@ def created_memory(event: Event, payload: MemoryCreated) -> StoredMemory:
         archived_at=None,
         consolidated_version=0,
         due_version=1 if payload.consolidation_due else 0,
+        text_version=1,
         chunk_ids=tuple(chunk.id for chunk in payload.chunks),
         chunk_starts=tuple(chunk.start for chunk in payload.chunks),
     )
 
 
 def index_entries(
-    event: Event, entries: Sequence[ChunkEntry], content: str, *, language: str
+    event: Event, entries: Sequence[ChunkEntry], content: str, *, language: str, start: int = 0, order: int = 0
 ) -> list[tuple[NewChunk, PostedText]]:
     """The chunks that an event adds, each with its terms.
 
     Args:
-        entries: Those of the whole text; entries that are not new are skipped.
+        entries: Those of `content`; entries that are not new are skipped.
+        start: Where `content` begins in the memory's text, which the entries' positions refer to.
+        order: How many chunks the text has before `content`.
     """
-    day = day_of(event.occurred_at)
     made = []
-    for order, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         if entry.new:
-            text = content[entry.start : entry.end]
+            text = content[entry.start - start : entry.end - start]
             speaker_key = None if entry.speaker is None else fold_name(entry.speaker)
+            day = day_of(entry.start_date or event.occurred_at)
             indexed = index_chunk(text, language=language, day=day, speaker_key=speaker_key)
-            number = chunk_number(event.position, order)
-            made.append((_new_chunk(event, entry, order, text, number, speaker_key, indexed), indexed.posted(number)))
+            number = chunk_number(event.position, index)
+            chunk = _new_chunk(event, entry, order + index, text, number, speaker_key, indexed)
+            made.append((chunk, indexed.posted(number)))
     return made
 
 
@@ -150,4 +158,5 @@ def _new_chunk(
         text_flags=indexed.flags,
         importance=_UNRATED_IMPORTANCE,
         confidence=SOURCE_TRUST[event.source],
+        start_date=entry.start_date or event.occurred_at,
     )

@@ -16,6 +16,7 @@ from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.canonical import beside, beside_many
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryUpdated, read_payload
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.created import index_entries
 from agent_reminiscence.projections.texts import add_texts, day_of, lay_out, reread
@@ -53,12 +54,15 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
             "conversation_id": event.conversation_id,
             "occurred_at": event.occurred_at,
             "updated_at": event.recorded_at,
+            "text_version": payload.version,
             "due_version": payload.version if payload.consolidation_due else before.due_version,
             "chunk_ids": tuple(chunk.id for chunk in payload.chunks),
             "chunk_starts": tuple(chunk.start for chunk in payload.chunks),
         }
     )
     await tables.active.update(db, after, expected_version=before.version)
+    if turn_ids(turns_of(after.metadata)) != turn_ids(turns_of(before.metadata)):
+        await tables.turns.replace(db, external_id, memory_id, before.key, turn_ids(turns_of(after.metadata)))
     if after.language != before.language:
         await reread(db, tables, event, memory_id, before=before.language, after=after.language)
 
@@ -72,7 +76,6 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         [chunk for chunk, _ in indexed],
         memory_version=payload.version,
         source=event.source,
-        start_date=event.occurred_at,
         recorded_at=event.recorded_at,
     )
     await add_texts(

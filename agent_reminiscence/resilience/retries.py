@@ -21,7 +21,12 @@ RETRY_TOTAL_SECONDS: Final = 4.0
 
 
 async def repeated[T](
-    call: Callable[[], Awaitable[T]], *, operation: str, external_id: str, repeatable: bool = False
+    call: Callable[[], Awaitable[T]],
+    *,
+    operation: str,
+    external_id: str,
+    repeatable: bool = False,
+    total_seconds: float | None = None,
 ) -> T:
     """Await `call()`, retrying for a few seconds while the store is unavailable.
 
@@ -33,9 +38,10 @@ async def repeated[T](
         operation: Its name, for the log.
         repeatable: Whether repeating it writes only once, for example thanks to an idempotency key. Then it is also
             retried after CommitUnknownError.
+        total_seconds: How long after the first attempt the last may begin; None is `RETRY_TOTAL_SECONDS`.
     """
     safe = (StoreUnavailableError, CommitUnknownError) if repeatable else (StoreUnavailableError,)
-    deadline = asyncio.get_running_loop().time() + RETRY_TOTAL_SECONDS
+    deadline = asyncio.get_running_loop().time() + (RETRY_TOTAL_SECONDS if total_seconds is None else total_seconds)
     for attempt in range(1, RETRY_ATTEMPTS):
         try:
             return await call()

@@ -9,13 +9,19 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final, cast, get_args
 from uuid import UUID
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import TIERS, Tier
+from agent_reminiscence.config.paths import checked_path
 from agent_reminiscence.domain.event import RESERVED_PREFIX
+from agent_reminiscence.domain.filter import Filter
+from agent_reminiscence.domain.memory import IF_EXISTS, IfExists, MemorySelection
 from agent_reminiscence.domain.trust import SOURCES, Source
+from agent_reminiscence.domain.turn import RESERVED_TURN_KEYS, Turn
 from agent_reminiscence.exceptions import InvalidInputError
 
 MAX_DESCRIPTION_CHARACTERS: Final = 10_000
@@ -25,6 +31,9 @@ MAX_QUERY_CHARACTERS: Final = 20_000
 # A shorter text to erase would match nearly every memory.
 MIN_ERASED_TEXT_CHARACTERS: Final = 3
 
+# Ids or keys of one call, so that no statement takes long.
+_MAX_NAMED = 1_000
+_MAX_LIMIT = 2**31 - 1
 # Larger integers are not written out in messages.
 _LARGE_BITS = 128
 # How many characters of a refused value a message repeats.
@@ -33,6 +42,7 @@ _KIND = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
 assert get_args(Source) == SOURCES
 assert get_args(Tier) == TIERS
+assert get_args(IfExists) == IF_EXISTS
 
 
 def external_id(value: object) -> str:
@@ -63,9 +73,122 @@ def identifier(name: str, value: object) -> str:
     return text
 
 
+def path(name: str, value: object) -> Path:
+    """A path that the operating system takes."""
+    try:
+        return checked_path(value)
+    except ValueError as error:
+        raise InvalidInputError(f"{name} {error}") from None
+
+
 def optional_identifier(name: str, value: object) -> str | None:
     """An optional id."""
     return None if value is None else identifier(name, value)
+
+
+def memory_key(value: object) -> str | None:
+    """A caller's own name of a memory, or None."""
+    return optional_identifier("key", value)
+
+
+def new_memory_key(value: object) -> str | None:
+    """A key for a new memory: none of those that conversations give their memories."""
+    key = memory_key(value)
+    if key is not None and key.startswith(constants.CONVERSATION_KEY_PREFIX):
+        raise InvalidInputError(
+            f"key {_shown(key)} begins with {constants.CONVERSATION_KEY_PREFIX!r}, which memory.conversation() uses for"
+            " its memories; choose another"
+        )
+    return key
+
+
+def memory_name(memory_id_: object, key: object) -> tuple[UUID | None, str | None]:
+    """The id or the key of one memory: exactly one of them."""
+    if (memory_id_ is None) == (key is None):
+        problem = "neither is given" if key is None else "both are given"
+        raise InvalidInputError(f"pass either memory_id or key to name the memory; {problem}")
+    return None if memory_id_ is None else memory_id(memory_id_), memory_key(key)
+
+
+def if_exists(value: object, key: str | None) -> IfExists:
+    """What a creation does if a memory has its key."""
+    if value not in IF_EXISTS:
+        raise InvalidInputError(f"if_exists {_shown(value)} is unknown; choose one of {', '.join(IF_EXISTS)}")
+    if key is None and value != "error":
+        raise InvalidInputError(f"if_exists={value!r} has no meaning without a key; pass key=…")
+    return value
+
+
+def selection(
+    *, ids: object = None, keys: object = None, key_prefix: object = None, limit: object = None, after: object = None
+) -> MemorySelection:
+    """Which active memories to read."""
+    return MemorySelection(
+        ids=None if ids is None else tuple(memory_id(one, "ids") for one in _named("ids", ids)),
+        keys=None if keys is None else tuple(identifier("keys", one) for one in _named("keys", keys)),
+        key_prefix=None if key_prefix is None else _key_prefix(key_prefix),
+        limit=optional_number("limit", limit, maximum=_MAX_LIMIT),
+        after=None if after is None else memory_id(after, "after"),
+    )
+
+
+def turns(name: str, value: object) -> tuple[Turn, ...]:
+    """Turns of a conversation: one `Turn` or mapping with its fields, or several."""
+    items = [value] if isinstance(value, Turn | Mapping) else value
+    if isinstance(items, str | bytes) or not isinstance(items, Iterable):
+        raise InvalidInputError(f"{name} must be a text, a Turn or a list of Turns, not {_shown(value)}")
+    checked = tuple(_turn(f"{name}[{index}]", item) for index, item in enumerate(items))
+    if not checked:
+        raise InvalidInputError(f"{name} is empty; pass one Turn or more")
+    return checked
+
+
+def _turn(name: str, value: object) -> Turn:
+    if isinstance(value, Turn):
+        fields: Mapping[Any, Any] = {field: getattr(value, field) for field in Turn.model_fields}
+    elif isinstance(value, Mapping):
+        fields = value
+    else:
+        raise InvalidInputError(f"{name} must be a Turn or a mapping with its fields, not {type(value).__name__}")
+    if unknown := [field for field in fields if field not in Turn.model_fields]:
+        known = ", ".join(Turn.model_fields)
+        raise InvalidInputError(f"{name} has a field {_shown(unknown[0])}; a turn has {known}")
+    said = json_object(f"{name}.metadata", fields.get("metadata") or {}, constants.MAX_METADATA_BYTES)
+    if reserved := sorted(RESERVED_TURN_KEYS.intersection(said)):
+        raise InvalidInputError(f"{name}.metadata has the key {reserved[0]!r}, which a turn says by itself; rename it")
+    speaker = fields.get("speaker")
+    return Turn(
+        text=_not_blank(f"{name}.text", _text(f"{name}.text", fields.get("text"), constants.MAX_CONTENT_CHARACTERS)),
+        speaker=None if speaker is None else _speaker(f"{name}.speaker", speaker),
+        time=optional_moment(f"{name}.time", fields.get("time")),
+        id=optional_identifier(f"{name}.id", fields.get("id")),
+        metadata=said,
+    )
+
+
+def _speaker(name: str, value: object) -> str:
+    """Who speaks, as it stands before the words in the text: on one line, without a colon."""
+    text = identifier(name, value)
+    if ":" in text:
+        raise InvalidInputError(f"{name} {_shown(text)} has a colon, which ends the name in the text; leave it out")
+    return text
+
+
+def _named(name: str, value: object) -> list[object]:
+    """A list of names, without repetitions."""
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InvalidInputError(f"{name} must be a list, not {_shown(value)}")
+    named = list(islice(value, _MAX_NAMED + 1))
+    if len(named) > _MAX_NAMED:
+        raise InvalidInputError(f"{name} has more than {_MAX_NAMED:,} entries; ask for them in several calls")
+    return named
+
+
+def _key_prefix(value: object) -> str:
+    text = _text("key_prefix", value, constants.MAX_ID_CHARACTERS)
+    if not text:
+        raise InvalidInputError("key_prefix must not be empty; leave it out to read every memory")
+    return text
 
 
 def title(value: object) -> str:
@@ -221,6 +344,15 @@ def share(name: str, value: object) -> float:
     return float(value)
 
 
+def where(value: object) -> Filter | None:
+    """A filter; None and one without conditions admit everything."""
+    if value is None or (isinstance(value, Filter) and not value.is_of_memories and not value.is_of_passages):
+        return None
+    if not isinstance(value, Filter):
+        raise InvalidInputError(f"where must be a Filter, such as Filter(actors=['bot']), not a {type(value).__name__}")
+    return value
+
+
 def seconds(name: str, value: object) -> float:
     """A duration in seconds, at least 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
@@ -228,19 +360,19 @@ def seconds(name: str, value: object) -> float:
     return float(value)
 
 
-def memory_id(value: object) -> UUID:
+def memory_id(value: object, name: str = "memory_id") -> UUID:
     """A memory id, given as a UUID or its text."""
     if isinstance(value, UUID):
         # A plain UUID: the driver refuses subclasses.
         return UUID(int=value.int)
     try:
-        return UUID(value) if isinstance(value, str) else _refuse_memory_id(value)
+        return UUID(value) if isinstance(value, str) else _refuse_memory_id(value, name)
     except ValueError:
-        return _refuse_memory_id(value)
+        return _refuse_memory_id(value, name)
 
 
-def _refuse_memory_id(value: object) -> UUID:
-    raise InvalidInputError(f"memory_id must be a UUID, as returned by create_active_memory(), not {_shown(value)}")
+def _refuse_memory_id(value: object, name: str) -> UUID:
+    raise InvalidInputError(f"{name} must be a UUID, as returned by create_active_memory(), not {_shown(value)}")
 
 
 def entity(name: str, value: object) -> UUID | str:

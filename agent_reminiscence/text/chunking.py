@@ -5,8 +5,8 @@ construction: the functions below only decide where a chunk *begins*, and a chun
 
 What a chunk is:
 - **An utterance is one chunk**, with its speaker. The caller's metadata (`turns`, `speaker`) says exactly where
-  utterances begin; without it, `Name: words` lines do, and such an utterance runs to the next one, a blank line or a
-  heading.
+  utterances begin; without it, lines that begin with a speaker do (`speakers.py` says which), and such an utterance
+  runs to the next one, a blank line or a heading.
 - **Elsewhere a paragraph is one chunk**: two facts noted in two short paragraphs are two ideas, and a search for one
   should find just that one. Four things say nothing alone and are joined with a neighbour if both fit: a heading and a
   lead-in ending in `:` with what follows, list items with each other, and a block without a letter or digit (a rule, a
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -30,49 +30,13 @@ from itertools import pairwise
 from semantic_text_splitter import TextSplitter
 
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.speakers import LabelledLine, find_speakers, read_label
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens, most_tokens
 
 # A chunk has at most this many characters per token of its limit, whatever the counter says. Words have four or five;
 # the cap keeps the cost of counting and splitting linear in the text's length. (Splitting 50,000 Chinese characters
 # without punctuation took 7 s in windows of 16,000 characters, 2 s in windows of 2,000.)
 CHARACTERS_PER_TOKEN_LIMIT = 16
-
-ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "agent"})
-"""Labels that are speakers in any case."""
-
-_LABEL_WORDS = """
-abstract accept action actions address advantages age agenda aim also alternatively amount answer api
-appendix args arguments assumption assumptions attachment attachments attendees attention attributes author
-authorization authors background bcc because benefits birthday body budget bug but cache category cause
-caution cc changelog changes chapter choices city class code color comment comments company conclusion
-conclusions condition config connection cons consequence consequences contents context cookie cost count
-country created currency date dates deadline december decision decisions default definition dependencies
-description details diagnosis difference disadvantages disclaimer documentation due duration edit effect
-email encoding end environment error errors estimate etag event evidence example examples exception
-exceptions expected explanation fact facts fax feature features february feedback figure file files finally
-findings first fix fixme folder format friday from ftp function gender goal goals hack height hint hints
-history home hours however http https id idea ideas impact important info information ingredients input
-instructions interests introduction issue issues item items january job july key keys keywords kind label
-language last length lesson lessons level license limit limitations line link links list location log mailto
-march materials meaning means meeting message method methods milestone mobile model module monday motivation
-name names namespace next nickname note notes november number objective objectives observation occupation
-october open option options or origin other outcome outcomes output overview package paragraph parameter
-parameters part participants password path phase phone place plan plans please point postscript
-preconditions preface premise prerequisites price priority problem problems procedure process profession
-profile progress project prompt proposal pros ps purpose quantity query question questions quote raises
-range rating rationale reason reasons recap recipe recommendation recommendations reference references
-remark remarks remember reminder repository requirement requirements resolution resources response result
-results return returns review reviews risk risks round rule rules saturday schedule scope score section see
-sent september server setting settings setup sincerely size so solution solutions source sources
-specification spoiler start state statement status step steps subject subtitle suggestion suggestions
-summary sunday symptom symptoms synopsis syntax tags takeaway takeaways target task tasks tel telephone
-temperature test tests then theory therefore thesis thought thursday thus time timeline times timestamp tip
-tips title tldr to today todo todos tomorrow tools topic topics total translation trigger tuesday type unit
-units update updated updates url usage user-agent value values verdict version via volume warning warnings
-website wednesday week weight what when where which who why width xxx year yesterday yields
-"""
-NOT_SPEAKERS = frozenset(_LABEL_WORDS.split())
-"""Last words of labels that are not speakers' names: `Note:`, `Due Date:`, `Step 2:`, `Content-Type:`."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _WHITE_SPACE = re.compile(r"\s*")
@@ -84,19 +48,6 @@ _FENCE = re.compile(
     r"(?:^|(?<=\r))(?P<before>[^\r\n`~]*)(?P<marks>`{3,}|~{3,})(?P<info>[^\r\n`]*)(?=[\r\n]|\Z)", re.MULTILINE
 )
 _WORD_CHARACTER = re.compile(r"[^\W_]")
-_LABEL = re.compile(
-    r"""
-    [ ]{0,3}
-    (?: [\[(] \d [^\])\r\n]{0,38} [\])] [ ] (?:-[ ])?              # [10:31], (2023-05-08 10:31)
-      | \d{1,2}:\d{2} (?::\d{2})? (?:[ ]?[AaPp][Mm])? [ ] (?:-[ ])?  # 10:31, 10:31:05 PM
-    )?
-    (?P<marks>\*\*|__|)
-    (?P<name>[^\W\d_][\w.'\u2019-]{0,39} (?:[ ][\w.'\u2019-]{1,40}){0,3})
-    (?: (?P=marks) : | : (?P=marks) )
-    [ \t]+ \S
-    """,
-    re.VERBOSE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +217,8 @@ class _Chunker:
     def document(self, start: int, end: int, *, labels: bool) -> Iterator[_Beginning]:
         """The chunks of a text without given turns; `labels`: whether `Name:` lines begin utterances."""
         fences = _find_fences(self._text, start, end)
-        for group in self._groups(_find_blocks(self._text, start, end, fences, labels=labels)):
+        speakers = _find_speakers(self._text, start, end, fences) if labels else {}
+        for group in self._groups(_find_blocks(self._text, start, end, fences, speakers)):
             first, last = group[0], group[-1]
             # The heading above an utterance gets its speaker too: one chunk has one speaker.
             speaker = next((block.speaker for block in group if block.speaker), None)
@@ -340,8 +292,29 @@ class _Chunker:
         return len(words) <= self._max_characters and self._token_counter(words) <= self._max_tokens
 
 
-def _find_blocks(text: str, start: int, end: int, fences: Sequence[_Fence], *, labels: bool) -> Iterator[_Block]:
-    """Cut at headings, blank lines and, with `labels`, dialogue lines; never inside a code fence."""
+def _find_speakers(text: str, start: int, end: int, fences: Sequence[_Fence]) -> dict[int, str]:
+    """The lines that begin with a speaker, by their starts."""
+    labelled: list[LabelledLine] = []
+    blocks: list[int] = []
+    block = line_count = 0
+    for line_start, line_end in _find_lines(text, start, end):
+        if _inside(fences, line_start):
+            continue
+        line = text[line_start:line_end]
+        if not line.strip() or _HEADING.match(line):
+            block += 1
+            continue
+        line_count += 1
+        if found := read_label(line, line_start):
+            labelled.append(found)
+            blocks.append(block)
+    return find_speakers(labelled, blocks, line_count) if labelled else {}
+
+
+def _find_blocks(
+    text: str, start: int, end: int, fences: Sequence[_Fence], speakers: Mapping[int, str]
+) -> Iterator[_Block]:
+    """Cut at headings, blank lines and lines that begin with a speaker; never inside a code fence."""
     open_block: _Block | None = None  # the one that the next line may continue
     for line_start, line_end in _find_lines(text, start, end):
         line = text[line_start:line_end]
@@ -354,7 +327,7 @@ def _find_blocks(text: str, start: int, end: int, fences: Sequence[_Fence], *, l
             open_block = None
             continue
         else:
-            new = _read_line(line, line_start, line_end, labels=labels)
+            new = _read_line(line, line_start, line_end, speakers.get(line_start))
         if open_block and new and new.kind not in (_Kind.HEADING, _Kind.UTTERANCE):
             open_block.end = line_end
             open_block.is_one_line_of_prose = False
@@ -369,35 +342,17 @@ def _find_blocks(text: str, start: int, end: int, fences: Sequence[_Fence], *, l
         yield open_block
 
 
-def _read_line(line: str, start: int, end: int, *, labels: bool) -> _Block | None:
+def _read_line(line: str, start: int, end: int, speaker: str | None) -> _Block | None:
     """The block that `line` begins unless it continues the previous one; None for a blank line."""
     if not line.strip():
         return None
     if _HEADING.match(line):
         return _Block(start, end, _Kind.HEADING)
-    if labels and (speaker := _read_label(line)):
-        return _Block(start, end, _Kind.UTTERANCE, speaker)
+    if speaker is not None:
+        return _Block(start, end, _Kind.UTTERANCE, clean_speaker(speaker))
     if _LIST_ITEM.match(line):
         return _Block(start, end, _Kind.LIST)
     return _Block(start, end, _Kind.PROSE, is_one_line_of_prose=True)
-
-
-def _read_label(line: str) -> str | None:
-    """The speaker that `line` begins with; None if there is none.
-
-    A name has one to four capitalised words, so scripts without capitals need `turns` to name a speaker.
-    """
-    match = _LABEL.match(line)
-    if match is None:
-        return None
-    name = match["name"]
-    if name.lower() in ROLES:
-        return name
-    words = name.split(" ")
-    if not words[0][0].isupper() or not all(word[0].isupper() or word[0].isdigit() for word in words):
-        return None
-    last = [word for word in words if not word[0].isdigit()][-1].lower().replace(".", "")
-    return None if last in NOT_SPEAKERS or last.rpartition("-")[2] in NOT_SPEAKERS else clean_speaker(name)
 
 
 def _find_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

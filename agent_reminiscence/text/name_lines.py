@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from agent_reminiscence.text.chunking import ROLES, clean_speaker
+from agent_reminiscence.text.chunking import clean_speaker
 from agent_reminiscence.text.folding import without_possessive, without_speaker
+from agent_reminiscence.text.label_words import ROLES
 from agent_reminiscence.text.name_words import (
     ABBREVIATIONS,
     CONNECTORS,

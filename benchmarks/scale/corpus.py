@@ -196,7 +196,6 @@ class _WrittenDownChunks(MemoryChunkRepository):
         *,
         memory_version: int,
         source: Source,
-        start_date: datetime,
         recorded_at: datetime,
     ) -> None:
         """Take the rows down."""
@@ -222,7 +221,7 @@ class _WrittenDownChunks(MemoryChunkRepository):
                 "source": source,
                 "importance": chunk.importance,
                 "confidence": chunk.confidence,
-                "start_date": start_date,
+                "start_date": chunk.start_date,
                 "recorded_at": recorded_at,
             }
             for chunk in chunks

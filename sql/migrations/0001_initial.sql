@@ -101,10 +101,13 @@ CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, memory_id,
 
 -- Whole texts being worked on. chunk_ids and chunk_starts lay out the live chunks over the content in order,
 -- so an edit in the middle moves the spans after it without touching those chunks' rows. A consolidation is due
--- while due_version is above consolidated_version.
+-- while due_version is above consolidated_version. text_version is the version that last wrote the whole text; later ones
+-- only appended to it. key is the caller's own name for the memory; among those not archived,
+-- no other memory has it. COLLATE "C" orders keys by code point, so that those with a common prefix are one range.
 CREATE TABLE active_memory (
     external_id text NOT NULL,
     memory_id uuid NOT NULL,
+    key text COLLATE "C",
     version integer NOT NULL,
     title text NOT NULL,
     content text NOT NULL,
@@ -121,13 +124,31 @@ CREATE TABLE active_memory (
     archived_at timestamptz,
     consolidated_version integer NOT NULL,
     due_version integer NOT NULL,
+    text_version integer NOT NULL,
     chunk_ids uuid[] NOT NULL,
     chunk_starts integer[] NOT NULL,
     CONSTRAINT active_memory_pkey PRIMARY KEY (external_id, memory_id),
     CONSTRAINT active_memory_language_origin_check CHECK (language_origin IN ('chosen', 'recognised', 'default')),
     CONSTRAINT active_memory_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
-CREATE INDEX active_memory_not_archived_idx ON active_memory (external_id) WHERE archived_at IS NULL;
+CREATE INDEX active_memory_not_archived_idx ON active_memory (external_id, created_at, memory_id) WHERE archived_at IS NULL;
+CREATE UNIQUE INDEX active_memory_key_key ON active_memory (external_id, key) WHERE archived_at IS NULL AND key IS NOT NULL;
+CREATE INDEX active_memory_conversation_id_idx ON active_memory (external_id, conversation_id)
+    WHERE conversation_id IS NOT NULL;
+-- Archived memories as well.
+CREATE INDEX active_memory_key_idx ON active_memory (external_id, key) WHERE key IS NOT NULL;
+
+-- Which turns a memory's text has, by the ids that callers gave them, so that a turn is not appended twice. scope is what an
+-- id is unique in: the memory, or the conversation that it belongs to, as a hash of the beginning of its key.
+CREATE TABLE memory_turn (
+    external_id text NOT NULL,
+    scope uuid NOT NULL,
+    turn_id text COLLATE "C" NOT NULL,
+    memory_id uuid NOT NULL,
+    CONSTRAINT memory_turn_pkey PRIMARY KEY (external_id, scope, turn_id, memory_id),
+    CONSTRAINT memory_turn_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+CREATE INDEX memory_turn_memory_id_idx ON memory_turn (external_id, memory_id) WHERE memory_id IS NOT NULL;
 
 -- What a consolidation made of an active memory; its chunks are those with the same memory_id.
 CREATE TABLE shortterm_memory (
@@ -192,6 +213,9 @@ CREATE TABLE memory_chunk (
 CREATE INDEX memory_chunk_memory_id_idx ON memory_chunk (external_id, memory_id) WHERE memory_id IS NOT NULL;
 CREATE INDEX memory_chunk_folded_hash_idx ON memory_chunk (external_id, folded_hash) WHERE folded_hash IS NOT NULL;
 CREATE INDEX memory_chunk_duplicate_of_idx ON memory_chunk (external_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
+-- For filters. A window of time names all sources if the filter names none.
+CREATE INDEX memory_chunk_source_idx ON memory_chunk (external_id, source, start_date) WHERE source IS NOT NULL;
+CREATE INDEX memory_chunk_speaker_key_idx ON memory_chunk (external_id, speaker_key, start_date) WHERE speaker_key IS NOT NULL;
 -- Few rows are facts, and a memory may have very many chunks.
 CREATE INDEX memory_chunk_facts_idx ON memory_chunk (external_id, memory_id) WHERE derived_from IS NOT NULL;
 CREATE UNIQUE INDEX memory_chunk_number_idx ON memory_chunk (external_id, number) WHERE number IS NOT NULL;
@@ -244,6 +268,20 @@ CREATE TABLE memory_layout (
     CONSTRAINT memory_layout_pkey PRIMARY KEY (external_id, memory_id),
     CONSTRAINT memory_layout_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
+
+-- What memories and turns are filtered by: every value in their metadata, and a memory's conversation, actor and key. item_id
+-- is a memory's id or, for the metadata of a turn, that of a chunk. Values are texts that sort like what they stand for, long
+-- ones cut and hashed (agent_reminiscence/domain/attributes.py): a condition is a range of them, found by the key. Row security
+-- keeps conditions on the jsonb itself from using an index, because its operators are not leakproof; those of text are.
+CREATE TABLE memory_attribute (
+    external_id text NOT NULL,
+    path text COLLATE "C" NOT NULL,
+    value text COLLATE "C" NOT NULL,
+    item_id uuid NOT NULL,
+    CONSTRAINT memory_attribute_pkey PRIMARY KEY (external_id, path, value, item_id),
+    CONSTRAINT memory_attribute_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+CREATE INDEX memory_attribute_item_id_idx ON memory_attribute (external_id, item_id) WHERE item_id IS NOT NULL;
 
 -- Vectors by text, per external_id: shared between tenants it would tell one what another has stored.
 CREATE TABLE embedding_cache (
@@ -358,8 +396,9 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'memory_heading', 'posting',
-        'memory_layout', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
+        'memory_stream', 'memory_event', 'active_memory', 'memory_turn', 'shortterm_memory', 'memory_chunk', 'memory_heading',
+        'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship',
+        'graph_mention'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
@@ -394,12 +433,14 @@ BEGIN
         FROM (VALUES
             ('memory_stream', '{external_id}'::text[]),
             ('memory_event', '{external_id,payload,actor,conversation_id,idempotency_key,request_hash,salt}'),
-            ('active_memory', '{external_id,title,content,description,metadata,actor,conversation_id}'),
+            ('active_memory', '{external_id,key,title,content,description,metadata,actor,conversation_id}'),
+            ('memory_turn', '{external_id,turn_id}'),
             ('shortterm_memory', '{external_id,title,summary}'),
             ('memory_chunk', '{external_id,content,folded_hash,text_hash,speaker,speaker_key,metadata}'),
             ('memory_heading', '{external_id,title,text_hash}'),
             ('posting', '{external_id,term,entries}'),
             ('memory_layout', '{external_id,entries}'),
+            ('memory_attribute', '{external_id,path,value}'),
             ('embedding_cache', '{external_id,text_hash,vector}'),
             ('entity', '{external_id,name,type,description,metadata}'),
             ('entity_name', '{external_id,key,name}'),
@@ -517,8 +558,9 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'shortterm_memory', 'memory_chunk', 'memory_heading', 'posting',
-        'memory_layout', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship', 'graph_mention'
+        'memory_stream', 'memory_event', 'active_memory', 'memory_turn', 'shortterm_memory', 'memory_chunk', 'memory_heading',
+        'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship',
+        'graph_mention'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -555,7 +597,8 @@ GRANT SELECT, INSERT ON memory_event TO reminiscence_app;
 GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_app;
 -- DELETE on projections is what a rebuild needs.
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, embedding_cache
+    ON active_memory, memory_turn, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, memory_attribute,
+        embedding_cache
     TO reminiscence_app;
 GRANT SELECT ON shortterm_memory_chunk, longterm_memory_chunk TO reminiscence_app;
 
@@ -567,7 +610,8 @@ GRANT UPDATE (payload, idempotency_key, request_hash, salt, actor, conversation_
     ON memory_event TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, embedding_cache
+    ON active_memory, memory_turn, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, memory_attribute,
+        embedding_cache
     TO reminiscence_eraser;
 
 REVOKE EXECUTE ON FUNCTION end_was_corrected(timestamptz[], timestamptz[], timestamptz, timestamptz) FROM PUBLIC;

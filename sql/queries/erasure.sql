@@ -39,6 +39,12 @@ WHERE external_id = $(external_id)p AND salt IS NOT NULL AND kind NOT IN ('memor
 ORDER BY position
 LIMIT $(limit)p;
 
+-- name: find_texts_holding
+-- Memories whose whole text holds a text.
+SELECT memory_id::text AS memory_id
+FROM active_memory
+WHERE external_id = $(external_id)p AND strpos(content, $(text)p) > 0;
+
 -- name: find_all
 SELECT DISTINCT memory_id, CASE WHEN memory_id IS NULL THEN position END AS position
 FROM memory_event
@@ -84,11 +90,13 @@ RETURNING external_id, position, event_id, kind, actor, conversation_id, turn, o
 
 -- name: count_rows
 SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(external_id)p) AS active_memory,
+    (SELECT count(*) FROM reminiscence.memory_turn WHERE external_id = $(external_id)p) AS memory_turn,
     (SELECT count(*) FROM reminiscence.shortterm_memory WHERE external_id = $(external_id)p) AS shortterm_memory,
     (SELECT count(*) FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p) AS memory_chunk,
     (SELECT count(*) FROM reminiscence.memory_heading WHERE external_id = $(external_id)p) AS memory_heading,
     (SELECT count(*) FROM reminiscence.posting WHERE external_id = $(external_id)p) AS posting,
     (SELECT count(*) FROM reminiscence.memory_layout WHERE external_id = $(external_id)p) AS memory_layout,
+    (SELECT count(*) FROM reminiscence.memory_attribute WHERE external_id = $(external_id)p) AS memory_attribute,
     (SELECT count(*) FROM reminiscence.embedding_cache WHERE external_id = $(external_id)p) AS embedding_cache,
     (SELECT count(*) FROM reminiscence.entity WHERE external_id = $(external_id)p) AS entity,
     (SELECT count(*) FROM reminiscence.entity_name WHERE external_id = $(external_id)p) AS entity_name,
@@ -141,6 +149,10 @@ SELECT 'active_memory.content', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.active_memory
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
 UNION ALL
+SELECT 'memory_turn.turn_id', memory_id::text, 'belongs to an erased memory'
+FROM reminiscence.memory_turn
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
+UNION ALL
 SELECT 'shortterm_memory.summary', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.shortterm_memory
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
@@ -156,6 +168,14 @@ UNION ALL
 SELECT 'memory_layout.entries', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.memory_layout
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
+UNION ALL
+SELECT DISTINCT 'memory_attribute.value', a.item_id::text, 'is of a memory or chunk that is gone'
+FROM reminiscence.memory_attribute AS a
+WHERE a.external_id = $(external_id)p AND NOT EXISTS (
+    SELECT FROM reminiscence.active_memory AS m WHERE m.external_id = $(external_id)p AND m.memory_id = a.item_id
+) AND NOT EXISTS (
+    SELECT FROM reminiscence.memory_chunk AS c WHERE c.external_id = $(external_id)p AND c.chunk_id = a.item_id
+)
 UNION ALL
 SELECT 'graph_mention.chunk_id', m.item_id::text || '/' || m.chunk_id::text, 'is of a chunk that is gone'
 FROM reminiscence.graph_mention AS m

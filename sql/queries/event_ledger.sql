@@ -12,11 +12,13 @@ VALUES ($(external_id)p)
 ON CONFLICT (external_id) DO NOTHING;
 
 -- name: append_event
--- Append at the next position of a stream that this transaction has locked. Times never decrease with position.
+-- Append at the next position of a stream that this transaction has locked. Times increase with position, also while
+-- the clock is behind the last one: `known_at` can then tell any two events apart.
 -- If the event makes work, its time becomes the stream's work_at; that later tells the call that wrote it whether its
--- own work was the only open work. A second write in between sets a time that matches neither.
+-- own work was the only open work. A second write in between sets a time that matches neither, nor that of an event
+-- just before: while the clock is behind, those are a microsecond apart.
 WITH moment AS MATERIALIZED (
-    SELECT greatest(clock_timestamp(), last_recorded_at) AS recorded_at
+    SELECT greatest(clock_timestamp(), last_recorded_at + interval '1 microsecond') AS recorded_at
     FROM memory_stream
     WHERE external_id = $(external_id)p
 ), stream AS (
@@ -28,7 +30,7 @@ WITH moment AS MATERIALIZED (
         work_at = CASE
             WHEN NOT $(makes_work)p::boolean THEN s.work_at
             WHEN s.work_at IS NULL THEN moment.recorded_at
-            ELSE least(s.work_at, moment.recorded_at) - interval '1 microsecond'
+            ELSE least(s.work_at, moment.recorded_at) - interval '1 millisecond'
         END
     FROM moment
     WHERE s.external_id = $(external_id)p
@@ -94,7 +96,7 @@ CROSS JOIN LATERAL (
     SELECT source
     FROM memory_event
     WHERE external_id = $(external_id)p AND memory_id = memory.id
-        AND kind IN ('memory.created', 'memory.updated')
+        AND kind IN ('memory.created', 'memory.updated', 'memory.appended')
     OFFSET 0
 ) AS written
 GROUP BY memory.id;
@@ -119,7 +121,7 @@ SET live_chunks = s.live_chunks + $(live_chunks)p, text_chunks = s.text_chunks +
     graph_head = CASE WHEN graph.has_changed THEN $(position)p ELSE s.graph_head END,
     work_at = CASE
         WHEN graph.has_changed AND $(is_work)p::boolean
-            THEN least(s.work_at, $(recorded_at)p::timestamptz) - interval '1 microsecond'
+            THEN least(s.work_at, $(recorded_at)p::timestamptz) - interval '1 millisecond'
         ELSE s.work_at
     END
 FROM (
@@ -157,6 +159,12 @@ SELECT EXISTS (
     WHERE external_id = $(external_id)p AND due_version > consolidated_version
 ) AS is_due;
 
+-- name: count_live_chunks
+-- Counted, not summed up event by event: a sum would repeat a handler's mistake.
+SELECT count(*) AS live_chunks
+FROM memory_chunk
+WHERE external_id = $(external_id)p AND superseded_at IS NULL;
+
 -- name: text_totals
 -- The totals in the stream's own row, computed from the layouts.
 SELECT (SELECT coalesce(sum(chunks), 0)::bigint FROM memory_layout WHERE external_id = $(external_id)p) AS text_chunks,
@@ -167,7 +175,7 @@ SELECT (SELECT coalesce(sum(chunks), 0)::bigint FROM memory_layout WHERE externa
 UPDATE memory_stream
 SET live_chunks = $(live_chunks)p, text_chunks = $(text_chunks)p, text_words = $(text_words)p, languages = $(languages)p,
     due_at = CASE WHEN $(is_due)p THEN coalesce(due_at, clock_timestamp()) END,
-    work_at = least(work_at, clock_timestamp()) - interval '1 microsecond'
+    work_at = least(work_at, clock_timestamp()) - interval '1 millisecond'
 WHERE external_id = $(external_id)p;
 
 -- name: demand_graph_comparison
@@ -175,7 +183,7 @@ WHERE external_id = $(external_id)p;
 -- request uses a new negative number, so that a record of an earlier comparison cannot be mistaken for this one.
 UPDATE memory_stream
 SET graph_head = head, graph_position = -pg_current_xact_id()::text::bigint,
-    work_at = least(work_at, clock_timestamp()) - interval '1 microsecond'
+    work_at = least(work_at, clock_timestamp()) - interval '1 millisecond'
 WHERE external_id = $(external_id)p;
 
 -- name: list_streams

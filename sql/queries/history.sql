@@ -15,12 +15,12 @@ WITH version AS (
     SELECT memory.id AS memory_id, of_it.position, of_it.occurred_at, of_it.title
     FROM unnest($(memory_ids)p::text[]) AS memory (id)
     CROSS JOIN LATERAL (
-        -- OFFSET 0: looked up one by one.
+        -- OFFSET 0: looked up one by one. An append gives no title, but it may be the version that held.
         SELECT position, occurred_at,
             CASE WHEN kind = 'memory.created' THEN payload ->> 'title' ELSE payload -> 'changes' ->> 'title' END AS title
         FROM memory_event
         WHERE external_id = $(external_id)p AND memory_id = memory.id
-            AND kind IN ('memory.created', 'memory.updated') AND recorded_at <= $(known_at)p::timestamptz
+            AND kind IN ('memory.created', 'memory.updated', 'memory.appended') AND recorded_at <= $(known_at)p::timestamptz
         OFFSET 0
     ) AS of_it
 ), held AS (

@@ -47,8 +47,10 @@ WHERE n.nspname = $(schema)p AND c.relkind IN ('r', 'p')
 ORDER BY 1;
 
 -- name: list_streams
--- All streams as the scheduler sees them, those with most chunks first.
-SELECT external_id, live_chunks, last_recorded_at, work_at, failed_at, graph_head, graph_position, graph_store
+-- All streams as the scheduler sees them, those with most chunks first. A stream without an event has never been written
+-- to: its last_recorded_at is -infinity, which the driver cannot read.
+SELECT external_id, live_chunks, nullif(last_recorded_at, '-infinity') AS last_recorded_at, work_at, failed_at,
+    graph_head, graph_position, graph_store
 FROM memory_stream
 ORDER BY live_chunks DESC, external_id;
 

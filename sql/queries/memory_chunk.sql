@@ -6,15 +6,15 @@ INSERT INTO memory_chunk (
 SELECT
     $(external_id)p, c.chunk_id, c.number, $(memory_id)p, $(memory_version)p, c.chunk_order, c.span_start, c.span_end,
     'active', c.content, decode(c.folded_hash, 'hex'), decode(c.text_hash, 'hex'), c.speaker, c.speaker_key,
-    c.metadata::jsonb, c.words, c.text_flags, $(source)p, c.importance, c.confidence, $(start_date)p, $(recorded_at)p
+    c.metadata::jsonb, c.words, c.text_flags, $(source)p, c.importance, c.confidence, c.start_date, $(recorded_at)p
 FROM unnest(
     $(chunk_ids)p::uuid[], $(numbers)p::bigint[], $(orders)p::int[], $(starts)p::int[], $(ends)p::int[],
     $(contents)p::text[], $(folded_hashes)p::text[], $(text_hashes)p::text[], $(speakers)p::text[],
     $(speaker_keys)p::text[], $(metadata)p::text[], $(words)p::int[], $(text_flags)p::smallint[],
-    $(importances)p::float8[], $(confidences)p::float8[]
+    $(importances)p::float8[], $(confidences)p::float8[], $(start_dates)p::timestamptz[]
 ) AS c (
     chunk_id, number, chunk_order, span_start, span_end, content, folded_hash, text_hash, speaker, speaker_key, metadata,
-    words, text_flags, importance, confidence
+    words, text_flags, importance, confidence, start_date
 );
 
 -- name: add_facts
@@ -75,6 +75,12 @@ UPDATE memory_chunk AS c
 SET content = touched.content, metadata = touched.metadata::jsonb
 FROM unnest($(chunk_ids)p::uuid[], $(contents)p::text[], $(metadata)p::text[]) AS touched (chunk_id, content, metadata)
 WHERE c.external_id = $(external_id)p AND c.chunk_id = touched.chunk_id;
+
+-- name: extend_chunk
+-- White space that follows a chunk belongs to it; the index ignores it.
+UPDATE memory_chunk
+SET content = content || $(white_space)p
+WHERE external_id = $(external_id)p AND chunk_id = $(chunk_id)p;
 
 -- name: get_texts
 -- Everything indexed of a memory except its headings, including what has ended, a portion at a time.

@@ -174,8 +174,10 @@ CROSS JOIN LATERAL (
 -- name: read_past
 -- A portion of the chunks for the layouts of another moment: those visible then, and those ended as duplicates.
 SELECT number, chunk_id, memory_id, (start_date AT TIME ZONE 'UTC')::date AS day, speaker_key, words, text_flags,
-    derived_from IS NOT NULL AS is_fact, NOT is_visible AS is_duplicate,
-    is_visible AND tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8 AS is_eligible
+    derived_from IS NOT NULL AS is_fact, NOT is_visible AS is_duplicate, CASE WHEN NOT is_visible THEN duplicate_of END AS original_id,
+    tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8 AND source = ANY($(sources)p::text[])
+        AND ($(speakers)p::text[] IS NULL OR coalesce(speaker_key = ANY($(speakers)p::text[]), false))
+        AND start_date >= $(occurred_after)p::timestamptz AND start_date < $(occurred_before)p::timestamptz AS passes
 FROM (
     SELECT *, chunk_is_visible(
         recorded_at, superseded_at, start_date, end_date, corrected_at, corrected_end_dates, $(as_of)p::timestamptz,
@@ -188,17 +190,31 @@ ORDER BY number
 LIMIT $(limit)p;
 
 -- name: read_past_texts
--- The version of each memory that held at as_of, by what was known at known_at: its chunks in order.
-SELECT DISTINCT ON (memory_id) memory_id,
-    ARRAY(
-        SELECT chunk.entry ->> 'id'
-        FROM jsonb_array_elements(payload -> 'chunks') WITH ORDINALITY AS chunk (entry, place)
-        ORDER BY chunk.place
-    ) AS chunk_ids
-FROM memory_event
-WHERE external_id = $(external_id)p AND kind IN ('memory.created', 'memory.updated') AND salt IS NOT NULL
-    AND recorded_at <= $(known_at)p AND occurred_at <= $(as_of)p
-ORDER BY memory_id, position DESC;
+-- The version of each memory that held at as_of, by what was known at known_at: its chunks in order. What was appended
+-- follows the last whole text before it.
+WITH version AS MATERIALIZED (
+    SELECT memory_id, position, kind, occurred_at
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND kind IN ('memory.created', 'memory.updated', 'memory.appended')
+        AND salt IS NOT NULL AND recorded_at <= $(known_at)p
+), held AS (
+    SELECT memory_id, max(position) AS position
+    FROM version
+    WHERE occurred_at <= $(as_of)p
+    GROUP BY memory_id
+), span AS (
+    SELECT held.memory_id, max(whole.position) AS first, held.position AS last
+    FROM held
+    JOIN version AS whole
+        ON whole.memory_id = held.memory_id AND whole.position <= held.position AND whole.kind <> 'memory.appended'
+    GROUP BY held.memory_id, held.position
+)
+SELECT span.memory_id, array_agg(chunk.entry ->> 'id' ORDER BY part.position, chunk.place) AS chunk_ids
+FROM span
+JOIN version AS part ON part.memory_id = span.memory_id AND part.position BETWEEN span.first AND span.last
+JOIN memory_event AS e ON e.external_id = $(external_id)p AND e.position = part.position
+CROSS JOIN LATERAL jsonb_array_elements(e.payload -> 'chunks') WITH ORDINALITY AS chunk (entry, place)
+GROUP BY span.memory_id;
 
 -- name: read_headings
 SELECT number, memory_id, day, title, words
@@ -262,6 +278,7 @@ CROSS JOIN LATERAL (
     SELECT chunk_id, start_date, recorded_at
     FROM memory_chunk
     WHERE {include visible} AND chunk_id = mention.chunk_id
+        AND ($(among)p::uuid[] IS NULL OR chunk_id = ANY($(among)p::uuid[]))
     OFFSET 0
 ) AS seen
 GROUP BY item.id, item.item_id, item.name, item.type
@@ -271,12 +288,17 @@ ORDER BY item.id, item.item_id;
 -- The rows of some chunks, in no order.
 SELECT c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importance, c.confidence,
     -- An end learned later is not shown; one that was part of a plan was known from the beginning.
-    c.start_date, least(CASE WHEN c.superseded_at > $(known_at)p::timestamptz THEN NULL ELSE c.end_date END, (
+    -- A repetition that stands for what it repeats has not ended.
+    c.start_date, least(CASE
+        WHEN c.superseded_at > $(known_at)p::timestamptz OR c.number = ANY($(repeating)p::bigint[]) THEN NULL
+        ELSE c.end_date
+    END, (
         SELECT min(correction.end_date)
         FROM unnest(c.corrected_at, c.corrected_end_dates) AS correction (learned_at, end_date)
         WHERE correction.learned_at <= $(known_at)p::timestamptz
     )) AS end_date,
-    c.recorded_at, c.superseded_at, c.speaker, c.source, c.metadata::text AS metadata,
+    c.recorded_at, CASE WHEN c.number <> ALL($(repeating)p::bigint[]) THEN c.superseded_at END AS superseded_at, c.speaker,
+    c.source, c.metadata::text AS metadata,
     c.memory_version, c.span_start, c.span_end, c.derived_from, m.version AS current_version,
     -- A chunk added with the current version has its original position; a fact has the span of its chunks.
     CASE WHEN c.derived_from IS NOT NULL THEN NULL

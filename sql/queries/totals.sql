@@ -37,7 +37,7 @@ CROSS JOIN LATERAL jsonb_to_recordset(
     CASE jsonb_typeof(e.payload -> 'usage') WHEN 'array' THEN e.payload -> 'usage' ELSE '[]' END
 ) AS used (input_tokens bigint, output_tokens bigint)
 WHERE e.external_id = $(external_id)p AND starts_with(e.kind, 'memory.')
-    AND e.kind NOT IN ('memory.created', 'memory.updated')
+    AND e.kind NOT IN ('memory.created', 'memory.updated', 'memory.appended')
     AND e.position > coalesce((
         SELECT earlier.position FROM memory_event AS earlier
         WHERE earlier.external_id = $(external_id)p
@@ -55,6 +55,6 @@ CROSS JOIN LATERAL jsonb_to_recordset(
     CASE jsonb_typeof(e.payload -> 'usage') WHEN 'array' THEN e.payload -> 'usage' ELSE '[]' END
 ) AS used (model text, requests bigint, input_tokens bigint, output_tokens bigint)
 WHERE e.external_id = $(external_id)p AND starts_with(e.kind, 'memory.')
-    AND e.kind NOT IN ('memory.created', 'memory.updated')
+    AND e.kind NOT IN ('memory.created', 'memory.updated', 'memory.appended')
 GROUP BY used.model
 ORDER BY used.model;

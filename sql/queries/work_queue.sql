@@ -42,7 +42,7 @@ WHERE external_id = $(external_id)p;
 -- name: note_work
 -- As an event that makes work does when it is appended.
 UPDATE memory_stream
-SET work_at = coalesce(least(work_at, $(recorded_at)p) - interval '1 microsecond', $(recorded_at)p)
+SET work_at = coalesce(least(work_at, $(recorded_at)p) - interval '1 millisecond', $(recorded_at)p)
 WHERE external_id = $(external_id)p;
 
 -- name: settle_write

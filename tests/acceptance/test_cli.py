@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 from agent_reminiscence import Config
 from agent_reminiscence.cli import ADMIN_DSN_VARIABLE
 from agent_reminiscence.config.constants import EMBEDDED_LOGIN
-from tests.support.command_line import CommandLine, command_line, program
+from agent_reminiscence.database.connection import open_connection
+from tests.support.command_line import CommandLine, command_line, complaints, program
 
 if TYPE_CHECKING:
     from agent_reminiscence.database.connection import ConnectionSettings
@@ -214,6 +216,8 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, tmp_path
         (["memories", "--external-id", "a", "--postgres-dsn", "mysql://a"], "must begin with postgresql://"),
         (["ingest", "--external-id", "a"], "paths"),
         (["ingest", "-", "--external-id", "a"], "--format"),
+        (["ingest", "note.md", "--data-dri", "d", "--external-id", "a"], "there is no option --data-dri"),
+        (["ingest", "-", "--external-id", "a", "--env-file"], "--env-file"),
         (["migrate", "--login", "app"], ADMIN_DSN_VARIABLE),
         (["migrate", "--login", "app", "--admin-dsn", "postgresql://a:s3cret@[b/c"], "cannot be parsed"),
         (["migrate", "--login", "app", "--print-sql", "--chunk-partitions", "0"], "chunk_partitions"),
@@ -265,10 +269,6 @@ def test_migrate_makes_a_schema_that_the_login_can_use(
 
 def test_the_printed_sql_makes_the_same_schema(cli: CommandLine, test_server: TestServer, new_database: str) -> None:
     """For those who may not create roles: what an administrator runs by hand is what `migrate` does."""
-    import asyncio
-
-    from agent_reminiscence.database.connection import open_connection
-
     script = cli("migrate", "--print-sql", "--login", EMBEDDED_LOGIN, "--chunk-partitions", "2")
     assert cli.code == 0
     assert cli.json("migrate", "--print-sql", "--login", EMBEDDED_LOGIN, "--chunk-partitions", "2") == {"sql": script}
@@ -296,6 +296,28 @@ def test_a_schema_can_be_made_for_an_embedder_of_ones_own(cli: CommandLine) -> N
     assert "'my''model', 12" in script
 
 
+_PROVIDERS = {
+    "wordllama": ("wordllama-l2-supercat-256", "256"),
+    "ollama": ("all-minilm", "384"),
+    "pydantic_ai": ("openai:text-embedding-3-small", "384"),
+    "hash": ("hash-32", "32"),
+}
+
+
+@pytest.mark.parametrize("provider", get_args(Config.model_fields["embedding_provider"].annotation))
+def test_a_schema_can_be_made_for_every_provider_of_the_settings(cli: CommandLine, provider: str) -> None:
+    """The option takes what the setting takes; a model whose dimension is given need not be asked for it."""
+    model, dimension = _PROVIDERS[provider]
+
+    script = cli(
+        *("migrate", "--print-sql", "--login", "app", "--embedding-provider", provider),
+        *("--embedding-model", model, "--embedding-dimension", dimension),
+    )
+
+    assert (cli.code, cli.err) == (0, "")
+    assert f", {dimension}, 'current', '{provider}', '{model}');" in script
+
+
 @pytest.fixture
 async def new_database(test_server: TestServer) -> AsyncIterator[str]:
     """The name of a database without our schema."""
@@ -321,6 +343,29 @@ def test_doctor_says_what_is_wrong_and_exits_with_1(cli: CommandLine, monkeypatc
     monkeypatch.setenv("REMINISCENCE_EMBEDING_DIMENSION", "32")
     assert "REMINISCENCE_EMBEDING_DIMENSION" in cli("doctor")
     assert cli.code == 1
+
+
+def test_doctor_names_what_it_could_not_check_and_exits_with_1(
+    cli: CommandLine, test_server: TestServer, database: str
+) -> None:
+    """The last lines say it, because whoever reads only those takes the rest for checked."""
+
+    async def revoke() -> None:
+        db = await open_connection(test_server.administrator(database))
+        try:
+            await db.execute_script("REVOKE ALL ON reminiscence.memory_stream FROM reminiscence_scheduler")
+        finally:
+            db.close()
+
+    asyncio.run(revoke())
+
+    output = cli("doctor")
+
+    assert cli.code == 1
+    _, _, end = output.partition("No problems found, but 3 checks could not be made:")
+    assert [line.partition(":")[0].strip() for line in end.strip().splitlines()] == ["memories", "work", "vectors"]
+    assert "permission denied" in end
+    assert not cli.json("doctor")["ok"]
 
 
 # As a program of its own ---------------------------------------------------------------------------
@@ -359,11 +404,11 @@ def test_standard_input_an_embedded_server_and_doctor_work_together(folder: Path
 
     text = "# Grüße\n\nDie Fähre fährt um sieben.\n".encode()
     ingested = program("ingest", "-", "--format", "md", "--external-id", "a", standard_input=text, settings=settings)
-    assert (ingested.returncode, ingested.stderr) == (0, b"")
+    assert (ingested.returncode, complaints(ingested.stderr)) == (0, "")
     assert b"1 memory added" in ingested.stdout
 
     found = program("search", "wann fährt die Fähre", "--external-id", "a", "--json", settings=settings)
-    assert (found.returncode, found.stderr) == (0, b"")
+    assert (found.returncode, complaints(found.stderr)) == (0, "")
     assert json.loads(found.stdout)["hits"][0]["title"] == "Grüße"
 
 

@@ -62,6 +62,19 @@ def test_a_worker_ends_when_nothing_waits(cli: CommandLine, config: Callable[...
     assert memory["consolidated_version"] == 1
 
 
+def test_a_worker_takes_its_concurrency_from_the_settings_unless_an_option_says_it(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A setting that is never read could have any value."""
+    monkeypatch.setenv("REMINISCENCE_WORKER_CONCURRENCY", "0")
+
+    cli("worker", "--until-idle")
+    assert (cli.code, "worker_concurrency: " in cli.err) == (2, True)
+
+    cli("worker", "--until-idle", "--concurrency", "3")
+    assert cli.code == 0
+
+
 def test_work_that_was_given_up_is_named_and_can_be_retried(
     cli: CommandLine, config: Callable[..., Config], server: Server, database: str
 ) -> None:
@@ -167,7 +180,6 @@ def test_memories_are_consolidated_when_it_is_asked_for(cli: CommandLine, config
     ]
     assert cli("consolidate", "--external-id", "crew").splitlines()[-1] == "Consolidated 1 of 2 memories."
     assert cli("consolidate", "crew") == "Consolidated 0 of 2 memories.\n"
-    assert cli("consolidate", "nobody") == "Consolidated 0 of 0 memories.\n"
     assert [memory["consolidated_version"] for memory in cli.json("memories", "--external-id", "crew")] == [1, 1]
 
 

@@ -47,6 +47,13 @@ _CHANGES: dict[str, Change] = {
         tenant, "world.observed", {"text": "It rains."}, idempotency_key=key
     ),
     "archive": lambda memory, tenant, note, key: memory.admin.archive(tenant, note.id),
+    # A turn's id does what an idempotency key does.
+    "turn": lambda memory, tenant, note, key: memory.update_active_memory(
+        tenant, note.id, append={"text": "It rains.", "speaker": "Ann", "id": key}
+    ),
+    "conversation": lambda memory, tenant, note, key: memory.conversation(tenant, f"chat of {note.id}").add(
+        "user", "It rains.", id=key
+    ),
 }
 # Twice as many messages as any other, and so four times the time.
 _UPDATE = pytest.param("update", marks=pytest.mark.thorough)
@@ -164,7 +171,7 @@ async def test_a_write_with_a_key_survives_a_cut_at_any_message(
 
 
 @pytest.mark.parametrize("loss", ["message", "answer"])
-@pytest.mark.parametrize("change", ["create", _UPDATE, "append"])
+@pytest.mark.parametrize("change", ["create", _UPDATE, "append", "turn", "conversation"])
 async def test_a_write_without_a_key_is_not_repeated_once_commit_was_sent(
     behind_proxy: Callable[..., Config],
     proxy: FaultyProxy,
@@ -357,13 +364,19 @@ async def test_calls_cancelled_at_random_points_are_whole_or_absent(
 
         async def call(number: int) -> None:
             note = chance.choice(notes)
-            match number % 4:
+            match number % 6:
                 case 0:
                     await memory.create_active_memory("agent-1", "New", f"{_TEXT}\n\nThe fence is number {number}.")
                 case 1:
                     await memory.update_active_memory("agent-1", note.id, content=f"{_EDITED}\n\nEdit {number}.")
                 case 2:
                     await memory.retrieve_memories("agent-1", "What colour is the door?")
+                case 3:
+                    await memory.update_active_memory(
+                        "agent-1", note.id, append={"text": "It rains.", "id": f"t{number}"}
+                    )
+                case 4:
+                    await memory.conversation("agent-1", "chat").add("user", "It rains.", id=f"t{number}")
                 case _:
                     await memory.get_active_memories("agent-1")
 
@@ -441,3 +454,26 @@ async def test_a_call_cancelled_between_attempts_stops_at_once(
 
         assert await head_of(memory, "agent-1") == 0
         _check_pool(memory, 10)
+
+
+async def test_a_memory_opens_although_a_connection_is_lost_meanwhile(
+    behind_proxy: Callable[..., Config], proxy: FaultyProxy, hurried: None
+) -> None:
+    """Once the server was reached and accepted the login, opening is retried like every other call."""
+    opened: list[bool] = []
+    for message in count(1):
+        proxy.cut_at(message, "message")
+        try:
+            async with AgentMem(behind_proxy()) as memory:
+                assert await memory.get_active_memories("agent-1") == []
+        except StoreUnavailableError:
+            assert proxy.cuts == 1
+            opened.append(False)
+            continue
+        if not proxy.cuts:
+            break
+        opened.append(True)
+
+    assert opened.count(True) > 3
+    # Only the first connection, which checks the login, has to come about.
+    assert opened == sorted(opened)

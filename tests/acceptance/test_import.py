@@ -185,15 +185,25 @@ async def test_a_repeated_import_writes_nothing(memory: AgentMem) -> None:
     assert await head_of(memory, "crew") == head == 150
 
 
-async def test_what_was_said_after_an_import_is_a_memory_of_its_own(memory: AgentMem) -> None:
-    """A conversation that went on has other words, so it is another memory; the first one stays."""
+async def test_what_was_said_after_an_import_is_appended(memory: AgentMem) -> None:
+    """The memory of a conversation that went on gets the rest; a conversation whose beginning differs is another."""
     messages = make_messages(2)
     await memory.admin.import_messages("crew", messages)
+    before = await memory.get_active_memories("crew")
 
     more = {"speaker": "Ana", "text": "And one candle.", "conversation_id": "day-1"}
     report = await memory.admin.import_messages("crew", [*messages, more])
 
-    assert (report.added, report.unchanged) == (1, 1)
+    assert (report.added, report.grown, report.unchanged) == (0, 1, 1)
+    after = await memory.get_active_memories("crew")
+    assert [one.id for one in after] == [one.id for one in before]
+    [grown] = [one for one in after if one.version == 2]
+    assert grown.content == f"{next(one.content for one in before if one.id == grown.id)}\nAna: And one candle."
+    again = await memory.admin.import_messages("crew", [*messages, more])
+    assert (again.added, again.grown, again.unchanged) == (0, 0, 2)
+
+    other = [message | {"text": f"Other: {message['text']}"} for message in messages]
+    assert (await memory.admin.import_messages("crew", other)).added == 2
 
 
 async def test_messages_are_taken_in_the_spellings_of_python(memory: AgentMem) -> None:
@@ -527,7 +537,7 @@ async def test_a_full_tenant_takes_no_further_batch(config: Callable[..., Config
 
 
 async def test_what_an_import_makes_due_is_queued_once(memory: AgentMem) -> None:
-    """Long conversations wait for their consolidation, with one job for all of them; short ones make no job."""
+    """Conversations that grow long wait for their consolidation, with one job for all; short ones make no job."""
     await memory.admin.import_messages("crew", make_messages(3))
     assert await memory.admin.jobs("crew") == []
 
@@ -536,7 +546,7 @@ async def test_what_an_import_makes_due_is_queued_once(memory: AgentMem) -> None
     (job,) = await memory.admin.jobs("crew")
     assert job.state == "waiting"
     await memory.admin.run_due("crew")
-    assert Counter(note.consolidated_version for note in await memory.get_active_memories("crew")) == {0: 3, 1: 3}
+    assert Counter(note.consolidated_version for note in await memory.get_active_memories("crew")) == {2: 3}
 
 
 async def test_a_batch_is_embedded_at_once(config: Callable[..., Config]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config, ConfigurationError, ReminiscenceError
+from agent_reminiscence import AgentMem, Config, ConfigurationError, Filter, ReminiscenceError
 from agent_reminiscence.database.connection import ConnectionSettings
 from tests.acceptance.conftest import Server, TcpServer
 from tests.support.fakes import FaultyEmbedder, quoting
@@ -64,6 +64,11 @@ async def _live(memory: AgentMem) -> None:
     await memory.create_active_memory("agent-1", title, f"The {text} plays long. " * 120)
     await memory.ledger.append("agent-1", "world.observed", {"seen": SECRETS["payload"]})
     await memory.retrieve_memories("agent-1", query)
+    where = Filter(
+        metadata={SECRETS["metadata"]: SECRETS["payload"]}, speakers=[SECRETS["speaker"]], actors=[SECRETS["key"]]
+    )
+    await memory.retrieve_memories("agent-1", query, where=where)
+    await memory.get_active_memories("agent-1", where=where)
     await memory.admin.consolidate("agent-1")
     await memory.admin.archive("agent-1", note.id)
     for attempt in (

@@ -106,6 +106,19 @@ async def _update(memory: AgentMem, text: str, **others: Any) -> None:
     )
 
 
+async def _append(memory: AgentMem, text: str, **others: Any) -> None:
+    note = await memory.create_active_memory(_TENANT, "Keys", "None yet.")
+    await memory.update_active_memory(_TENANT, note.id, append=f"It is {text}.", **others)
+    turn = {"text": f"It is {text}.", "speaker": f"Ann {text}", "metadata": {text: [text]}}
+    await memory.update_active_memory(_TENANT, note.id, append=[turn, turn])
+
+
+async def _talk(memory: AgentMem, text: str, **others: Any) -> None:
+    chat = memory.conversation(_TENANT, f"chat-{len(others)}", title=f"On {text}")
+    for _ in range(2):
+        await chat.add(f"Ann {text}", f"It is {text}.", metadata={text: [text]}, **others)
+
+
 async def _archive(memory: AgentMem, text: str) -> None:
     note = await memory.create_active_memory(_TENANT, "Keys", "None yet.")
     await memory.admin.archive(_TENANT, note.id, actor=text)
@@ -140,7 +153,8 @@ async def _of_graph(memory: AgentMem, method: str, text: str) -> None:
 # By the public method that writes: where a text goes, and where an identifier, which is refused.
 _WRITES: dict[str, list[_Write]] = {
     "create_active_memory": [_create],
-    "update_active_memory": [_update],
+    "update_active_memory": [_update, _append],
+    "conversation": [_talk],
     "append": [lambda memory, text: memory.ledger.append(_TENANT, "world.observed", {text: [{"saw": f"a {text}"}]})],
     "import_messages": [_import_messages],
     "import_memories": [lambda memory, text: memory.admin.import_memories(_TENANT, [_imported(text), _imported(text)])],
@@ -150,12 +164,23 @@ _IDENTIFIED: dict[str, list[_Write]] = {
         lambda memory, text: _create(memory, "Tea", actor=text),
         lambda memory, text: _create(memory, "Tea", conversation_id=text),
         lambda memory, text: _create(memory, "Tea", idempotency_key=text),
+        lambda memory, text: _create(memory, "Tea", key=text),
         lambda memory, text: memory.create_active_memory(text, "Tea", "Green."),
     ],
     "update_active_memory": [
         lambda memory, text: _update(memory, "Tea", actor=text),
         lambda memory, text: _update(memory, "Tea", conversation_id=text),
         lambda memory, text: _update(memory, "Tea", idempotency_key=text),
+        lambda memory, text: _append(memory, "Tea", idempotency_key=text),
+        lambda memory, text: memory.update_active_memory(_TENANT, key=text, title="Tea"),
+        lambda memory, text: memory.update_active_memory(_TENANT, key=text, append="Tea."),
+        lambda memory, text: memory.update_active_memory(_TENANT, key="tea", append={"text": "Green.", "id": text}),
+    ],
+    "conversation": [
+        lambda memory, text: _talk(memory, "Tea", id=text),
+        lambda memory, text: memory.conversation(_TENANT, text).add("user", "Green."),
+        lambda memory, text: memory.conversation(_TENANT, "tea", actor=text).add("user", "Green."),
+        lambda memory, text: memory.conversation(text, "tea").add("user", "Green."),
     ],
     "append": [
         lambda memory, text: memory.ledger.append(_TENANT, "world.observed", {}, actor=text),
@@ -167,7 +192,7 @@ _IDENTIFIED: dict[str, list[_Write]] = {
         lambda memory, text: memory.admin.import_messages(_TENANT, [{"role": "a", "text": "b"}], conversation_id=text),
     ],
     "import_memories": [lambda memory, text: memory.admin.import_memories(_TENANT, [_imported("tea")], actor=text)],
-    "archive": [_archive],
+    "archive": [_archive, lambda memory, text: memory.admin.archive(_TENANT, key=text)],
     "erase": [_erase],
     "merge": [lambda memory, text: _of_graph(memory, "merge", text)],
     "unmerge": [lambda memory, text: _of_graph(memory, "unmerge", text)],

@@ -18,6 +18,7 @@ from agent_reminiscence import (
     AgentModels,
     Config,
     Embedder,
+    Filter,
     InvalidInputError,
     MemoryNotFoundError,
     NotInitializedError,
@@ -86,7 +87,7 @@ async def test_each_of_the_four_methods_is_a_span_over_its_statements(observed: 
 
     expected = {
         CREATE: ["BEGIN", "append_event", "create_active_memory", "COMMIT"],
-        GET: ["BEGIN", "get_all_active_memories", "COMMIT"],
+        GET: ["BEGIN", "list_active_memories", "COMMIT"],
         UPDATE: ["BEGIN", "append_event", "update_active_memory", "COMMIT"],
         RETRIEVE: ["BEGIN", "open_stream", "find_dots_and_norms", "read_hits", "COMMIT"],
     }
@@ -298,6 +299,11 @@ async def _live(memory: AgentMem, folder: Path) -> None:
     long = await memory.create_active_memory("agent-1", title, f"The {text} plays long. " * 120)
     await memory.ledger.append("agent-1", "world.observed", {"seen": SECRETS["payload"]})
     await memory.retrieve_memories("agent-1", query)
+    where = Filter(
+        metadata={SECRETS["metadata"]: SECRETS["payload"]}, speakers=[SECRETS["speaker"]], actors=[SECRETS["key"]]
+    )
+    await memory.retrieve_memories("agent-1", query, where=where)
+    await memory.get_active_memories("agent-1", where=where)
     await memory.retrieve_memories("agent-1", f"{text}, says {SECRETS['speaker']}")
     await memory.admin.consolidate("agent-1")
     await memory.admin.archive("agent-1", note.id)

@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence import ActiveMemory, AgentMem, InvalidInputError
+from tests.conftest import TestServer
+from tests.support.factories import superuser
 from tests.support.servers import SECOND_SERVER_THOROUGHLY
 from tests.support.steps import EVERYTHING, texts
 
@@ -59,6 +61,24 @@ async def _found(
         tenant, "where does Ann live?", limit=EVERYTHING, as_of=as_of, known_at=known_at
     )
     return set(texts(found))
+
+
+async def test_versions_written_while_the_clock_is_behind_are_told_apart(
+    memory: AgentMem, test_server: TestServer, database: str
+) -> None:
+    """After the server's clock was set back, each write still has a time of its own, and `known_at` its state."""
+    note = await memory.create_active_memory("clock", "Where Ann lives", "Ann lives in Ulm.")
+    async with superuser(test_server, database) as db:
+        await db.execute_script("UPDATE memory_stream SET last_recorded_at = now() + interval '1 day'")
+
+    versions = [
+        await memory.update_active_memory("clock", note.id, content=f"Ann lives in {town}.")
+        for town in ("Bonn", "Kiel", "Jena")
+    ]
+
+    known = [await _found(memory, "clock", known_at=version.updated_at) for version in versions]
+    assert known == [{"Ann lives in Bonn."}, {"Ann lives in Kiel."}, {"Ann lives in Jena."}]
+    assert (await memory.admin.verify("clock")).ok
 
 
 @SECOND_SERVER_THOROUGHLY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,11 +19,14 @@ from agent_reminiscence import (
     ActiveMemory,
     AgentMem,
     Config,
+    ExternalIdNotFoundError,
     IdempotencyConflictError,
     InvalidInputError,
     MemoryNotFoundError,
     ReminiscenceError,
     SearchHit,
+    Step,
+    StoreError,
 )
 from agent_reminiscence.database.repositories.event_ledger import next_chain
 from agent_reminiscence.domain.event import Event, NewEvent
@@ -261,14 +265,69 @@ async def test_an_import_that_goes_on_keeps_the_languages_that_were_there(
     assert report.ok, report.streams[0].drift
 
 
-async def test_an_unknown_external_id_has_an_empty_export(memory: AgentMem, file: Path) -> None:
-    """As it has empty lists and no hits elsewhere; the file is whole and can be imported."""
-    report = await memory.admin.export("nobody", file)
+async def test_an_unknown_external_id_has_no_export(memory: AgentMem, house: Tenant, file: Path) -> None:
+    """A backup of nothing would be found out when it is needed; a file of that name stays as it is."""
+    before = export_text(file)
 
-    assert (report.events, report.chain) == (0, "")
-    assert read_export(file) == []
-    assert (await memory.admin.import_(file, "somebody")).head == 0
-    assert (await memory.admin.verify()).ok
+    with pytest.raises(ExternalIdNotFoundError, match="no memory is stored for external_id 'hause'") as refused:
+        await memory.admin.export("hause", file, overwrite=True)
+
+    assert (refused.value.external_id, export_text(file), _names(file.parent)) == ("hause", before, [file.name])
+    assert await memory.ledger.head("hause") == 0
+
+
+async def test_what_was_wholly_erased_can_be_exported(memory: AgentMem, house: Tenant, file: Path) -> None:
+    """It was stored once: the receipts are left, and whoever keeps them wants them all."""
+    await memory.admin.erase("house")
+
+    report = await memory.admin.export("house", file, overwrite=True)
+
+    assert report.events == await memory.ledger.head("house") > 1
+
+
+async def test_events_without_a_stream_are_no_unknown_external_id(
+    memory: AgentMem, file: Path, test_server: TestServer, database: str
+) -> None:
+    """Somebody has removed the stream's row: that is to be noticed."""
+    await memory.create_active_memory("house", "Key", "The spare key is under the stone.")
+    async with superuser(test_server, database) as db:
+        await db.execute_script(
+            "SET session_replication_role = replica; DELETE FROM reminiscence.memory_stream WHERE external_id = 'house'"
+        )
+
+    with pytest.raises(StoreError, match="altered"):
+        await memory.admin.export("house", file)
+    assert _names(file.parent) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("a\x00b", "path has a NUL character at position 1"),
+        ("a\ud800", "path has a lone surrogate at position 1"),
+        ("", "path must not be empty"),
+        (b"file", "path must be a str or a path, not bytes"),
+        (7, "path must be a str or a path, not int"),
+    ],
+    ids=ascii,
+)
+async def test_a_path_that_no_file_can_have_is_refused(
+    memory: AgentMem, house: Tenant, path: Any, message: str
+) -> None:
+    """By its name, as any other argument."""
+    with pytest.raises(InvalidInputError, match=message):
+        await memory.admin.export("house", path)
+    with pytest.raises(InvalidInputError, match=message):
+        await memory.admin.import_(path)
+
+
+async def test_a_file_may_have_any_name_that_the_system_takes(memory: AgentMem, house: Tenant, tmp_path: Path) -> None:
+    """Also one that is not UTF-8, as Python shows it."""
+    file = tmp_path / os.fsdecode(b"gr\xfcn.zst")
+
+    report = await memory.admin.export("house", file)
+
+    assert (await memory.admin.import_(report.path, "copy")).imported == report.events
 
 
 async def test_vectors_that_cannot_be_made_are_counted_and_made_later(
@@ -298,7 +357,7 @@ async def test_a_file_holds_everything_but_what_was_erased(memory: AgentMem, hou
     assert "whispers" not in text
     assert "key of a secret" not in text
     assert "the flat above the bakery" in text
-    assert exported_titles(file) == ["House", "House", "House", "Draft", "House", "House", "Mill"]
+    assert exported_titles(file) == ["House", "House", "House", "Draft", "House", "House", "Conversation", "Mill"]
 
 
 async def test_only_the_owner_may_read_a_file_and_none_is_replaced_unasked(
@@ -559,13 +618,13 @@ async def test_an_external_id_is_checked_like_everywhere(
 
 async def test_progress_counts_up_to_all_events(memory: AgentMem, house: Tenant, file: Path) -> None:
     """Whoever waits can be told how long."""
-    steps: list[tuple[int, int]] = []
+    steps: list[Step] = []
 
-    await memory.admin.export("house", file, overwrite=True, progress=lambda *step: steps.append(step))
-    await memory.admin.import_(file, "copy", progress=lambda *step: steps.append(step))
+    await memory.admin.export("house", file, overwrite=True, progress=steps.append)
+    await memory.admin.import_(file, "copy", progress=steps.append)
 
     head = await head_of(memory, "house")
-    assert steps == [(head, head), (head, head)]
+    assert steps == [Step(done=head, total=head, unit="events")] * 2
 
 
 def _recorded(at: datetime) -> list[Event]:
@@ -583,7 +642,7 @@ async def test_times_of_the_file_are_kept_and_new_events_come_after_them(memory:
     appended = await memory.ledger.append("copy", "world.observed", {"text": "It rains."})
 
     first, second = await all_events(memory, "copy")
-    assert (first.recorded_at, second.recorded_at) == (ahead, ahead)
+    assert (first.recorded_at, second.recorded_at) == (ahead, ahead + timedelta(microseconds=1))
     assert appended.position == 2
     assert (await memory.admin.verify("copy")).ok
 

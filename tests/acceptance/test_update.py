@@ -346,7 +346,7 @@ HUGE = 10**5_000
 """An int that Python itself refuses to spell."""
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
-    ("nothing to change", {}, "nothing to change; pass title, content, description, metadata or language"),
+    ("nothing to change", {}, "nothing to change; pass title, content, description, metadata, append or language"),
     ("only a time", {"occurred_at": datetime(2026, 1, 1, tzinfo=UTC)}, "nothing to change"),
     ("empty title", {"title": " "}, "title must not be empty"),
     ("no title", {"title": None}, "title must be a str, not NoneType"),
@@ -364,7 +364,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("no UUID", {"memory_id": "note-1", "content": "x"}, "memory_id must be a UUID, .* not 'note-1'"),
     ("int memory id", {"memory_id": 7, "content": "x"}, "memory_id must be a UUID, .* not 7"),
     ("huge memory id", {"memory_id": HUGE, "content": "x"}, "memory_id must be a UUID"),
-    ("no memory id", {"memory_id": None, "content": "x"}, "memory_id must be a UUID, .* not None"),
+    ("no memory id", {"memory_id": None, "content": "x"}, "pass either memory_id or key .* neither"),
     ("naive time", {"content": "x", "occurred_at": datetime(2026, 3, 5)}, "has no time zone"),  # noqa: DTZ001
     ("unknown source", {"content": "x", "source": "rumour"}, "source 'rumour' is unknown"),
     ("bool id", {"external_id": True, "content": "x"}, "external_id must be a str, an int or a UUID, not bool"),

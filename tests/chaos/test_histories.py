@@ -6,9 +6,9 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from agent_reminiscence.domain.event import (
     RelationshipEntry,
 )
 from agent_reminiscence.domain.memory import StoredMemory
-from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, StoreError
+from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, QuotaExceededError, StoreError
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
@@ -48,11 +48,13 @@ from tests.support.fakes import SetClock
 # What names a row within its tenant.
 _PROJECTED = {
     "active_memory": "t.memory_id",
+    "memory_turn": "(t.scope, t.turn_id, t.memory_id)",
     "shortterm_memory": "t.memory_id",
     "memory_chunk": "t.chunk_id",
     "memory_heading": "t.number",
     "posting": "(t.term, t.block)",
     "memory_layout": "t.memory_id",
+    "memory_attribute": "(t.item_id, t.path, t.value)",
     "chunk_vector_1": "t.number",
     "chunk_norms_1": "t.memory_id",
     "entity": "t.entity_id",
@@ -239,6 +241,85 @@ class Append:
 
 
 @dataclass(frozen=True)
+class Keep:
+    """A memory under one of two keys: a new one, or the next version of the one that has it."""
+
+    lines: tuple[int, ...]
+    title: int
+    key: int
+    month: int | None
+
+    async def run(self, world: World) -> None:
+        made = await world.memory.create_active_memory(
+            world.tenant,
+            stories.TITLES[self.title],
+            stories.content(self.lines),
+            key=f"key-{self.key}",
+            if_exists="update",
+            occurred_at=stories.moment(self.month),
+        )
+        world.memory_ids.append(made.id)
+        assert made.write is not None
+        world.note(made.write.position, made.write.event_id)
+
+
+def _said_at(month: int | None) -> datetime | None:
+    """When a turn was said: as `stories.moment`, but long ago, because nothing is said in the future."""
+    moment = stories.moment(month)
+    return None if moment is None else moment - timedelta(days=1_000)
+
+
+@dataclass(frozen=True)
+class Grow:
+    """What a memory's text goes on with: a paragraph, or a turn that may be known."""
+
+    which: int
+    line: int
+    turn: int | None
+    month: int | None
+
+    async def run(self, world: World) -> None:
+        text = stories.LINES[self.line] + "."
+        turn = {"text": text, "speaker": "Ann", "id": f"turn-{self.turn}", "time": _said_at(self.month)}
+        with suppress(QuotaExceededError):
+            made = await world.memory.update_active_memory(
+                world.tenant,
+                world.pick(self.which),
+                append=text if self.turn is None else turn,
+                occurred_at=stories.moment(self.month) if self.turn is None else None,
+            )
+            if made.write is not None:
+                world.note(made.write.position, made.write.event_id)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Turns of one of two conversations, some of which may be known."""
+
+    lines: tuple[int, ...]
+    conversation: int
+    turn: int
+    month: int | None
+
+    async def run(self, world: World) -> None:
+        chat = world.memory.conversation(world.tenant, f"conversation-{self.conversation}")
+        turns = [
+            {
+                "speaker": ("user", "assistant")[line % 2],
+                "text": stories.LINES[line] + ".",
+                "id": f"turn-{self.turn + index}",
+                "time": _said_at(self.month),
+            }
+            for index, line in enumerate(self.lines)
+        ]
+        with suppress(QuotaExceededError):
+            made = await chat.add_turns(turns)
+            world.memory_ids.append(made.id)
+            if made.write is not None:
+                world.note(made.write.position, made.write.event_id)
+
+
+@dataclass(frozen=True)
 class Name:
     """A plan of which a model might be the author: any of a few entities, known or not, in any chunks of a memory."""
 
@@ -382,6 +463,9 @@ type Call = (
     | Read
     | Review
     | Append
+    | Keep
+    | Grow
+    | Talk
     | Name
     | Merge
     | EndRelationship
@@ -426,6 +510,7 @@ _which = st.integers(0, 3)
 _endings = st.sampled_from(stories.ENDINGS)
 _creates = st.builds(Create, stories.lines, stories.titles, stories.months, st.integers(0, 1), _endings)
 _updates = st.builds(Update, _which, st.none() | stories.lines, st.none() | stories.titles, stories.months, _endings)
+_growths = st.builds(Grow, _which, st.integers(0, 3), st.none() | st.integers(0, 3), stories.months)
 _namings = st.builds(
     Name,
     _which,
@@ -453,6 +538,9 @@ _calls = st.one_of(
     st.builds(Review, st.none() | st.integers(0, 3)),
     st.builds(Archive, _which, st.booleans(), stories.months),
     st.builds(Append, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1)),
+    st.builds(Keep, stories.lines, stories.titles, st.integers(0, 1), stories.months),
+    _growths,
+    st.builds(Talk, stories.lines, st.integers(0, 1), st.integers(0, 3), stories.months),
     _namings,
     _merges,
     st.builds(EndRelationship, st.integers(0, 5), st.integers(-4, 6)),
@@ -471,11 +559,11 @@ def _beginning_with_memories(rest: st.SearchStrategy[list[Any]]) -> st.SearchStr
     return st.builds(lambda begin, more: [*begin, *more], st.lists(_creates, min_size=2, max_size=3), rest)
 
 
-_histories = _beginning_with_memories(st.lists(_everything | _together | _updates, max_size=8))
-_quiet_histories = _beginning_with_memories(st.lists(_calls | _updates, max_size=8))
+_histories = _beginning_with_memories(st.lists(_everything | _together | _updates | _growths, max_size=8))
+_quiet_histories = _beginning_with_memories(st.lists(_calls | _updates | _growths, max_size=8))
 _graph_histories = _beginning_with_memories(st.lists(_namings | _merges | _calls | _updates, min_size=6, max_size=16))
 _read_histories = _beginning_with_memories(
-    st.lists(st.tuples(_creates | _updates, _reads) | st.tuples(_calls), min_size=3, max_size=6).map(
+    st.lists(st.tuples(_creates | _updates | _growths, _reads) | st.tuples(_calls), min_size=3, max_size=6).map(
         lambda steps: [step for several in steps for step in several]
     )
 )

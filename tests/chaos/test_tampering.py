@@ -237,8 +237,11 @@ async def test_rows_that_nobody_wrote_are_taken_away(scene: Scene, table: str) -
     listed = await columns(scene.db, table)
     names = [column.name for column in listed]
     [key, *_] = [column.name for column in listed if column.name in PROJECTED[table] and column.type != "text"]
-    # No two chunks have one number.
-    copied = ", ".join(column.unused_value if column.name in (key, "number") else column.name for column in listed)
+    # No two chunks have one number, and no two active memories one key of a caller's.
+    other = {column.name: column.unused_value for column in listed if column.name in (key, "number")}
+    if table == "active_memory":
+        other["key"] = "key || '!'"
+    copied = ", ".join(other.get(name, name) for name in names)
     added = await scene.db.fetch_all(
         f"INSERT INTO {table} ({', '.join(names)}) SELECT {copied} FROM {table} WHERE external_id = $(tenant)p"  # noqa: S608
         f" RETURNING {row_key(table)} AS key",
@@ -254,7 +257,8 @@ async def test_rows_that_nobody_wrote_are_taken_away(scene: Scene, table: str) -
     assert await stored_rows(scene.db, with_ctid=False) == before
 
 
-@pytest.mark.parametrize("table", PROJECTED)
+# Rows that are nothing but their keys say nothing that another one could say in their place.
+@pytest.mark.parametrize("table", [table for table in PROJECTED if table not in ("memory_attribute", "memory_turn")])
 async def test_two_rows_that_have_changed_places_are_told_apart(scene: Scene, table: str) -> None:
     """Each says now what the other one said; every row is still there, and none is right."""
     before = await stored_rows(scene.db, with_ctid=False)

@@ -59,18 +59,27 @@ def environment(settings: Config) -> dict[str, str]:
 
 
 def program(
-    *words: str | Path, standard_input: bytes = b"", settings: Mapping[str, str] | None = None
+    *words: str | Path,
+    standard_input: bytes = b"",
+    settings: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command as a program of its own, with no settings but these."""
+    """Run a command as a program of its own, with no settings but these; `folder` is where, the checkout by default."""
     return subprocess.run(
         [sys.executable, "-m", "agent_reminiscence.cli", *words],
-        env=clean_environment() | dict(settings or {}),
-        cwd=CHECKOUT,
+        env=clean_environment() | {"PYTHONPATH": str(CHECKOUT)} | dict(settings or {}),
+        cwd=folder or CHECKOUT,
         input=standard_input,
         capture_output=True,
         check=False,
         timeout=120,
     )
+
+
+def complaints(stderr: bytes | str) -> str:
+    """What a program wrote to standard error, without the line that a slow start of the embedded server is worth."""
+    text = stderr if isinstance(stderr, str) else stderr.decode(errors="replace")
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_SLOW_START))
 
 
 def clean_environment() -> dict[str, str]:
@@ -79,3 +88,4 @@ def clean_environment() -> dict[str, str]:
 
 
 CHECKOUT = Path(__file__).parents[2]
+_SLOW_START = "agent_reminiscence: still starting the embedded server in "

@@ -57,6 +57,10 @@ _ASKED = ModelAsked(
     outcome="answered",
     usage=(ModelUsage(model="a model", requests=2, input_tokens=900, output_tokens=40),),
 )
+# A conversation that has grown, with an id of its own for each turn.
+CHAT = "chat"
+CHAT_KEY = "conversation/chat/000001"
+CHAT_TURNS = ("turn-1", "turn-2", "turn-3")
 _CHORES = ("I water the plants.", "I feed the cat.", "I sweep the stairs.", "I fix the gate.", "I wash the car.")
 
 
@@ -91,6 +95,7 @@ class Tenant:
         receipt: Of the erasure of one more memory.
         told_memory_id: A memory that a model has read, with a fact; the event of it rests on `draft_memory_id`.
         told_entity_id: One of two entities of it with a relationship of a type of its own.
+        chat_memory_id: The memory of the conversation `CHAT`, whose key is `CHAT_KEY` and whose turns are `CHAT_TURNS`.
     """
 
     external_id: str
@@ -109,6 +114,7 @@ class Tenant:
     idempotency_key: str
     told_memory_id: UUID
     told_entity_id: UUID
+    chat_memory_id: UUID
 
 
 async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
@@ -141,10 +147,16 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
             external_id, corrected.id, content=text, occurred_at=LONG_AGO + timedelta(days=days), actor="neighbour"
         )
     archived = await memory.create_active_memory(
-        external_id, "House", _PARTY, occurred_at=LONG_AGO, conversation_id="party", metadata={"guests": 12}
+        external_id,
+        "House",
+        _PARTY,
+        occurred_at=LONG_AGO,
+        conversation_id="party",
+        metadata={"guests": 12, "place": "House", "turns": [{"start": 0, "mood": "merry"}]},
     )
     await memory.admin.consolidate(external_id, archived.id)
     chunk_id, entities, relationships = await _fill_graph(memory, external_id, archived.id)
+    chat_id = await _talk(memory, external_id)
     told_id, told_entity_id = await _tell(memory, external_id, rests_on=draft.id)
     await memory.admin.consolidate(external_id, archived.id)
     await memory.admin.archive(external_id, archived.id, end_chunks=True, occurred_at=LONG_AGO + timedelta(days=9))
@@ -165,7 +177,23 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
         idempotency_key=f"key of {texts[-1][-12:]}",
         told_memory_id=told_id,
         told_entity_id=told_entity_id,
+        chat_memory_id=chat_id,
     )
+
+
+async def _talk(memory: AgentMem, external_id: str) -> UUID:
+    """A conversation of three turns, of which the last was appended; returns the id of its memory."""
+    chat = memory.conversation(external_id, CHAT, actor="clerk")
+    question, answer, thanks = CHAT_TURNS
+    said = LONG_AGO + timedelta(days=20)
+    begun = await chat.add("user", "Where does the ferry to the island leave?", id=question, time=said)
+    await chat.add_turns(
+        [
+            {"speaker": "assistant", "text": "From the small pier behind the fish market.", "id": answer, "time": said},
+            {"speaker": "user", "text": "Thank you.", "id": thanks, "time": said, "metadata": {"mood": "glad"}},
+        ]
+    )
+    return begun.id
 
 
 async def _fill_graph(memory: AgentMem, external_id: str, memory_id: UUID) -> tuple[UUID, list[UUID], list[UUID]]:

@@ -137,7 +137,8 @@ class _Languages:
         rows = await db.fetch_all(
             "SELECT payload ->> 'memory_id' AS memory_id, payload ->> 'language' AS language"
             " FROM memory_event WHERE external_id = $(external_id)p"
-            " AND kind IN ('memory.created', 'memory.updated') AND salt IS NOT NULL ORDER BY position",
+            " AND kind IN ('memory.created', 'memory.updated', 'memory.appended') AND salt IS NOT NULL"
+            " ORDER BY position",
             {"external_id": external_id},
         )
         spoken: defaultdict[str, list[str]] = defaultdict(list)
@@ -162,7 +163,8 @@ class _Languages:
             " ELSE 'chunks' END, '[]')) WITH ORDINALITY AS entry (value, place)"
             " WHERE e.external_id = $(external_id)p AND e.salt IS NOT NULL AND ("
             "  e.kind = 'memory.consolidated'"
-            "  OR e.kind IN ('memory.created', 'memory.updated') AND (entry.value ->> 'new')::boolean)",
+            "  OR e.kind IN ('memory.created', 'memory.updated', 'memory.appended')"
+            "  AND (entry.value ->> 'new')::boolean)",
             {"external_id": external_id},
         )
         return {row["chunk_id"]: chunk_number(row["position"], row["index"]) for row in rows}

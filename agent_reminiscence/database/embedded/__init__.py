@@ -2,6 +2,14 @@
 
 from agent_reminiscence.database.embedded.cluster import ServerAddress
 from agent_reminiscence.database.embedded.programs import Programs, find_programs, server_binaries
-from agent_reminiscence.database.embedded.server import EmbeddedPostgres, default_data_dir
+from agent_reminiscence.database.embedded.server import EmbeddedPostgres, default_data_dir, tell_who_waits
 
-__all__ = ["EmbeddedPostgres", "Programs", "ServerAddress", "default_data_dir", "find_programs", "server_binaries"]
+__all__ = [
+    "EmbeddedPostgres",
+    "Programs",
+    "ServerAddress",
+    "default_data_dir",
+    "find_programs",
+    "server_binaries",
+    "tell_who_waits",
+]

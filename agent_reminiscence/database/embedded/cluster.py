@@ -28,6 +28,7 @@ from agent_reminiscence.database.embedded.programs import (
     run_environment,
     system_account,
 )
+from agent_reminiscence.database.embedded.watcher import works_in
 from agent_reminiscence.exceptions import ConfigurationError, ReminiscenceError, StoreError, StoreTimeoutError
 
 _SUPERUSER: Final = "postgres"
@@ -257,6 +258,8 @@ class Cluster:
                 "--locale=C",
                 *self._locale_options(),
                 "--data-checksums",
+                # For the server that fills the cluster, which then costs less; each start sets our own.
+                "--set=shared_buffers=8MB",
                 *(["--no-sync"] if self._settings["fsync"] == "off" else []),
             ],
             deadline,
@@ -323,7 +326,7 @@ class Cluster:
 
     def _has_postmaster(self) -> bool:
         lines = self._pid_file()
-        return bool(lines) and lines[0].isdigit() and _works_in(int(lines[0]), self._folder)
+        return bool(lines) and lines[0].isdigit() and works_in(int(lines[0]), self._folder)
 
     def _disown_stale_locks(self) -> None:
         """Prevent a process that reuses a killed server's id from being mistaken for the server.
@@ -473,19 +476,6 @@ def _checked(name: str, value: str) -> str:
 def _quoted(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
-
-
-def _works_in(process: int, folder: Path) -> bool:
-    """Whether the process with this id is the server of `folder`, which stays its working folder."""
-    if Path("/proc/self/cwd").exists():
-        try:
-            return Path(f"/proc/{process}/cwd").samefile(folder)
-        except OSError:
-            return False
-    listed = subprocess.run(  # noqa: S603 - numbers only
-        ["/bin/ps", "-p", str(process), "-o", "comm="], check=False, capture_output=True, text=True
-    )
-    return Path(listed.stdout.strip()).name == "postgres"
 
 
 def _short_path(folder: Path, socket_name: str) -> str:

@@ -3,10 +3,11 @@
 The programs come from a wheel or from a configured folder; starting and stopping them is done here
 (docs/adr/0002-embedded-server-is-ours-to-start.md).
 
-**Who uses the server.** A data folder holds two lock files. `start.lock` is held while starting or stopping the server;
+**Who uses the server.** A data folder holds lock files. `start.lock` is held while starting or stopping the server;
 `users.lock` is shared by everyone who uses it. Whoever can lock it exclusively was the last user and stops the server.
-The kernel drops a lock when its holder dies, so no count is left behind. If the last user is killed, the server keeps
-running and the next user joins it.
+The kernel drops a lock when its holder dies, so no count is left behind. If the last user is killed, nobody is left to
+stop the server, so a small process watches it (`watcher.py`): it waits for a third lock, `watch.lock`, that all users
+share, and stops the server if they have not. This way no signal handler is needed, which a library must not install.
 
 **Who can reach the server.** It listens only on a Unix socket. The socket is in the cluster's own folder, which
 PostgreSQL requires to be closed to others (0700), and has mode 0700 itself, so only the system user that runs the
@@ -26,6 +27,7 @@ import asyncio
 import atexit
 import logging
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -35,11 +37,12 @@ from typing import Final
 
 import platformdirs
 
+from agent_reminiscence.database.embedded import watcher
 from agent_reminiscence.database.embedded.cluster import Cluster, Deadline, ServerAddress
+from agent_reminiscence.database.embedded.folder import check_folder
+from agent_reminiscence.database.embedded.programs import run_environment
+from agent_reminiscence.database.embedded.watcher import WATCH_LOCK, WATCHER_LOCK, open_lock, try_lock
 from agent_reminiscence.exceptions import ConfigurationError, ReminiscenceError, StoreError, StoreTimeoutError
-
-if sys.platform != "win32":
-    import fcntl
 
 _logger = logging.getLogger("agent_reminiscence.embedded")
 
@@ -54,11 +57,13 @@ _STOP_TIMEOUT_SECONDS: Final = 60.0
 class EmbeddedPostgres:
     """The server of one data folder; any number of objects and processes may use it at once.
 
-    A process that ends without `stop()` leaves when the interpreter exits, or when the kernel cleans up after it. A
-    process forked while the server is in use counts as a user until it ends.
+    A process that ends without `stop()` leaves when the interpreter exits, or when the kernel cleans up after it; if it
+    was the last user, the server ends soon after. A process forked while the server is in use counts as a user until
+    it ends.
 
     Args:
-        data_dir: Created if missing. Holds the cluster (`postgres/`), its log and the locks; existing files stay.
+        data_dir: A new or empty folder, or one that was used before; created if missing. Holds the cluster
+            (`postgres/`), its log and the locks.
         settings: Added to ours in `postgresql.conf`. They take effect when this object starts the server; a running
             server keeps its own.
         programs: A folder of PostgreSQL programs; None is the wheel's.
@@ -85,6 +90,7 @@ class EmbeddedPostgres:
         # Held during one blocking call: `start()` and `stop()` of one object may run in two threads.
         self._turn = threading.Lock()
         self._users_lock: int | None = None
+        self._watch_lock: int | None = None
         self._process = 0
 
     async def start(self) -> ServerAddress:
@@ -94,8 +100,9 @@ class EmbeddedPostgres:
             The address, once the server accepts connections.
 
         Raises:
-            ConfigurationError: The programs are missing or do not fit, the data folder was created by another
-                PostgreSQL version or an earlier release, or this user cannot run a server in it. Nothing was changed.
+            ConfigurationError: The programs are missing or do not fit, the data folder cannot be one, was created by
+                another PostgreSQL version or an earlier release, or this user cannot run a server in it. Nothing was
+                changed.
             StoreTimeoutError: The server, or another process that is starting it, took longer than the timeout.
             StoreError: The server did not start; the message ends with the last lines of its log.
         """
@@ -131,12 +138,15 @@ class EmbeddedPostgres:
                     " everything that uses it and reopen it to start with an empty one"
                 )
             # Checked before anything is written, so that a refused folder stays unchanged.
+            if self._users_lock is None:
+                check_folder(self._data_dir)
             self._cluster.check()
             self._data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
             with self._start_lock(deadline) as start_lock:
                 joining = self._users_lock is None
                 if joining:
-                    self._become_user()
+                    self._become_user(deadline)
+                self._ensure_watched()
                 try:
                     self._cluster.ensure_running(deadline, start_lock)
                 except (ReminiscenceError, OSError):
@@ -159,12 +169,50 @@ class EmbeddedPostgres:
             finally:
                 self._drop_users_lock()
 
-    def _become_user(self) -> None:
-        self._users_lock = _open_lock(self._data_dir / "users.lock")
-        # Can be shared: exclusive locks are only taken under the start lock, which we hold.
-        fcntl.flock(self._users_lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    def _become_user(self, deadline: Deadline) -> None:
+        users_lock, watch_lock = (open_lock(self._data_dir / name) for name in ("users.lock", WATCH_LOCK))
+        try:
+            # The first can be shared at once: exclusive locks on it are only taken under the start lock, which we hold.
+            # The watcher holds the second for a moment after the last user has left.
+            while not (try_lock(users_lock, shared=True) and try_lock(watch_lock, shared=True)):
+                if not deadline.pause():
+                    raise StoreTimeoutError(
+                        f"another process has locked {str(self._data_dir / WATCH_LOCK)!r} for {deadline.seconds:g} s"
+                    )
+        except BaseException:
+            os.close(users_lock)
+            os.close(watch_lock)
+            raise
+        self._users_lock, self._watch_lock = users_lock, watch_lock
         self._process = os.getpid()
         atexit.register(self._leave_at_exit)
+
+    def _ensure_watched(self) -> None:
+        """Start the watcher unless there is one; needs the start lock."""
+        lock = open_lock(self._data_dir / WATCHER_LOCK)
+        try:
+            if not try_lock(lock):
+                return
+            if not Path(sys.executable or "").name.lower().startswith("python"):
+                # A program that embeds Python: running it again would not run our file.
+                _logger.info("the server of %s is not watched: %r is no Python", self._data_dir, sys.executable)
+                return
+            program = [sys.executable, "-I", "-S", str(Path(watcher.__file__)), str(self._data_dir), str(lock)]
+            # By way of a shell that ends at once: the watcher is to outlive this process, and is nobody's child. It
+            # inherits the open lock, and so holds it.
+            subprocess.run(  # noqa: S603 - this interpreter, arguments are ours
+                ["/bin/sh", "-c", '"$@" &', "sh", *program],
+                check=False,
+                cwd="/",
+                env=run_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[lock],
+                start_new_session=True,
+            )
+        finally:
+            os.close(lock)
 
     def _leave_locked(self, start_lock: int, *, stop: bool) -> None:
         """Stop being a user and, if `stop`, stop a server without other users; needs the start lock."""
@@ -174,15 +222,16 @@ class EmbeddedPostgres:
 
     def _drop_users_lock(self) -> None:
         atexit.unregister(self._leave_at_exit)
-        if self._users_lock is not None:
-            os.close(self._users_lock)
-            self._users_lock = None
+        for lock in (self._users_lock, self._watch_lock):
+            if lock is not None:
+                os.close(lock)
+        self._users_lock = self._watch_lock = None
 
     def _is_unused(self) -> bool:
         # Opened again: locks belong to an open file, so other objects of this process count as other users.
-        users_lock = _open_lock(self._data_dir / "users.lock")
+        users_lock = open_lock(self._data_dir / "users.lock")
         try:
-            return _try_lock(users_lock)
+            return try_lock(users_lock)
         finally:
             os.close(users_lock)
 
@@ -196,9 +245,9 @@ class EmbeddedPostgres:
 
     @contextmanager
     def _start_lock(self, deadline: Deadline) -> Iterator[int]:
-        lock = _open_lock(self._data_dir / "start.lock")
+        lock = open_lock(self._data_dir / "start.lock")
         try:
-            while not _try_lock(lock):
+            while not try_lock(lock):
                 if not deadline.pause():
                     raise StoreTimeoutError(
                         f"another process has been starting or stopping the server of {str(self._data_dir)!r} for"
@@ -219,6 +268,19 @@ def default_data_dir() -> Path:
     return platformdirs.user_data_path("agent-reminiscence", appauthor=False)
 
 
+def tell_who_waits(message: str) -> None:
+    """Log a warning that somebody who waits should see: on standard error if nobody has set up logging."""
+    _logger.warning("%s", message)
+    # Logging itself would do so, but for the package's NullHandler.
+    logger: logging.Logger | None = _logger
+    while logger is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return
+        logger = logger.parent if logger.propagate else None
+    if sys.stderr is not None:
+        sys.stderr.write(f"agent_reminiscence: {message}\n")
+
+
 @contextmanager
 def _errors_name(data_dir: Path) -> Iterator[None]:
     """Translate operating system errors into errors that name the data folder."""
@@ -231,15 +293,3 @@ def _errors_name(data_dir: Path) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise StoreError(f"the server of data folder {str(data_dir)!r} cannot be run: {error}") from error
-
-
-def _open_lock(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-
-
-def _try_lock(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

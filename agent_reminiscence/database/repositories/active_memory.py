@@ -3,18 +3,55 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
-from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.queries import load_parts, load_queries
 from agent_reminiscence.database.repositories.arrays import int_array, uuid_array
-from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.database.repositories.memory_attribute import (
+    add_memory_attributes,
+    replace_memory_attributes,
+    replace_named_attributes,
+)
+from agent_reminiscence.domain.event import LanguageOrigin
+from agent_reminiscence.domain.memory import TAIL_CHARACTERS, KeyRange, MemoryOutline, MemorySelection, StoredMemory
+from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import MemoryNotFoundError, VersionConflictError
 
 _SQL = load_queries("sql", "active_memory")
+_PARTS = load_parts("sql", "active_memory")
+# What follows the surrogates, which no text holds.
+_AFTER_SURROGATES = "\ue000"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedText:
+    """What an event appends to a memory.
+
+    Attributes:
+        version: The version that this makes.
+        turns: New entries of `metadata["turns"]`.
+        is_due: Whether this makes a consolidation due.
+    """
+
+    version: int
+    content: str
+    turns: Sequence[dict[str, Any]]
+    language: str
+    language_origin: LanguageOrigin
+    source: Source
+    actor: str | None
+    conversation_id: str | None
+    occurred_at: datetime
+    updated_at: datetime
+    is_due: bool
+    chunk_ids: tuple[UUID, ...]
+    chunk_starts: tuple[int, ...]
 
 
 class ActiveMemoryRepository:
@@ -23,6 +60,7 @@ class ActiveMemoryRepository:
     async def create(self, db: SqlExecutor, memory: StoredMemory) -> None:
         """Store a new memory."""
         await db.defer(_SQL["create_active_memory"], _params(memory))
+        await add_memory_attributes(db, memory)
 
     async def get_by_id(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> StoredMemory:
         """Return the memory, archived or not.
@@ -31,6 +69,18 @@ class ActiveMemoryRepository:
             MemoryNotFoundError: `external_id` has no such memory.
         """
         return await (await self.ask_by_id(db, external_id, memory_id)).result()
+
+    async def get_outline(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> MemoryOutline:
+        """Return what an append has to know of a memory, archived or not.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no such memory.
+        """
+        params = {"external_id": external_id, "memory_id": memory_id, "tail_characters": TAIL_CHARACTERS}
+        row = await db.fetch_one(_SQL["get_outline"], params)
+        if row is None:
+            raise MemoryNotFoundError(external_id, memory_id)
+        return MemoryOutline.model_validate(row)
 
     async def ask_by_id(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> Deferred[StoredMemory]:
         """Like `get_by_id`, but deferred."""
@@ -42,11 +92,61 @@ class ActiveMemoryRepository:
 
         return await db.ask(_SQL["get_active_memory"], {"external_id": external_id, "memory_id": memory_id}, read)
 
-    async def get_all(self, db: SqlExecutor, external_id: str) -> list[StoredMemory]:
-        """Return all memories that are not archived, oldest first."""
-        return [
-            _memory(row) for row in await db.fetch_all(_SQL["get_all_active_memories"], {"external_id": external_id})
-        ]
+    async def find_by_key(self, db: SqlExecutor, external_id: str, key: str) -> StoredMemory | None:
+        """Return the memory that has `key` and is not archived; None if there is none."""
+        row = await db.fetch_one(_SQL["find_by_key"], {"external_id": external_id, "key": key})
+        return None if row is None else _memory(row)
+
+    async def select(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        selection: MemorySelection,
+        *,
+        among: Sequence[UUID] | None = None,
+    ) -> list[StoredMemory]:
+        """Return the selected memories that are not archived, oldest first.
+
+        Args:
+            among: Only these; None is all.
+
+        Raises:
+            MemoryNotFoundError: `external_id` has no memory `selection.after`.
+        """
+        conditions: list[str] = []
+        params: dict[str, object] = {"external_id": external_id}
+        if selection.ids is not None:
+            conditions.append(_PARTS["by_ids"])
+            params["ids"] = list(selection.ids)
+        if among is not None:
+            conditions.append(_PARTS["among_ids"])
+            params["among"] = uuid_array(among)
+        if selection.keys is not None:
+            conditions.append(_PARTS["by_keys"])
+            params["keys"] = list(selection.keys)
+        if selection.key_prefix is not None:
+            conditions.append(_PARTS["from_key"])
+            params["key_prefix"] = selection.key_prefix
+            key_end = _after_prefix(selection.key_prefix)
+            if key_end is not None:
+                conditions.append(_PARTS["before_key"])
+                params["key_end"] = key_end
+        if selection.after is not None:
+            conditions.append(_PARTS["by_position"])
+            after_at = await self._created_at(db, external_id, selection.after)
+            params |= {"after": selection.after, "after_at": after_at}
+        limit = ""
+        if selection.limit is not None:
+            limit, params["limit"] = _PARTS["at_most"], selection.limit
+        statement = _SQL["list_active_memories"].fill(conditions="\n".join(conditions), limit=limit)
+        return [_memory(row) for row in await db.fetch_all(statement, params)]
+
+    async def _created_at(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> datetime:
+        row = await db.fetch_one(_SQL["find_creation"], {"external_id": external_id, "memory_id": memory_id})
+        if row is None:
+            raise MemoryNotFoundError(external_id, memory_id)
+        created_at: datetime = row["created_at"]
+        return created_at
 
     async def count_active(self, db: SqlExecutor, external_id: str) -> int:
         """Return how many memories are not archived."""
@@ -100,6 +200,73 @@ class ActiveMemoryRepository:
         if not rows:
             stored = await self.get_by_id(db, memory.external_id, memory.memory_id)
             raise VersionConflictError(memory.external_id, memory.memory_id, expected_version, stored.version)
+        await replace_memory_attributes(db, memory)
+
+    async def append(self, db: SqlExecutor, external_id: str, memory_id: UUID, appended: AppendedText) -> UUID | None:
+        """Append to the text of a memory, as its next version.
+
+        Returns:
+            The chunk that its text ended with before; None if it had none.
+
+        Raises:
+            VersionConflictError: Another writer was first; read again and decide again.
+        """
+        turns = json.dumps(appended.turns, ensure_ascii=False) if appended.turns else None
+        params = asdict(appended) | {
+            "external_id": external_id,
+            "memory_id": memory_id,
+            "turns": turns,
+            "chunk_ids": uuid_array(appended.chunk_ids),
+            "chunk_starts": int_array(appended.chunk_starts),
+        }
+        row = await db.fetch_one(_SQL["append_to_active_memory"], params)
+        if row is None:
+            stored = await self.get_by_id(db, external_id, memory_id)
+            raise VersionConflictError(external_id, memory_id, appended.version - 1, stored.version)
+        await replace_named_attributes(
+            db, external_id, memory_id, conversation_id=appended.conversation_id, actor=appended.actor
+        )
+        last = row["last_chunk_id"]
+        return None if last is None else UUID(last)
+
+    async def make_due(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> None:
+        """Make the rest of the memory due for consolidation, if not all of it is consolidated."""
+        await db.defer(_SQL["make_due"], {"external_id": external_id, "memory_id": memory_id})
+
+    async def find_latest_part(self, db: SqlExecutor, external_id: str, keys: KeyRange) -> StoredMemory | None:
+        """Return the memory with the last of these keys, archived or not; None if there is none."""
+        row = await db.fetch_one(_SQL["find_latest_part"], {"external_id": external_id, **keys.params()})
+        return None if row is None else _memory(row)
+
+    async def find_parts(
+        self, db: SqlExecutor, external_id: str, keys: KeyRange, *, before: str | None, limit: int
+    ) -> list[StoredMemory]:
+        """Return active memories with such keys, the last first.
+
+        Args:
+            before: Only those whose keys are smaller; None is all.
+        """
+        params = keys.params() | {"external_id": external_id, "limit": limit}
+        if before is not None:
+            params["key_end"] = before
+        return [_memory(row) for row in await db.fetch_all(_SQL["find_parts"], params)]
+
+    async def find_grown(self, db: SqlExecutor, external_id: str, texts: Sequence[tuple[str, str]]) -> dict[int, UUID]:
+        """Return the active memories that hold the beginnings of some texts.
+
+        Args:
+            texts: The conversation and the text of each.
+
+        Returns:
+            By the index of the text; only of those that have such a memory.
+        """
+        params = {
+            "external_id": external_id,
+            "conversation_ids": [conversation_id for conversation_id, _ in texts],
+            "contents": [content for _, content in texts],
+        }
+        rows = await db.fetch_all(_SQL["find_grown"], params)
+        return {row["place"] - 1: UUID(row["memory_id"]) for row in rows}
 
     async def archive(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, archived_at: datetime) -> None:
         """Take the memory off the active list; its text and chunks stay.
@@ -126,6 +293,15 @@ class ActiveMemoryRepository:
 
         params = {"external_id": external_id, "memory_id": memory_id, "version": version}
         return await db.ask(_SQL["mark_consolidated"], params, check)
+
+
+def _after_prefix(prefix: str) -> str | None:
+    """The first text, by code point, after all that begin with `prefix`; None if there is none."""
+    head, last = prefix[:-1], prefix[-1]
+    if ord(last) < sys.maxunicode:
+        following = chr(ord(last) + 1)
+        return head + (_AFTER_SURROGATES if "\ud800" <= following < _AFTER_SURROGATES else following)
+    return _after_prefix(head) if head else None
 
 
 def _params(memory: StoredMemory) -> dict[str, Any]:

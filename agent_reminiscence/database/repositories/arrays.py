@@ -41,8 +41,13 @@ def int_array(values: Sequence[int]) -> bytes:
 
 def uuid_array(values: Sequence[UUID]) -> bytes:
     """Ids as the binary form of `uuid[]`."""
+    return uuid_blob_array(b"".join([value.bytes for value in values]))
+
+
+def uuid_blob_array(ids: bytes) -> bytes:
+    """Consecutive ids of 16 bytes as the binary form of `uuid[]`."""
     # Not `S16`, which drops trailing zeros.
-    return _array(np.frombuffer(b"".join([value.bytes for value in values]), dtype="V16"), "V16", _UUID_TYPE)
+    return _array(np.frombuffer(ids, dtype="V16"), "V16", _UUID_TYPE)
 
 
 def _array(values: NDArray[np.float32] | NDArray[np.int64] | NDArray[np.void], item: str, element_type: int) -> bytes:

@@ -99,6 +99,9 @@ class Dots:
     dots: NDArray[np.float32]
 
 
+NO_DOTS: Final = Dots(np.zeros(0, np.int64), np.zeros(0, np.float32))
+
+
 @dataclass(frozen=True, slots=True)
 class StoredVectors:
     """Some stored vectors.

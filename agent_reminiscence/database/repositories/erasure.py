@@ -39,7 +39,7 @@ _KEYS = {
 # Erasure events hold ids and the name of the eraser, nothing of what was erased; they are never emptied.
 _KEPT_KINDS = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED})
 # Events that hold a memory's own text.
-_KINDS_OF_TEXT = frozenset({EventKind.CREATED, EventKind.UPDATED})
+_KINDS_OF_TEXT = frozenset({EventKind.CREATED, EventKind.UPDATED, EventKind.APPENDED})
 # Payloads may have several MB.
 _PAGE_EVENTS = 50
 # For a common word of a large tenant, one block has an entry of six bytes for each of its 32,768 chunks.
@@ -115,7 +115,9 @@ class ErasureRepository:
         )
 
     async def _select_by_text(self, db: SqlExecutor, external_id: str, text: str) -> Selection:
-        memory_ids: set[str] = set()
+        # In no single event where an append ends or begins in the middle of it.
+        holders = await db.fetch_all(_SQL["find_texts_holding"], {"external_id": external_id, "text": text})
+        memory_ids: set[str] = {row["memory_id"] for row in holders}
         positions: set[int] = set()
         params = {"external_id": external_id, "text": text, "json_text": json_spelling(text), "limit": _PAGE_EVENTS}
         after = 0

@@ -208,6 +208,11 @@ class EventLedger:
         row = await db.fetch_one(_SQL["has_due_memory"], {"external_id": external_id})
         return row is not None and bool(row["is_due"])
 
+    async def count_live_chunks(self, db: SqlExecutor, external_id: str) -> int:
+        """Count the chunks a search may find, in the tables that the transaction's names refer to."""
+        row = await db.fetch_one(_SQL["count_live_chunks"], {"external_id": external_id})
+        return 0 if row is None else int(row["live_chunks"])
+
     async def count_texts(self, db: SqlExecutor, external_id: str, languages: Collection[str]) -> TextTotals:
         """Compute the totals from the layouts that the transaction's names refer to.
 

@@ -14,6 +14,7 @@ from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries, vector_query
 from agent_reminiscence.database.repositories.arrays import uuid_array
+from agent_reminiscence.database.repositories.memory_attribute import add_turn_attributes, replace_turn_attributes
 from agent_reminiscence.domain.event import ChunkRating, Duplicate
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.domain.trust import Source
@@ -59,6 +60,7 @@ class NewChunk:
     text_flags: int
     importance: float
     confidence: float
+    start_date: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,6 @@ class MemoryChunkRepository:
         *,
         memory_version: int,
         source: Source,
-        start_date: datetime,
         recorded_at: datetime,
     ) -> None:
         """Store chunks of the active tier."""
@@ -137,12 +138,14 @@ class MemoryChunkRepository:
             "memory_id": memory_id,
             "memory_version": memory_version,
             "source": source,
-            "start_date": start_date,
             "recorded_at": recorded_at,
         }
         send = _sender(db, chunks)
         for portion in batched(chunks, _CHUNKS_PER_STATEMENT):
             await send(_SQL["add_chunks"], shared | _columns_of(portion))
+        await add_turn_attributes(
+            db, external_id, {chunk.chunk_id: chunk.metadata for chunk in chunks if chunk.metadata}
+        )
 
     async def add_facts(
         self,
@@ -231,6 +234,11 @@ class MemoryChunkRepository:
             if len(rows) < _CHUNKS_PER_STATEMENT:
                 return chunks
 
+    async def extend(self, db: SqlExecutor, external_id: str, chunk_id: UUID, white_space: str) -> None:
+        """Add white space after a chunk; it belongs to the chunk, and the index ignores it."""
+        params = {"external_id": external_id, "chunk_id": chunk_id, "white_space": white_space}
+        await db.defer(_SQL["extend_chunk"], params)
+
     async def get_texts(
         self, db: SqlExecutor, external_id: str, memory_id: UUID, *, after: int, limit: int
     ) -> list[StoredText]:
@@ -272,6 +280,9 @@ class MemoryChunkRepository:
                 "metadata": [json.dumps(metadata, ensure_ascii=False) for _, (_, metadata) in portion],
             }
             await send(_SQL["retouch_chunks"], params)
+        await replace_turn_attributes(
+            db, external_id, {chunk_id: metadata for chunk_id, (_, metadata) in touched.items()}
+        )
 
     async def end(
         self, db: SqlExecutor, external_id: str, chunk_ids: Sequence[UUID], *, recorded_at: datetime, ended_at: datetime
@@ -526,4 +537,5 @@ def _columns_of(chunks: Sequence[NewChunk]) -> dict[str, object]:
         "text_flags": [c.text_flags for c in chunks],
         "importances": [c.importance for c in chunks],
         "confidences": [c.confidence for c in chunks],
+        "start_dates": [c.start_date for c in chunks],
     }

@@ -10,6 +10,7 @@ from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepositor
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.database.repositories.filters import FilterRepository
 from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
@@ -17,6 +18,7 @@ from agent_reminiscence.database.repositories.history import HistoryRepository
 from agent_reminiscence.database.repositories.live_chunks import LiveChunksRepository
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
+from agent_reminiscence.database.repositories.memory_turn import MemoryTurnRepository
 from agent_reminiscence.database.repositories.replay_tables import ReplayTablesRepository
 from agent_reminiscence.database.repositories.search import SearchRepository
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
@@ -31,6 +33,7 @@ class Tables:
     """Everything that the handler of an event may change."""
 
     active: ActiveMemoryRepository = field(default_factory=ActiveMemoryRepository)
+    turns: MemoryTurnRepository = field(default_factory=MemoryTurnRepository)
     shortterm: ShorttermMemoryRepository = field(default_factory=ShorttermMemoryRepository)
     longterm: LongtermMemoryRepository = field(default_factory=LongtermMemoryRepository)
     chunks: MemoryChunkRepository = field(default_factory=MemoryChunkRepository)
@@ -55,6 +58,7 @@ class Repositories:
     events: EventLedger = field(default_factory=EventLedger)
     queue: WorkQueue = field(default_factory=WorkQueue)
     search: SearchRepository = field(default_factory=SearchRepository)
+    filters: FilterRepository = field(default_factory=FilterRepository)
     history: HistoryRepository = field(default_factory=HistoryRepository)
     uses: ChunkUseRepository = field(default_factory=ChunkUseRepository)
     live_chunks: LiveChunksRepository = field(default_factory=LiveChunksRepository)

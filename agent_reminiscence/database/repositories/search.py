@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries, vector_query
+from agent_reminiscence.database.repositories.filters import passing_params, search_params
 from agent_reminiscence.database.repositories.graph.progress import graph_lag
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
@@ -101,7 +102,12 @@ class OpenedStream:
 
 @dataclass(frozen=True, slots=True)
 class PastChunk:
-    """A chunk of a text of another moment."""
+    """A chunk of a text of another moment.
+
+    Attributes:
+        original_id: The chunk that it repeated then.
+        passes: Whether tier, confidence and the filter's conditions on passages, except those on turns, admit it.
+    """
 
     number: int
     chunk_id: UUID
@@ -112,7 +118,8 @@ class PastChunk:
     text_flags: int
     is_fact: bool
     is_duplicate: bool
-    is_eligible: bool
+    original_id: UUID | None
+    passes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,23 +287,29 @@ class SearchRepository:
         self, db: SqlExecutor, request: SearchRequest, numbers: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return which of some chunks pass the request's filters."""
-        row = await db.fetch_one(_SQL["find_eligible_of"], self._moment(request) | {"numbers": numbers.tolist()})
+        row = await db.fetch_one(_SQL["find_eligible_of"], search_params(request) | {"numbers": numbers.tolist()})
         return np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
 
     async def find_eligible(self, db: SqlExecutor, request: SearchRequest) -> NDArray[np.int64]:
         """Return the numbers of the chunks that pass the request's filters."""
-        row = await db.fetch_one(_SQL["find_eligible"], self._moment(request))
+        row = await db.fetch_one(_SQL["find_eligible"], search_params(request))
         return np.frombuffer((row and row["numbers"]) or b"", ">i8").astype(np.int64)
 
     async def read_past(self, db: SqlExecutor, request: SearchRequest) -> list[PastChunk]:
         """Return the chunks of the texts of another moment, in order of their numbers."""
         chunks: list[PastChunk] = []
-        params = self._moment(request) | {"limit": _PAST_CHUNKS}
+        params = passing_params(request) | {"limit": _PAST_CHUNKS}
         while True:
             after = chunks[-1].number if chunks else 0
             rows = await db.fetch_all(_SQL["read_past"], params | {"after": after})
             chunks += [
-                PastChunk(**row | {"chunk_id": UUID(row["chunk_id"]), "memory_id": UUID(row["memory_id"])})
+                PastChunk(
+                    **row
+                    | {
+                        name: None if row[name] is None else UUID(row[name])
+                        for name in ("chunk_id", "memory_id", "original_id")
+                    }
+                )
                 for row in rows
             ]
             if len(rows) < _PAST_CHUNKS:
@@ -335,7 +348,7 @@ class SearchRepository:
         """
         if not graph.entities and not graph.relationships:
             return {}
-        params = self._moment(request) | {
+        params = search_params(request) | {
             "entity_ids": list(graph.entities),
             "entity_weights": list(graph.entities.values()),
             "relationship_ids": list(graph.relationships),
@@ -346,17 +359,29 @@ class SearchRepository:
         return {row["number"]: row["weight"] for row in await db.fetch_all(_SQL["reach_chunks"], params)}
 
     async def read_hits(
-        self, db: SqlExecutor, request: SearchRequest, numbers: Sequence[int], *, is_last: bool
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        numbers: Sequence[int],
+        *,
+        repeating: Sequence[int],
+        is_last: bool,
     ) -> dict[int, Row]:
         """Return the rows of some chunks by number, with all fields of `SearchHit` except the score.
 
         Args:
+            repeating: Those that stand for another chunk, which they repeat.
             is_last: Whether this ends the transaction.
         """
         if not numbers:
             return {}
         fetch = db.fetch_last if is_last else db.fetch_all
-        params = {"external_id": request.external_id, "known_at": request.known_at, "numbers": list(numbers)}
+        params = {
+            "external_id": request.external_id,
+            "known_at": request.known_at,
+            "numbers": list(numbers),
+            "repeating": list(repeating),
+        }
         return {row.pop("number"): _hit(row) for row in await fetch(_SQL["read_hits"], params)}
 
     async def find_evidence(
@@ -367,16 +392,19 @@ class SearchRepository:
         entity_ids: Sequence[UUID],
         relationship_ids: Sequence[UUID],
         mentions: int,
+        among: Sequence[UUID] | None = None,
     ) -> list[Evidence]:
         """Return the visible chunks of canonical entities and relationships; those without any are left out.
 
         Args:
             mentions: How many mentions of each are considered, newest first.
+            among: Only these chunks; None is all.
         """
-        params = self._moment(request) | {
+        params = search_params(request) | {
             "entity_ids": list(entity_ids),
             "relationship_ids": list(relationship_ids),
             "mentions": mentions,
+            "among": None if among is None else list(among),
         }
         return [
             Evidence(
@@ -391,16 +419,6 @@ class SearchRepository:
             )
             for row in await db.fetch_all(_SQL["graph_evidence"], params)
         ]
-
-    def _moment(self, request: SearchRequest) -> dict[str, Any]:
-        """The parameters that determine which rows a search may see."""
-        return {
-            "external_id": request.external_id,
-            "tiers": list(request.tiers),
-            "min_confidence": request.min_confidence or 0.0,
-            "as_of": request.as_of,
-            "known_at": request.known_at,
-        }
 
 
 def _counts(asked: Sequence[str], row: Row) -> dict[str, int]:

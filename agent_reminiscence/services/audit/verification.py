@@ -9,7 +9,7 @@ from functools import partial
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
+from agent_reminiscence.domain.audit import AuditProgress, AuditReport, Drift, StreamReport
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
@@ -20,7 +20,7 @@ from agent_reminiscence.services.vectors.filling import EmbeddingService
 
 _logger = logging.getLogger("agent_reminiscence.verification")
 
-ProgressCallback = Callable[[Progress], None]
+ProgressCallback = Callable[[AuditProgress], None]
 
 
 class _IncompleteReplayError(Exception):
@@ -95,7 +95,7 @@ class VerificationService:
             def note(replay: Replay, done: int = done, total: int = total) -> None:
                 if progress is not None:
                     progress(
-                        Progress(
+                        AuditProgress(
                             external_id=replay.external_id,
                             streams_done=done,
                             streams_total=len(tenants),
@@ -221,9 +221,10 @@ class VerificationService:
         drift += await self._vectors.compare(db, replay.external_id)
         if state is not None:
             is_due = await self._ledger.has_due_memory(db, replay.external_id)
+            live_chunks = await self._ledger.count_live_chunks(db, replay.external_id)
             texts = await self._ledger.count_texts(db, replay.external_id, replay.languages)
             columns = [
-                *(["live_chunks"] if state.live_chunks != replay.live_chunks else []),
+                *(["live_chunks"] if state.live_chunks != live_chunks else []),
                 *(["languages"] if state.texts.languages != texts.languages else []),
                 *(["text_chunks"] if state.text_chunks != texts.text_chunks else []),
                 *(["text_words"] if state.text_words != texts.text_words else []),

@@ -34,7 +34,6 @@ class Replay:
     chain: bytes = b""
     recorded_at: datetime | None = None
     events: int = 0
-    live_chunks: int = 0
     # The languages in which texts were read.
     languages: set[str] = field(default_factory=set)
     # Whether every event so far could be applied; otherwise the replay is useless.
@@ -114,10 +113,9 @@ class Replayer:
     async def settle(self, db: SqlExecutor, replay: Replay) -> None:
         """Store what the replay says about the stream's own row."""
         is_due = await self._ledger.has_due_memory(db, replay.external_id)
+        live_chunks = await self._ledger.count_live_chunks(db, replay.external_id)
         texts = await self._ledger.count_texts(db, replay.external_id, replay.languages)
-        await self._ledger.set_projected(
-            db, replay.external_id, live_chunks=replay.live_chunks, texts=texts, is_due=is_due
-        )
+        await self._ledger.set_projected(db, replay.external_id, live_chunks=live_chunks, texts=texts, is_due=is_due)
         # Even if this process knows of no store that follows: another process may.
         await self._ledger.demand_graph_comparison(db, replay.external_id)
         if self._graph_follows:
@@ -131,7 +129,6 @@ class Replayer:
                 change = await handler(db, self._tables, event)
                 # Errors that the server reports for this event must surface here.
                 await db.flush()
-                replay.live_chunks += change.live_chunks
                 if change.language is not None:
                     replay.languages.add(change.language)
             elif payload := PAYLOADS.get(event.kind):

@@ -9,11 +9,14 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
+from pydantic import BaseModel
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.event import NewEvent
+from agent_reminiscence.domain.memory import IfExists, KeyRange
 from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.domain.turn import Turn
 
 
 class Unset(Enum):
@@ -23,6 +26,10 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
+
+
+# Fields that are not part of a request's hash while they have this value, so that older requests keep their hash.
+_SINCE: Final[Mapping[str, object]] = {"language": None, "key": None, "if_exists": "error"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +66,7 @@ class WriteRequest:
             for one in fields(self)
             if one.name not in {"external_id", "idempotency_key", "redactions"}
             # Set by few requests, and by none of earlier releases.
-            and not (one.name == "language" and getattr(self, one.name) is None)
+            and not (one.name in _SINCE and getattr(self, one.name) == _SINCE[one.name])
         }
         return sha256(canonical_json({"request": type(self).__name__, **asked}).encode())
 
@@ -102,23 +109,55 @@ class CreateRequest(WriteRequest):
     description: str | None
     metadata: dict[str, Any]
     language: str | None = None
+    key: str | None = None
+    if_exists: IfExists = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateRequest(WriteRequest):
-    """A new version of an active memory; `changes` holds new values of title, content, description, metadata."""
+    """A new version of an active memory; `changes` holds new values of title, content, description, metadata.
 
-    memory_id: UUID
+    It names the memory by its id or by its key, and the other one is None.
+    """
+
+    memory_id: UUID | None = None
+    key: str | None = None
     changes: dict[str, Any]
     expected_version: int | None
     language: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveRequest(WriteRequest):
-    """Archives an active memory; with `end_chunks`, its content is no longer true."""
+class AppendTextRequest(WriteRequest):
+    """Adds a text, or turns, at the end of a memory that is named by its id or its key."""
 
-    memory_id: UUID
+    memory_id: UUID | None = None
+    key: str | None = None
+    text: str | None = None
+    turns: tuple[Turn, ...] = ()
+    expected_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationRequest(WriteRequest):
+    """Adds turns to the last memory of a conversation, or begins its next one.
+
+    Attributes:
+        keys: Those of the conversation's memories.
+        title: Of memories that this begins.
+    """
+
+    keys: KeyRange
+    title: str
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveRequest(WriteRequest):
+    """Archives a memory, named by its id or its key; with `end_chunks`, its content is no longer true."""
+
+    memory_id: UUID | None = None
+    key: str | None = None
     end_chunks: bool
 
 
@@ -136,4 +175,8 @@ def _plain(value: Any) -> Any:
             return value.isoformat()
         case UUID():
             return str(value)
+        case BaseModel():
+            return value.model_dump(mode="json")
+        case tuple():
+            return [_plain(item) for item in value]
     return value

@@ -13,9 +13,18 @@ from typing import Any, Final
 
 from agent_reminiscence.domain.canonical import is_large
 from agent_reminiscence.domain.event import USER_REDACTIONS_KEY
+from agent_reminiscence.domain.turn import Turn, turn_text
 from agent_reminiscence.exceptions import InvalidInputError, RedactionError
 from agent_reminiscence.redaction.redactor import DefaultRedactor, Redaction, Redactor
-from agent_reminiscence.services.ledger.requests import AppendRequest, CreateRequest, UpdateRequest, WriteRequest
+from agent_reminiscence.services.ledger.requests import (
+    AppendRequest,
+    AppendTextRequest,
+    ArchiveRequest,
+    ConversationRequest,
+    CreateRequest,
+    UpdateRequest,
+    WriteRequest,
+)
 
 # Longer requests are scanned in a thread, so that other tasks can run.
 _THREAD_FROM_CHARACTERS: Final = 20_000
@@ -109,8 +118,16 @@ class Scrubber:
             "conversation_id": request.conversation_id,
             "idempotency_key": request.idempotency_key,
         }
-        if isinstance(request, AppendRequest):
-            identifiers["kind"] = request.kind
+        match request:
+            case CreateRequest() | UpdateRequest() | ArchiveRequest():
+                identifiers["key"] = request.key
+            case AppendTextRequest():
+                identifiers["key"] = request.key
+                identifiers |= _turn_ids(request.turns)
+            case ConversationRequest():
+                identifiers |= _turn_ids(request.turns)
+            case AppendRequest():
+                identifiers["kind"] = request.kind
         redact = self._prepared([*filter(None, identifiers.values()), *_strings(request)])
         self._check_identifiers(redact, identifiers)
         texts = _Texts(redact)
@@ -127,6 +144,13 @@ class Scrubber:
                 )
             case UpdateRequest():
                 changed = {"changes": texts.memory(request.changes)}
+            case AppendTextRequest():
+                changed = {
+                    "text": None if request.text is None else texts.text(request.text),
+                    "turns": texts.turns(request.turns),
+                }
+            case ConversationRequest():
+                changed = {"title": texts.text(request.title), "turns": texts.turns(request.turns)}
             case AppendRequest():
                 if USER_REDACTIONS_KEY in request.payload:
                     raise InvalidInputError(
@@ -246,6 +270,18 @@ class _Texts:
                 }
         return value
 
+    def turns(self, turns: Sequence[Turn]) -> tuple[Turn, ...]:
+        """Redact the texts, speakers and metadata of turns."""
+        return tuple(self._turn(turn) for turn in turns)
+
+    def _turn(self, turn: Turn) -> Turn:
+        speaker = None if turn.speaker is None else self.text(turn.speaker)
+        label = "" if speaker is None else f"{speaker}: "
+        # As it will stand in the memory: who is said to speak may make a secret of it, as in "password: …".
+        line = self.text(turn_text(turn))
+        text = line.removeprefix(label) if line.startswith(label) else self.text(turn.text)
+        return turn.model_copy(update={"text": text, "speaker": speaker, "metadata": self.value(turn.metadata)})
+
     def memory(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Redact the given title, content, description and metadata; positions in the content are adjusted."""
         redacted = {name: self.value(value) for name, value in fields.items() if name != "content"}
@@ -276,8 +312,22 @@ def _strings(request: WriteRequest) -> Iterator[str]:
             if "content" in request.changes:
                 yield from _content_pieces(request.changes)
             yield from _strings_of({name: value for name, value in request.changes.items() if name != "content"})
+        case AppendTextRequest():
+            yield from _strings_of([request.text, *_said(request.turns)])
+        case ConversationRequest():
+            yield from _strings_of([request.title, *_said(request.turns)])
         case AppendRequest():
             yield from _strings_of(request.payload)
+
+
+def _said(turns: Sequence[Turn]) -> list[Any]:
+    """What of some turns is redacted: everything but their times and ids."""
+    return [[turn_text(turn), turn.text, turn.speaker, turn.metadata] for turn in turns]
+
+
+def _turn_ids(turns: Sequence[Turn]) -> dict[str, str | None]:
+    """The ids of turns as identifiers, by the name that an error gives them."""
+    return {f"turns[{index}].id": turn.id for index, turn in enumerate(turns)}
 
 
 def _strings_of(value: Any) -> Iterator[str]:
@@ -318,6 +368,10 @@ def _scanned(request: WriteRequest) -> object:
             return [request.content, request.metadata]
         case UpdateRequest():
             return request.changes
+        case AppendTextRequest():
+            return [request.text, *_said(request.turns)]
+        case ConversationRequest():
+            return _said(request.turns)
         case AppendRequest():
             return request.payload
     return None

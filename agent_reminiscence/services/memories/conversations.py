@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -133,6 +134,9 @@ def _check_text(text: str, number: int) -> None:
 
 def _read_model_message(message: object) -> list[tuple[Role, str]] | None:
     """The texts of a Pydantic AI message; None if `message` is not one."""
+    if sys.modules.get("pydantic_ai") is None:
+        # Whoever made one has imported it. It takes most of a second, and may not be installed.
+        return None
     from pydantic_ai.messages import ModelRequest, ModelResponse, TextContent, TextPart, ToolReturnPart, UserPromptPart
 
     said: list[tuple[Role, str]] = []

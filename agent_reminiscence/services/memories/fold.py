@@ -9,6 +9,7 @@ from agent_reminiscence.domain.event import (
     ChunkEntry,
     Event,
     EventKind,
+    MemoryAppended,
     MemoryConsolidated,
     MemoryCreated,
     MemoryUpdated,
@@ -29,6 +30,7 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
     state: dict[str, Any] = {
         "id": created.memory_id,
         "external_id": first.external_id,
+        "key": created.key,
         "version": 1,
         "title": created.title,
         "content": created.content,
@@ -50,6 +52,16 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
                 state["language"] = updated.language or state["language"]
                 write = outcome_of(event, updated.chunks, live, due=updated.consolidation_due)
                 live = len(updated.chunks)
+            case EventKind.APPENDED:
+                appended = MemoryAppended.model_validate(event.payload)
+                state |= {"version": appended.version, **_provenance(event)}
+                state["content"] += appended.content
+                if appended.turns:
+                    turns = [*(state["metadata"].get("turns") or []), *appended.turns]
+                    state["metadata"] = state["metadata"] | {"turns": turns}
+                state["language"] = appended.language or state["language"]
+                write = outcome_of(event, appended.chunks, live, due=appended.consolidation_due, appends=True)
+                live += len(appended.chunks)
             case EventKind.ARCHIVED:
                 state["archived_at"] = state["archived_at"] or event.recorded_at
             case EventKind.CONSOLIDATED:
@@ -68,10 +80,17 @@ def _provenance(event: Event) -> dict[str, Any]:
     }
 
 
-def outcome_of(event: Event, chunks: Sequence[ChunkEntry], before: int, *, due: bool) -> WriteOutcome:
-    """What a write did, as its caller is told."""
+def outcome_of(
+    event: Event, chunks: Sequence[ChunkEntry], before: int, *, due: bool, appends: bool = False
+) -> WriteOutcome:
+    """What a write did, as its caller is told.
+
+    Args:
+        before: How many chunks the text had.
+        appends: Whether `chunks` are only those that were added.
+    """
     added = sum(chunk.new for chunk in chunks)
-    kept = len(chunks) - added
+    kept = before if appends else len(chunks) - added
     return WriteOutcome(
         event_id=event.event_id,
         position=event.position,

@@ -12,6 +12,7 @@ from agent_reminiscence.domain.event import (
     ChunkEntry,
     Event,
     EventKind,
+    MemoryAppended,
     MemoryConsolidated,
     MemoryCreated,
     MemoryEnded,
@@ -28,6 +29,9 @@ from agent_reminiscence.services.runtime import Runtime
 # Payloads may be of several MB.
 _PAGE_EVENTS = 50
 _LAST_POSITION = 2**63 - 1
+
+
+_VERSIONS = frozenset({EventKind.CREATED, EventKind.UPDATED, EventKind.APPENDED})
 
 
 class HistoryService:
@@ -61,15 +65,21 @@ class HistoryService:
         return build_history(events)
 
     async def active_memories(
-        self, external_id: str, *, as_of: datetime | None, known_at: datetime | None
+        self, external_id: str, *, as_of: datetime | None, known_at: datetime | None, key: str | None = None
     ) -> list[ActiveMemory]:
-        """The active list as it was known at `known_at` to be at `as_of`, oldest first."""
+        """The active list as it was known at `known_at` to be at `as_of`, oldest first; with `key`, only its holder."""
         streams = await repeated(
             lambda: self._read_all(external_id, known_at), operation="active_memories", external_id=external_id
         )
         moment = as_of if as_of is not None else known_at
-        memories = [memory_at(events, moment, self._updates_left) for events in streams.values()]
-        return [memory for memory in memories if memory is not None and memory.archived_at is None]
+        at_moment = (memory_at(events, moment, self._updates_left) for events in streams.values())
+        memories = [memory for memory in at_moment if memory is not None and memory.archived_at is None]
+        holders = {memory.key: memory.id for memory in memories if memory.key is not None}
+        return [
+            memory
+            for memory in memories
+            if (memory.key is None or holders[memory.key] == memory.id) and (key is None or memory.key == key)
+        ]
 
     async def _read_all(self, external_id: str, known_at: datetime | None) -> dict[str, list[Event]]:
         """The events of every memory, by its id."""
@@ -96,11 +106,7 @@ def memory_at(
 
     Of its versions the last that had begun counts, whatever was said before it of later times.
     """
-    begun = [
-        event
-        for event in events
-        if event.kind in {EventKind.CREATED, EventKind.UPDATED} and (moment is None or event.occurred_at <= moment)
-    ]
+    begun = [event for event in events if event.kind in _VERSIONS and (moment is None or event.occurred_at <= moment)]
     if not begun:
         return None
     last, version = begun[-1].position, begun[-1].payload.get("version", 1)
@@ -125,14 +131,21 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
         "metadata": created.metadata,
     }
     versions = [_version(events[0], 1, fields, created.chunks, before=0)]
+    appends: list[MemoryAppended] = []
     archived_at: datetime | None = None
     for event in events[1:]:
         match event.kind:
             case EventKind.UPDATED:
                 updated = MemoryUpdated.model_validate(event.payload)
-                fields = fields | updated.changes
-                before = len(versions[-1].chunks)
+                fields, appends = _with_appends(fields, appends) | updated.changes, []
+                before = _live_chunks(versions)
                 versions.append(_version(event, updated.version, fields, updated.chunks, before=before))
+            case EventKind.APPENDED:
+                appended = MemoryAppended.model_validate(event.payload)
+                # Only what it adds: whole texts of all versions would grow with the square of their number.
+                added = fields | {"content": appended.content, "metadata": {"turns": [*appended.turns]}}
+                versions.append(_version(event, appended.version, added, appended.chunks, before=0, is_append=True))
+                appends.append(appended)
             case EventKind.CONSOLIDATED:
                 consolidated = MemoryConsolidated.model_validate(event.payload)
                 _derive(
@@ -168,13 +181,39 @@ def build_history(events: Sequence[Event]) -> MemoryHistory:
     return MemoryHistory(
         external_id=events[0].external_id,
         memory_id=created.memory_id,
+        key=created.key,
         versions=tuple(versions),
         archived_at=archived_at,
     )
 
 
+def _with_appends(fields: dict[str, Any], appends: Sequence[MemoryAppended]) -> dict[str, Any]:
+    """The fields of the last whole version with all that was appended to it since."""
+    content = "".join([fields["content"], *(one.content for one in appends)])
+    metadata = fields["metadata"]
+    if turns := [turn for one in appends for turn in one.turns]:
+        metadata = metadata | {"turns": [*(metadata.get("turns") or []), *turns]}
+    return fields | {"content": content, "metadata": metadata}
+
+
+def _live_chunks(versions: Sequence[MemoryVersion]) -> int:
+    """How many chunks the text of the last version has, with what was appended to the last whole text."""
+    total = 0
+    for version in reversed(versions):
+        total += len(version.chunks)
+        if not version.is_append:
+            break
+    return total
+
+
 def _version(
-    event: Event, version: int, fields: dict[str, Any], chunks: tuple[ChunkEntry, ...], *, before: int
+    event: Event,
+    version: int,
+    fields: dict[str, Any],
+    chunks: tuple[ChunkEntry, ...],
+    *,
+    before: int,
+    is_append: bool = False,
 ) -> MemoryVersion:
     return MemoryVersion(
         **fields,
@@ -187,7 +226,8 @@ def _version(
         event_id=event.event_id,
         position=event.position,
         chunks=chunks,
-        chunks_ended=before - sum(not chunk.new for chunk in chunks),
+        is_append=is_append,
+        chunks_ended=0 if is_append else before - sum(not chunk.new for chunk in chunks),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.domain.event import LanguageOrigin, MemoryCreated
-from agent_reminiscence.domain.memory import StoredMemory
+from agent_reminiscence.domain.memory import MemoryOutline, StoredMemory
 from agent_reminiscence.text.languages import DEFAULT_LANGUAGE, recognise
 
 
@@ -69,6 +69,15 @@ class TenantLanguage:
             return MemoryLanguage(memory.language, memory.language_origin)
         chosen = choose_language(content, named=setting)
         return MemoryLanguage(await self._find(), "default") if chosen.origin == "default" else chosen
+
+    @staticmethod
+    def settle_append(memory: MemoryOutline, text: str, *, setting: str | None) -> MemoryLanguage:
+        """The language of a memory whose text now ends with `text`; decided again only if it was assumed."""
+        if memory.language_origin == "default":
+            chosen = choose_language(text, named=setting)
+            if chosen.origin != "default":
+                return chosen
+        return MemoryLanguage(memory.language, memory.language_origin)
 
     async def _find(self) -> str:
         if self._newest is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from agent_reminiscence.config.constants import MAX_CHUNK_TOKENS, MAX_TEXT_CHUNK
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import ChunkEntry, MemoryCreated
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.turn import said_at, turns_of
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.projections.indexed_text import embedded_text
 from agent_reminiscence.services.ledger.requests import CreateRequest
@@ -40,16 +42,26 @@ def _plan_creation(request: CreateRequest, language: str | None) -> MemoryCreate
     chosen = choose_language(request.content, named=request.language or language)
     return MemoryCreated(
         memory_id=uuid7(),
+        key=request.key,
         title=request.title,
         content=request.content,
         description=request.description,
         metadata=request.metadata,
         language=chosen.language,
         language_origin=chosen.origin,
-        chunks=chunked(request.content, request.metadata),
+        chunks=_dated_chunks(request),
         consolidation_due=len(request.content) > LONG_TEXT_CHARACTERS,
         redactions=dict(request.redactions or {}),
     )
+
+
+def _dated_chunks(request: CreateRequest) -> tuple[ChunkEntry, ...]:
+    """Cut a new memory's text into chunks, those of turns that say when dated by them."""
+    turns = turns_of(request.metadata)
+    if all(said_at(turn) in {None, request.occurred_at} for turn in turns):
+        return chunked(request.content, request.metadata)
+    speaker = request.metadata.get("speaker")
+    return appended_entries(request.content, turns, start=0, speaker=speaker if isinstance(speaker, str) else None)
 
 
 def chunked(content: str, metadata: Mapping[str, Any]) -> tuple[ChunkEntry, ...]:
@@ -98,6 +110,37 @@ def _new_entries(spans: Sequence[TextSpan], metadata: Mapping[str, Any]) -> tupl
             ChunkEntry(id=uuid7(), start=span.start, end=span.end, speaker=span.speaker, metadata=said, new=True)
         )
     return tuple(entries)
+
+
+def appended_entries(
+    body: str,
+    turns: Sequence[dict[str, Any]],
+    *,
+    start: int,
+    speaker: str | None,
+    start_date: datetime | None = None,
+) -> tuple[ChunkEntry, ...]:
+    """Cut what is appended to a text into chunks with fresh ids.
+
+    Args:
+        turns: Those of `body`, as entries of `metadata["turns"]`.
+        start: Where `body` begins in the memory's text.
+        speaker: Who speaks wherever no turn says otherwise.
+        start_date: When it was said wherever no turn says otherwise; None is when the event occurred.
+    """
+    own = [entry | {"start": entry["start"] - start} for entry in turns]
+    metadata: dict[str, Any] = {"speaker": speaker} | ({"turns": own} if own else {})
+    return tuple(
+        ChunkEntry(
+            **dict(entry)
+            | {
+                "start": entry.start + start,
+                "end": entry.end + start,
+                "start_date": (said_at(entry.metadata) if own else None) or start_date,
+            }
+        )
+        for entry in _new_entries(_spans(body, metadata), metadata)
+    )
 
 
 def same_entries(layout: Sequence[StoredChunk], starts: Sequence[int]) -> tuple[ChunkEntry, ...]:

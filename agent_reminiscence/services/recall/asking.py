@@ -22,6 +22,7 @@ def search_request(
     min_match: object,
     as_of: object,
     known_at: object,
+    where: object = None,
 ) -> SearchRequest:
     """Validate the arguments of `retrieve_memories`; None is the configured default, or no restriction.
 
@@ -40,6 +41,7 @@ def search_request(
         min_match=None if min_match is None else validation.share("min_match", min_match),
         as_of=validation.optional_moment("as_of", as_of),
         known_at=validation.optional_moment("known_at", known_at) or LATEST,
+        where=validation.where(where),
     )
     if known_at is None or as_of is not None:
         return request

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import Row, SqlExecutor
+from agent_reminiscence.database.repositories.chunk_vector import NO_DOTS, Dots
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.search import (
     FoundTerm,
@@ -24,10 +25,11 @@ from agent_reminiscence.domain.index import blocks_of
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError
+from agent_reminiscence.services.memories.admission import Admission, Admitted
 from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, MatchModel
 from agent_reminiscence.services.recall.question import Asked, day_number, read_question
-from agent_reminiscence.services.recall.ranking import Question, Ranked, Weights, rank
+from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Question, Ranked, Weights, rank
 from agent_reminiscence.services.recall.score_parts import TermPostings, Whole, idf
 from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
 from agent_reminiscence.services.vectors.filling import EmbeddingService
@@ -40,6 +42,8 @@ IMPORTANCE_WEIGHT: Final = 0.02
 CONFIDENCE_WEIGHT: Final = 0.02
 # How many of the newest mentions of an entity or relationship are ranked.
 RECALL_MENTIONS: Final = 50
+# With a filter, which may leave most of them out.
+FILTERED_MENTIONS: Final = 500
 # If the graph would count less than this share of its weight, it changes almost nothing; its chunks are not read.
 GRAPH_LEAST_CERTAINTY: Final = 0.05
 # A chunk gets this power of its share of the best weight: weights fall by an order of magnitude per hop, and the answer
@@ -98,6 +102,37 @@ class Opened:
     read: OpenedStream
 
 
+@dataclass(frozen=True, slots=True)
+class _Many:
+    """A question to a large tenant, as far as it is known before any text is read.
+
+    Attributes:
+        counts: How many chunks and headings have each term.
+        found: Where terms occur, except the frequent ones.
+        reached: The graph's weight of each chunk that it reaches.
+    """
+
+    opened: Opened
+    asked: Asked
+    counts: Mapping[str, int]
+    found: Mapping[str, FoundTerm]
+    vector: Sequence[float] | None
+    cosine_match: MatchModel | None
+    reached: Mapping[int, float]
+
+    @property
+    def mean_length(self) -> float:
+        """The mean number of terms of a chunk with its heading."""
+        stream = self.opened.read.stream
+        return max(stream.text_words / stream.text_chunks, 1e-9)
+
+    @property
+    def speaker(self) -> str | None:
+        """The term of the one speaker who is asked about."""
+        # With several nobody is being asked about, unless what the others said has ended: the ranking decides.
+        return self.asked.speaker_terms[0] if len(self.asked.names) == 1 else None
+
+
 class Finder:
     """Answers questions with chunks, in the caller's transaction."""
 
@@ -148,6 +183,7 @@ class Finder:
         opened: Opened,
         question: QuestionVector | None,
         graph: GraphWeights | None = None,
+        admission: Admission | None = None,
     ) -> FoundRows:
         """Find the best chunks. This ends the transaction of `db`: its COMMIT is sent with the last statement.
 
@@ -155,6 +191,7 @@ class Finder:
             opened: In the same transaction.
             question: None searches by words.
             graph: What the graph reaches from the question's names; None is nothing.
+            admission: What the request's filter admits; None if it has none.
 
         Raises:
             EmbeddingError: The question had to be embedded, and that failed.
@@ -163,11 +200,13 @@ class Finder:
         if stream.days is None:
             return FoundRows([], is_found=False)
         if request.is_past:
-            texts = await self._texts.read_past(db, request)
+            texts = await self._texts.read_past(db, request, admission)
         elif read.layouts is None:
-            return await self._find_among_many(db, opened, question, graph)
+            return await self._find_among_many(db, opened, question, graph, admission)
         else:
-            texts = lasting_texts(read.layouts, is_filtered=request.is_filtered)
+            texts = await self._restrict(
+                db, request, lasting_texts(read.layouts, is_filtered=request.is_filtered), admission
+            )
         if not len(texts.entries):
             return FoundRows([], is_found=False)
         asked = self._read_question(opened.opening, stream, stream.days)
@@ -180,12 +219,13 @@ class Finder:
             texts.entries,
             _question(asked, found, words, await self._reach(db, request, graph)),
             None if vector is None else await self._texts.compare(db, request, texts, vector, stream.generation),
-            eligible=await self._find_eligible(db, request, texts),
+            eligible=texts.eligible,
+            repeating=texts.repeating,
             limit=_MAX_CANDIDATES,
             weights=self._weights_for(graph),
             cosine_match=cosine_match,
         )
-        return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
+        return FoundRows(await self._read_best(db, request, ranked, texts.repeating), is_found=ranked.found)
 
     async def _find_among_many(
         self,
@@ -193,11 +233,18 @@ class Finder:
         opened: Opened,
         question: QuestionVector | None,
         graph: GraphWeights | None,
+        admission: Admission | None,
     ) -> FoundRows:
-        """Like `find`, for a large tenant: first selects what could be among the best, then ranks it."""
+        """Like `find`, for a large tenant: first selects what could be among the best, then ranks it.
+
+        If the filter admits few chunks, all of these are ranked.
+        """
         request, begun, stream = opened.opening.request, opened.read, opened.read.stream
         assert stream.days is not None
         tenant, generation = request.external_id, stream.generation
+        admitted = None if admission is None else await admission.all(db, most=narrowing.MAX_ADMITTED)
+        if admitted is not None and not len(admitted.numbers):
+            return FoundRows([], is_found=False)
         asked = self._read_question(opened.opening, stream, stream.days)
         counts, few = begun.counts, begun.found
         if left := _not_among([*asked.looked_up, *asked.speaker_terms], begun.terms):
@@ -213,54 +260,98 @@ class Finder:
         vector, cosine_match = await self._weigh(question, stream, words, stream.text_chunks)
         near = None
         if vector is not None:
-            near = await self._texts.find_near(db, tenant, vector, generation)
-        reached = await self._reach(db, request, graph)
-        mean_length = max(stream.text_words / stream.text_chunks, 1e-9)
-        weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, mean_length)
-        # With several speakers nobody is being asked about, unless what the others said has ended: the ranking decides.
-        speaker = asked.speaker_terms[0] if len(asked.names) == 1 else None
-        said_by = np.sort(found[speaker].numbers) if speaker in found else np.zeros(0, np.int64)
+            # What is ranked anyway need not be looked for.
+            is_known = admitted is not None
+            near = NO_DOTS if is_known else await self._texts.find_near(db, tenant, vector, generation)
+        many = _Many(opened, asked, counts, found, vector, cosine_match, await self._reach(db, request, graph))
+        if admitted is not None:
+            ranked, texts = await self._rank_around(db, many, admitted.numbers, near, graph, admitted)
+            return FoundRows(await self._read_best(db, request, ranked, texts.repeating), is_found=ranked.found)
+        weighed = narrowing.weigh([found[term] for term in rare], stream.text_chunks, many.mean_length)
+        said_by = np.sort(found[many.speaker].numbers) if many.speaker in found else np.zeros(0, np.int64)
         if near is not None and vector is not None and len(said_by) <= narrowing.MAX_SAID:
             near = await self._texts.find_more(db, tenant, vector, generation, near, said_by)
         promised = narrowing.promise(weighed, near, self._weights)
-        if speaker is not None and speaker not in found:
+        if many.speaker is not None and many.speaker not in found:
             said_by = await self._search.find_said(db, tenant, asked.names, promised.best(narrowing.LIKELY))
         promised = promised.raised(said_by, self._weights.speaker)
-        chosen = narrowing.choose(promised, weighed, _said(asked, found), near, reached)
-        around = await self._texts.read_around(db, request, generation, chosen, asked.days)
+        said, reached, close = _said(asked, found), many.reached, near
+        if admission is not None:
+            # Before the choice, so that what is left out takes no one's place.
+            kept = (await admission.among(db, narrowing.pool(promised, weighed, said, near, reached))).numbers
+            promised, weighed, close = promised.only(kept), weighed.only(kept), narrowing.only_near(near, kept)
+            said = None if said is None else np.intersect1d(said, kept)
+            reached = {number: reached[number] for number in kept.tolist() if number in reached}
+        chosen = narrowing.choose(promised, weighed, said, close, reached)
+        ranked, texts = await self._rank_around(db, many, chosen, near, graph, admission)
+        if admission is not None and len(ranked.scores) < request.limit:
+            # What the question leads to is nearly all left out: the newest of what is admitted are ranked, too.
+            every = await admission.all(db)
+            assert every is not None
+            chosen = np.union1d(chosen, every.numbers[-narrowing.MAX_ADMITTED :])
+            ranked, texts = await self._rank_around(db, many, chosen, near, graph, every)
+        return FoundRows(await self._read_best(db, request, ranked, texts.repeating), is_found=ranked.found)
+
+    async def _rank_around(
+        self,
+        db: SqlExecutor,
+        many: _Many,
+        chosen: NDArray[np.int64],
+        near: Dots | None,
+        graph: GraphWeights | None,
+        admission: Admission | Admitted | None,
+    ) -> tuple[Ranked, Texts]:
+        """Rank some chunks of a large tenant and what is around them.
+
+        Args:
+            chosen: Numbers of chunks and headings, ascending.
+            near: The dot products that are known; None if the question has no vector.
+            admission: Decides which of them may be hits, or says so; None if the request has no filter.
+        """
+        request, stream, asked = many.opened.opening.request, many.opened.read.stream, many.asked
+        tenant, generation = request.external_id, stream.generation
+        days = None if isinstance(admission, Admitted) else asked.days
+        around = await self._texts.read_around(db, request, generation, chosen, days)
         texts, may_be_hit = around.texts, around.may_be_hit
         if not len(texts.entries):
-            return FoundRows([], is_found=False)
-        if frequent := [term for term in asked.terms if term in counts and term not in found]:
+            return NOTHING_RANKED, texts
+        found = dict(many.found)
+        if frequent := [term for term in asked.terms if term in many.counts and term not in found]:
             # Terms too frequent to be read whole are read for these chunks.
             numbers = np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64)
             found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
         read = narrowing.ReadTexts(around.read, stream.text_chunks)
-        words = _counted(_words(asked, found, counts), counts, read)
-        if request.is_filtered:
-            may_be_hit &= np.isin(
-                texts.entries["number"],
-                await self._search.find_eligible_of(db, request, texts.entries["number"].astype(np.int64)),
-            )
+        words = _counted(_words(asked, found, many.counts), many.counts, read)
+        numbers = texts.entries["number"].astype(np.int64)
+        if admission is not None:
+            known = admission if isinstance(admission, Admitted) else await admission.among(db, numbers)
+            texts = replace(texts, repeating=known.repeating)
+            may_be_hit = may_be_hit & np.isin(numbers, known.numbers)
+        elif request.is_filtered:
+            may_be_hit = may_be_hit & np.isin(numbers, await self._search.find_eligible_of(db, request, numbers))
         elif texts.eligible is not None:
-            may_be_hit &= texts.eligible
+            may_be_hit = may_be_hit & texts.eligible
+        vectors = None
+        if many.vector is not None:
+            vectors = await self._texts.compare(db, request, texts, many.vector, generation, known=near)
         ranked = rank(
             texts.entries,
-            _question(asked, found, words, reached),
-            None if vector is None else await self._texts.compare(db, request, texts, vector, generation, known=near),
+            _question(asked, found, words, many.reached),
+            vectors,
             eligible=may_be_hit,
+            repeating=texts.repeating,
             limit=_MAX_CANDIDATES,
             weights=self._weights_for(graph),
-            cosine_match=cosine_match,
+            cosine_match=many.cosine_match,
             whole=Whole(
                 stream.text_chunks,
-                mean_length,
+                many.mean_length,
                 read.mean_heading_length,
                 read.window_chunks,
-                None if speaker is None else self._share_said(asked, counts[speaker], stream, read),
+                None if many.speaker is None else self._share_said(asked, many.counts[many.speaker], stream, read),
             ),
         )
-        return FoundRows(await self._read_best(db, request, ranked), is_found=ranked.found)
+        return ranked, texts
 
     def _share_said(self, asked: Asked, postings: int, stream: SearchedStream, read: narrowing.ReadTexts) -> float:
         """The share of all chunks said by the speaker; postings outlive chunks, so they tell only if none ended."""
@@ -319,19 +410,29 @@ class Finder:
             db,
             request,
             graph,
-            mentions=RECALL_MENTIONS,
+            mentions=RECALL_MENTIONS if request.where is None else FILTERED_MENTIONS,
             least_share=constants.GRAPH_LEAST_SHARE,
         )
         most = max(weights.values(), default=0.0)
         return {number: (weight / most) ** GRAPH_REACH_POWER for number, weight in weights.items()}
 
-    async def _find_eligible(self, db: SqlExecutor, request: SearchRequest, texts: Texts) -> NDArray[np.bool_] | None:
-        """Which chunks may be hits; None is all except duplicates."""
-        if texts.eligible is None and request.is_filtered:
-            return np.isin(texts.entries["number"], await self._search.find_eligible(db, request))
-        return texts.eligible
+    async def _restrict(
+        self, db: SqlExecutor, request: SearchRequest, texts: Texts, admission: Admission | None
+    ) -> Texts:
+        """The current texts with which of their chunks may be hits; None is all except duplicates."""
+        if admission is not None:
+            admitted = await admission.all(db)
+            assert admitted is not None
+            is_admitted = np.isin(texts.entries["number"], admitted.numbers)
+            return replace(texts, eligible=is_admitted, repeating=admitted.repeating)
+        if not request.is_filtered:
+            return texts
+        numbers = await self._search.find_eligible(db, request)
+        return replace(texts, eligible=np.isin(texts.entries["number"], numbers))
 
-    async def _read_best(self, db: SqlExecutor, request: SearchRequest, ranked: Ranked) -> list[Row]:
+    async def _read_best(
+        self, db: SqlExecutor, request: SearchRequest, ranked: Ranked, repeating: NDArray[np.int64] | None
+    ) -> list[Row]:
         """The rows of the best chunks, weighted by recency, importance and confidence, best first."""
         if not len(ranked.scores):
             return []
@@ -339,7 +440,13 @@ class Finder:
         least = ranked.scores[min(request.limit, len(ranked.scores)) - 1] / (1 + _SMALL_WEIGHTS)
         count = int(np.count_nonzero(ranked.scores >= least))
         numbers = ranked.numbers[:count].tolist()
-        stored = await self._search.read_hits(db, request, numbers, is_last=not request.is_past)
+        stored = await self._search.read_hits(
+            db,
+            request,
+            numbers,
+            repeating=[] if repeating is None else np.intersect1d(repeating, ranked.numbers[:count]).tolist(),
+            is_last=not request.is_past,
+        )
         weighed = []
         for index, number in enumerate(numbers):
             if row := stored.get(number):

@@ -31,6 +31,7 @@ from agent_reminiscence.domain.retrieval import EntityHit, Omission, Relationshi
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import StoreError, StoreTimeoutError
 from agent_reminiscence.resilience.breaker import Breaker
+from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.activation import Activation, activate, rarity
 from agent_reminiscence.text.names import candidate_keys, mentioned_keys
 
@@ -201,24 +202,31 @@ class GraphRecall:
             self._silent_until = now + GRAPH_LOG_SECONDS
             _logger.warning("the graph was left out of recall: %s", reason)
 
-    async def read(self, db: SqlExecutor, reached: Reached) -> GraphPart:
-        """Weigh what was reached and read, in the snapshot of the hits, what of it may be shown."""
+    async def read(self, db: SqlExecutor, reached: Reached, admission: Admission | None = None) -> GraphPart:
+        """Weigh what was reached and read, in the snapshot of the hits, what of it may be shown.
+
+        Args:
+            admission: What the request's filter admits; None if it has none.
+        """
         request, outline = reached.named.request, reached.outline
         if isinstance(outline, Omission):
             return GraphPart(omitted=(outline,))
         if request.is_past:
-            outline = await self._as_then(db, request, outline)
+            outline = await self._as_then(db, request, outline, admission)
         weights = _weigh(outline, reached.named)
-        entities, relationships = await self._find_hits(db, request, outline, weights)
+        entities, relationships = await self._find_hits(db, request, outline, weights, admission)
         return GraphPart(weights, entities, relationships)
 
-    async def _as_then(self, db: SqlExecutor, request: SearchRequest, outline: GraphOutline) -> GraphOutline:
+    async def _as_then(
+        self, db: SqlExecutor, request: SearchRequest, outline: GraphOutline, admission: Admission | None
+    ) -> GraphOutline:
         """The part of `outline` stated by chunks that were known then, counted as often as they state it."""
         said = await self._find_evidence(
             db,
             request,
             [entity.id for entity in outline.entities],
             [relationship.id for relationship in outline.relationships],
+            admission,
             mentions=RECALL_PAST_MENTIONS,
         )
         # How often it is stated now does not show how strong it was then.
@@ -233,7 +241,12 @@ class GraphRecall:
         return replace(outline, entities=entities, relationships=relationships)
 
     async def _find_hits(
-        self, db: SqlExecutor, request: SearchRequest, outline: GraphOutline, weights: GraphWeights
+        self,
+        db: SqlExecutor,
+        request: SearchRequest,
+        outline: GraphOutline,
+        weights: GraphWeights,
+        admission: Admission | None,
     ) -> tuple[tuple[EntityHit, ...], tuple[RelationshipHit, ...]]:
         """The entities and relationships that count most, with the chunks behind them that the search may see."""
         distances = outline.distances
@@ -241,8 +254,10 @@ class GraphRecall:
         entity_ids = _best(outline.entities, weights.entities, distances)[: 2 * RESULT_ENTITIES]
         relationship_ids = _between(outline.relationships, weights.relationships, entity_ids)
         is_past = request.is_past
-        mentions = RECALL_PAST_MENTIONS if is_past else constants.GRAPH_EVIDENCE_CHUNKS
-        evidence = await self._find_evidence(db, request, entity_ids, relationship_ids, mentions=mentions)
+        # A filter may leave most mentions out.
+        is_few = not is_past and admission is None
+        mentions = constants.GRAPH_EVIDENCE_CHUNKS if is_few else RECALL_PAST_MENTIONS
+        evidence = await self._find_evidence(db, request, entity_ids, relationship_ids, admission, mentions=mentions)
         # Read again in this snapshot: the outline is from an earlier one, or from a store that may be behind.
         states = await self._repository.find_entities(db, request.external_id, ids=entity_ids)
         by_id = {entity.id: entity for entity in states}
@@ -275,12 +290,18 @@ class GraphRecall:
         request: SearchRequest,
         entity_ids: Sequence[UUID],
         relationship_ids: Sequence[UUID],
+        admission: Admission | None,
         *,
         mentions: int,
     ) -> dict[UUID, list[Evidence]]:
-        rows = await self._search.find_evidence(
-            db, request, entity_ids=entity_ids, relationship_ids=relationship_ids, mentions=mentions
-        )
+        items = {"entity_ids": entity_ids, "relationship_ids": relationship_ids}
+        rows = await self._search.find_evidence(db, request, **items, mentions=mentions)
+        if admission is not None:
+            chunk_ids = list(dict.fromkeys(chunk_id for row in rows for chunk_id in row.chunk_ids))
+            admitted = await admission.among_ids(db, chunk_ids)
+            if len(admitted) < len(chunk_ids):
+                # Again, because dates and counts are those of all chunks behind an item.
+                rows = await self._search.find_evidence(db, request, **items, mentions=mentions, among=admitted)
         evidence: dict[UUID, list[Evidence]] = {}
         for row in rows:
             evidence.setdefault(row.id, []).append(row)

@@ -24,6 +24,11 @@ WHOLE_MAX_CHUNKS: Final = 10_000
 MAX_ENTRIES: Final = 20_000
 """The postings of a term with more are read only for chunks that something else supports."""
 
+MAX_ADMITTED: Final = 5_000
+"""If a filter admits no more chunks than this, all of them are ranked."""
+_POOL: Final = 2_000
+"""Of each kind of candidates, as many are held against a filter that admits more."""
+
 _BY_PROMISE: Final = 80
 _BY_WORDS: Final = 20
 _BY_HEADING: Final = 10
@@ -63,6 +68,11 @@ class Weighed(NamedTuple):
     numbers: NDArray[np.int64]
     scores: NDArray[np.float64]
 
+    def only(self, numbers: NDArray[np.int64]) -> Weighed:
+        """The headings, and the chunks that are in `numbers`, which ascend."""
+        are_kept = (self.numbers < 0) | are_among(self.numbers, numbers)[0]
+        return Weighed(self.numbers[are_kept], self.scores[are_kept])
+
 
 class Promise(NamedTuple):
     """The expected scores of some chunks, by number, in no order; larger is better."""
@@ -73,6 +83,11 @@ class Promise(NamedTuple):
     def best(self, count: int) -> NDArray[np.int64]:
         """The numbers of the most promising chunks."""
         return _best(self.numbers, self.values, count)
+
+    def only(self, numbers: NDArray[np.int64]) -> Promise:
+        """Those that are in `numbers`, which ascend."""
+        are_kept = are_among(self.numbers, numbers)[0]
+        return Promise(self.numbers[are_kept], self.values[are_kept])
 
     def raised(self, numbers: NDArray[np.int64], by: float) -> Promise:
         """Raise some chunks, adding those that were not yet included.
@@ -163,6 +178,36 @@ def choose(
         reached = np.fromiter(graph.keys(), np.int64, len(graph))
         chosen.append(_best(reached, np.fromiter(graph.values(), np.float64, len(graph)), _BY_GRAPH))
     return np.unique(np.concatenate(chosen))
+
+
+def pool(
+    promised: Promise,
+    weighed: Weighed,
+    said: NDArray[np.int64] | None,
+    near: Dots | None,
+    graph: Mapping[int, float],
+) -> NDArray[np.int64]:
+    """The chunks that `choose` might select if a filter left out the others; arguments as there."""
+    is_chunk = weighed.numbers > 0
+    likely = [
+        promised.best(_POOL),
+        _best(weighed.numbers[is_chunk], weighed.scores[is_chunk], _POOL),
+        np.fromiter(graph.keys(), np.int64, len(graph)),
+    ]
+    if said is not None and len(said):
+        likely.append(_best(said, _values_at(said, weighed.numbers, weighed.scores), _POOL))
+    if near is not None:
+        of_chunks = near.numbers > 0
+        likely.append(_best(near.numbers[of_chunks], near.dots[of_chunks], _POOL))
+    return np.unique(np.concatenate(likely))
+
+
+def only_near(near: Dots | None, numbers: NDArray[np.int64]) -> Dots | None:
+    """The dot products of headings, and of the chunks that are in `numbers`, which ascend."""
+    if near is None:
+        return None
+    are_kept = (near.numbers < 0) | are_among(near.numbers, numbers)[0]
+    return Dots(near.numbers[are_kept], near.dots[are_kept])
 
 
 def zone(entries: NDArray[np.void], numbers: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

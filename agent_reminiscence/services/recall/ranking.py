@@ -131,12 +131,24 @@ class Ranked:
     """True if someone other than the one speaker asked about seems to have said this."""
 
 
+NOTHING_RANKED: Final = Ranked(
+    indices=np.zeros(0, np.int64),
+    numbers=np.zeros(0, np.int64),
+    scores=np.zeros(0, np.float64),
+    parts={},
+    match=np.zeros(0, np.float32),
+    found=False,
+    hint=np.zeros(0, np.bool_),
+)
+
+
 def rank(
     layout: NDArray[np.void],
     question: Question,
     vectors: Vectors | None,
     *,
     eligible: NDArray[np.bool_] | None = None,
+    repeating: NDArray[np.int64] | None = None,
     limit: int | None = None,
     weights: Weights = DEFAULT_WEIGHTS,
     cosine_match: MatchModel | None = None,
@@ -149,7 +161,8 @@ def rank(
         question: What is asked.
         vectors: Of its chunks and headings; None if the question has no vector. A chunk without a vector gets no score
             for meaning.
-        eligible: Shape (n,): which chunks may be hits; None is all. Duplicates never may.
+        eligible: Shape (n,): which chunks may be hits; None is all. Duplicates never may, except `repeating`.
+        repeating: Numbers of duplicates that stand for what they repeat, because that may not be a hit; None is none.
         limit: The maximum number of chunks; None is all.
         weights: The weight of each part.
         cosine_match: The match model for the cosines of `vectors`; None if there is none for their embedder.
@@ -161,7 +174,7 @@ def rank(
         The chunks with any evidence.
     """
     text = Text(layout)
-    may_be_hit = (text.flags & DUPLICATE) == 0
+    may_be_hit = ((text.flags & DUPLICATE) == 0) | text.are_named(repeating)
     if eligible is not None:
         may_be_hit &= eligible
     words = Words(text, question.terms, whole)

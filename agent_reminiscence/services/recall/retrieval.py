@@ -19,6 +19,7 @@ from agent_reminiscence.domain.retrieval import (
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import EmbeddingError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opened, Opening, QuestionVector
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
 from agent_reminiscence.services.recall.summary import summarise, within
@@ -66,6 +67,7 @@ class RetrievalService:
         self._graph = graph
         self._embedding = embedding
         self._uses = uses
+        self._filters = runtime.repositories.filters
         self._scrubber = runtime.scrubber
         self._clock = runtime.clock
         self._tokens = TokenCounts()
@@ -127,14 +129,18 @@ class RetrievalService:
             if named is None:
                 # Of a tenant with entities, only what its stream is like has been read so far.
                 whole = opened if opened.read.has_texts else await self._open_again(db, request, generation)
-                return _NOTHING if whole is None else _Found(await self._finder.find(db, whole, question))
+                if whole is None:
+                    return _NOTHING
+                admission = await Admission.open(db, self._filters, request)
+                return _Found(await self._finder.find(db, whole, question, admission=admission))
         # Between the two transactions: the graph has its own deadline, and perhaps its own server.
         reached = await self._graph.reach(named)
         async with self._open(request, generation, reads_beside_graph=True) as (db, opened):
             if opened is None:
                 return _NOTHING
-            graph = await self._graph.read(db, reached)
-            return _Found(await self._finder.find(db, opened, question, graph.weights), graph)
+            admission = await Admission.open(db, self._filters, request)
+            graph = await self._graph.read(db, reached, admission)
+            return _Found(await self._finder.find(db, opened, question, graph.weights, admission), graph)
 
     @asynccontextmanager
     async def _open(

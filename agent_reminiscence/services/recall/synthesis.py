@@ -164,12 +164,13 @@ class SynthesisService:
         """Return a reader of whole active memories; None if they were not asked about."""
         if "active" not in request.tiers or request.is_past:
             return None
-        if request.min_confidence is not None:
-            # Passages have a confidence; whole memories do not.
+        where = request.where
+        if request.min_confidence is not None or (where is not None and where.is_of_passages):
+            # Passages have a confidence, a speaker and a turn; whole memories do not.
             return None
 
         async def read() -> Sequence[ActiveMemory]:
-            return await self._manager.get_all_labelled(request.external_id)
+            return await self._manager.get_all_labelled(request.external_id, where=where)
 
         return read
 

@@ -16,6 +16,7 @@ from agent_reminiscence.database.repositories.search import Layouts
 from agent_reminiscence.domain.canonical import beside_many
 from agent_reminiscence.domain.index import are_among
 from agent_reminiscence.domain.search import SearchRequest
+from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.narrowing import DATED_TEXTS, zone
 from agent_reminiscence.services.recall.past import lay_out_past
 from agent_reminiscence.services.recall.ranking import Vectors
@@ -46,11 +47,13 @@ class Texts:
         entries: Shape (n,), `LAYOUT_DTYPE`.
         norms: Shape (n,), `NORMS_DTYPE`; None if they were not read with the texts.
         eligible: Shape (n,): which entries may be hits, if already known.
+        repeating: Numbers of those that stand for another chunk, which they repeat.
     """
 
     entries: NDArray[np.void]
     norms: NDArray[np.void] | None
     eligible: NDArray[np.bool_] | None
+    repeating: NDArray[np.int64] | None = None
 
 
 class TextReader:
@@ -103,7 +106,7 @@ class TextReader:
         more = await self._vectors.find_dots_of(db, external_id, generation, vector, missing)
         return Dots(np.concatenate((known.numbers, more.numbers)), np.concatenate((known.dots, more.dots)))
 
-    async def read_past(self, db: SqlExecutor, request: SearchRequest) -> Texts:
+    async def read_past(self, db: SqlExecutor, request: SearchRequest, admission: Admission | None) -> Texts:
         """The texts of the moment the request asks about."""
         assert request.as_of is not None
         chunks = await self._search.read_past(db, request)
@@ -114,8 +117,11 @@ class TextReader:
         texts = await self._search.read_past_texts(db, request)
         headings = await self._search.read_headings(db, request.external_id)
         entries = await beside_many(lambda: lay_out_past(chunks, texts, titles, headings), items=len(chunks))
-        eligible = np.array([chunk.number for chunk in chunks if chunk.is_eligible], dtype=np.int64)
-        return Texts(entries, None, np.isin(entries["number"], eligible))
+        if admission is not None:
+            admitted = await admission.then(db, chunks)
+            return Texts(entries, None, np.isin(entries["number"], admitted.numbers), admitted.repeating)
+        eligible = [chunk.number for chunk in chunks if chunk.passes and not chunk.is_duplicate]
+        return Texts(entries, None, np.isin(entries["number"], np.array(eligible, dtype=np.int64)))
 
     async def compare(
         self,

@@ -73,7 +73,7 @@ class Drafting:
             if needs_vectors and await asked_lack.result():
                 raise LacksVectorsError
             # A chunk that has ended for good stays in the text but takes part in nothing else.
-            chunks = [chunk for chunk in layout if not chunk.has_ended]
+            chunks, context = _split(memory, [chunk for chunk in layout if not chunk.has_ended])
             texts = [chunk.content for chunk in chunks]
             generation = current.number
             compared_at = await asked_change.result()
@@ -84,14 +84,16 @@ class Drafting:
                 known = await self._names.find(external_id, looked_up, reader)
                 recurrences = await recurring.result()
                 if by_rules:
-                    draft = await _draft(memory, chunks, recurrences, generation, compared_at, known, looked_up)
+                    draft = await _draft(
+                        memory, chunks, context, recurrences, generation, compared_at, known, looked_up
+                    )
                     return await self.complete(draft, Proposal(), reader)
         if not is_short:
             # Comparing a long text takes time, so it is done in portions with a transaction each.
             recurrences, generation = await self._find_recurrences(external_id, memory, chunks, db)
             looked_up = await beside(lambda: keys_to_look_up(chunks), value=texts)
             known = await self._names.find(external_id, looked_up, db)
-        return await _draft(memory, chunks, recurrences, generation, compared_at, known, looked_up)
+        return await _draft(memory, chunks, context, recurrences, generation, compared_at, known, looked_up)
 
     async def complete(self, draft: Draft, proposal: Proposal, db: SqlExecutor | None) -> Draft:
         """The draft with what a model proposes, and with the known entities that all its names most likely mean."""
@@ -135,9 +137,26 @@ class Drafting:
         )
 
 
+def _split(memory: StoredMemory, chunks: Sequence[StoredChunk]) -> tuple[Sequence[StoredChunk], Sequence[StoredChunk]]:
+    """The chunks that a consolidation names, and those before them that are only context.
+
+    A text that has only been appended to since its last consolidation was read up to there. After any other change the
+    whole text is read again.
+    """
+    if not memory.text_version <= memory.consolidated_version < memory.version:
+        return chunks, ()
+    # An erasure may have undone the consolidation of earlier chunks: they are active again.
+    is_new = [chunk.tier == "active" or chunk.memory_version > memory.consolidated_version for chunk in chunks]
+    return (
+        [chunk for chunk, new in zip(chunks, is_new, strict=True) if new],
+        [chunk for chunk, new in zip(chunks, is_new, strict=True) if not new],
+    )
+
+
 async def _draft(
     memory: StoredMemory,
     chunks: Sequence[StoredChunk],
+    context: Sequence[StoredChunk],
     recurrences: Mapping[UUID, int],
     generation: int,
     compared_at: int,
@@ -147,4 +166,4 @@ async def _draft(
     """The draft before a model was asked, with the names that rules find."""
     texts = [chunk.content for chunk in chunks]
     entities = await beside(lambda: draft_entities(chunks, known), value=texts)
-    return Draft(memory, chunks, recurrences, generation, compared_at, entities, known, frozenset(looked_up))
+    return Draft(memory, chunks, context, recurrences, generation, compared_at, entities, known, frozenset(looked_up))

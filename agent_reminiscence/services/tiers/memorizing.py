@@ -151,7 +151,7 @@ class MemorizingService:
     async def _read_windows(self, proposal: Proposal, draft: Draft, cost: Cost) -> None:
         memory = draft.memory
         # In a thread: counting the tokens of a long text takes time.
-        windows = await asyncio.to_thread(make_windows, draft.chunks)
+        windows = await asyncio.to_thread(make_windows, draft.chunks, draft.context)
         comparisons: list[Window] = []
         for number, window in enumerate(windows):
             if not await self._is_current(memory):

@@ -42,7 +42,9 @@ class Draft:
     """The slow part of planning a memory's consolidation, for one version; it grows while the memory is read.
 
     Attributes:
-        chunks: Its chunks in text order, without those that have ended for good.
+        chunks: Its chunks in text order, without those that have ended for good; of a text that has only been appended
+            to since it was consolidated, those that are new.
+        context: The chunks before them, as the last consolidation left them.
         recurrences: How often a chunk recurs elsewhere, by chunk id.
         generation: The vector generation that these were found with.
         compared_at: The last event that had changed an entity when names were compared.
@@ -55,6 +57,7 @@ class Draft:
 
     memory: StoredMemory
     chunks: Sequence[StoredChunk]
+    context: Sequence[StoredChunk]
     recurrences: Mapping[UUID, int]
     generation: int
     compared_at: int
@@ -144,6 +147,7 @@ def plan_consolidation(
     *,
     generation: int,
     estimates: Mapping[int, float] | None = None,
+    context: Sequence[StoredChunk] = (),
 ) -> MemoryConsolidated:
     """What to do with a memory's chunks.
 
@@ -156,9 +160,12 @@ def plan_consolidation(
         recurrences: How often a chunk recurs elsewhere, by chunk id.
         twins: Older chunks with the same words.
         estimates: A model's estimates of importance for some chunks, by index.
+        context: The chunks before them, of which only the summary speaks.
     """
     estimates = estimates or {}
     contents = {chunk.chunk_id: without_speaker(chunk.content, chunk.speaker) for chunk in chunks}
+    # A chunk that became active again since the draft was made is left to the next consolidation.
+    twins = [twin for twin in twins if twin.chunk_id in contents]
     repeated = [twin for twin in twins if len(WORD.findall(contents[twin.chunk_id])) >= DUPLICATE_MIN_WORDS]
     ratings = [
         ChunkRating(
@@ -169,7 +176,7 @@ def plan_consolidation(
                     source=chunk.source,
                     recurrences=recurrences.get(chunk.chunk_id, 0),
                     details=count_details(contents[chunk.chunk_id]),
-                    updates_survived=memory.version - chunk.memory_version,
+                    updates_survived=max(0, memory.text_version - chunk.memory_version),
                     estimate=estimates.get(index, chunk.estimate),
                 ),
             ),
@@ -182,7 +189,7 @@ def plan_consolidation(
         memory_id=memory.memory_id,
         version=memory.version,
         title=memory.title,
-        summary=_summary(chunks, {rating.id: rating.importance for rating in ratings}),
+        summary=_summary([*context, *chunks], _importances(context, ratings)),
         chunks=tuple(ratings),
         duplicates=tuple(Duplicate(id=twin.chunk_id, duplicate_of=twin.twin_id) for twin in repeated),
         reinforced=tuple({twin.twin_id: _reinforced(twin) for twin in repeated}.values()),
@@ -207,8 +214,13 @@ def summarize(draft: Draft, plan: MemoryConsolidated) -> str:
     if proposal.summary is None:
         return plan.summary
     unread = [chunk for index, chunk in enumerate(draft.chunks) if index not in proposal.importances]
-    rest = _summary(unread, {rating.id: rating.importance for rating in plan.chunks})
+    rest = _summary([*draft.context, *unread], _importances(draft.context, plan.chunks))
     return f"{rest} {proposal.summary}".strip()
+
+
+def _importances(context: Sequence[StoredChunk], ratings: Sequence[ChunkRating]) -> dict[UUID, float]:
+    """Importances by chunk id: as stored for the context, as decided for the rest."""
+    return {chunk.chunk_id: chunk.importance for chunk in context} | {one.id: one.importance for one in ratings}
 
 
 def _summary(chunks: Sequence[StoredChunk], importances: dict[UUID, float]) -> str:

@@ -93,6 +93,7 @@ class Planning:
                 twins,
                 generation=draft.generation,
                 estimates=proposal.importances,
+                context=draft.context,
             ),
             value=[chunk.content for chunk in draft.chunks],
         )

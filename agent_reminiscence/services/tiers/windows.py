@@ -31,6 +31,7 @@ from agent_reminiscence.text.tokens import count_tokens
 WINDOW_TOKENS: Final = 3_000
 WINDOW_CHUNKS: Final = 40
 WINDOW_CONTEXT_SENTENCES: Final = 12
+WINDOW_CONTEXT_CHUNKS: Final = 12
 WINDOW_CONTEXT_CHARACTERS: Final = 300
 # A stored passage and the name of a known entity are cut to these lengths.
 NEAR_SHOWN_CHARACTERS: Final = 1_000
@@ -128,8 +129,10 @@ class Window:
         return shown - {memory.memory_id}
 
 
-def make_windows(chunks: Sequence[StoredChunk]) -> list[Window]:
+def make_windows(chunks: Sequence[StoredChunk], before: Sequence[StoredChunk] = ()) -> list[Window]:
     """Split the chunks that no consolidation has read into windows of bounded size, each with an outline of the rest.
+
+    The outline is of `before`, too: the chunks that stand before these in the text.
 
     All chunks of a window have one label, so whichever passages a model cites, it cannot gain trust. The outline only
     uses text that is trusted no less, so that nothing else speaks for the window's passages.
@@ -143,20 +146,23 @@ def make_windows(chunks: Sequence[StoredChunk]) -> list[Window]:
         length = count_tokens(chunk.content)
         is_full = tokens + length > WINDOW_TOKENS or len(indices) == WINDOW_CHUNKS
         if indices and (is_full or chunk.source != chunks[indices[0]].source):
-            windows.append(_window(chunks, indices))
+            windows.append(_window(chunks, indices, before))
             indices, tokens = [], 0
         indices.append(index)
         tokens += length
-    return [*windows, _window(chunks, indices)] if indices else windows
+    return [*windows, _window(chunks, indices, before)] if indices else windows
 
 
-def _window(chunks: Sequence[StoredChunk], indices: Sequence[int]) -> Window:
+def _window(chunks: Sequence[StoredChunk], indices: Sequence[int], before: Sequence[StoredChunk]) -> Window:
     """A window with sentences from the most important other chunks, in text order."""
     inside = set(indices)
     source = chunks[indices[0]].source
-    others = [index for index in range(len(chunks)) if index not in inside and may_end(chunks[index].source, [source])]
-    best = sorted(others, key=lambda index: (-chunks[index].importance, index))[:WINDOW_CONTEXT_SENTENCES]
-    context = (first_sentence(chunks[index].content) for index in sorted(best))
+    # The nearest are what a window answers or goes on with.
+    earlier = before[-WINDOW_CONTEXT_CHUNKS:]
+    rest = [*earlier, *(chunk for index, chunk in enumerate(chunks) if index not in inside)]
+    others = [index for index, chunk in enumerate(rest) if may_end(chunk.source, [source])]
+    best = sorted(others, key=lambda index: (-rest[index].importance, index))[:WINDOW_CONTEXT_SENTENCES]
+    context = (first_sentence(rest[index].content) for index in sorted(best))
     return Window(
         indices=tuple(indices),
         chunks=tuple(chunks[index] for index in indices),

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+from agent_reminiscence.domain.progress import Step, StepCallback
 from agent_reminiscence.domain.transfer import AddedMemory, ImportedMemory, MessageImportReport
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import InvalidInputError
@@ -21,6 +22,7 @@ from agent_reminiscence.services.ledger.requests import CreateRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.transfer.chats import Conversations
+from agent_reminiscence.services.vectors.told import told_of_vectors
 
 # Maximum memories, and characters of text in total, per transaction, because other writers of the tenant wait for it.
 # A longer text is written alone.
@@ -80,7 +82,13 @@ class BulkService:
         self._scrubber = scrubber
 
     async def import_memories(
-        self, external_id: str, memories: Sequence[ImportedMemory], *, source: Source, actor: str | None
+        self,
+        external_id: str,
+        memories: Sequence[ImportedMemory],
+        *,
+        source: Source,
+        actor: str | None,
+        note: StepCallback,
     ) -> list[AddedMemory]:
         """Write the memories that are not stored yet; returns the outcome of each, in order.
 
@@ -94,9 +102,19 @@ class BulkService:
             # Short texts are scanned for secrets on the event loop: let other tasks run in between.
             await asyncio.sleep(0)
         added: list[AddedMemory] = []
+        characters, total, vectors = 0, sum(len(request.content) for request in requests), 0
+
+        def note_vectors(count: int) -> None:
+            nonlocal vectors
+            vectors += count
+            note(Step(done=vectors, total=None, unit="vectors"))
+
         for batch in batches(requests):
-            written, _ = await self._manager.add_new(batch)
+            with told_of_vectors(note_vectors):
+                written, _ = await self._manager.add_new(batch)
             added += written
+            characters += sum(len(request.content) for request in batch)
+            note(Step(done=characters, total=total, unit="characters"))
         return added
 
     async def import_messages(
@@ -142,13 +160,14 @@ class BulkService:
     ) -> MessageImportReport:
         """`report` with one more batch."""
         written, missing = await self._manager.add_new(batch)
-        added = sum(one.added for one in written)
+        added, grown = sum(one.added for one in written), sum(one.has_grown for one in written)
         return report.model_copy(
             update={
                 "messages": conversations.messages,
                 "messages_without_text": conversations.silent_messages,
                 "added": report.added + added,
-                "unchanged": report.unchanged + len(written) - added,
+                "grown": report.grown + grown,
+                "unchanged": report.unchanged + len(written) - added - grown,
                 "chunks_added": report.chunks_added + sum(one.chunks_added for one in written),
                 "vectors_missing": report.vectors_missing + missing,
                 "redactions": dict(sum((Counter(one.redactions) for one in written), Counter(report.redactions))),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
 import os
 import stat
@@ -17,6 +16,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
+from agent_reminiscence.config.installation import installed_version
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
@@ -104,7 +104,7 @@ class EventFileWriter:
                             "external_id": self._external_id,
                             "head": self._head,
                             "exported_at": spelled_out(self._exported_at),
-                            "package_version": importlib.metadata.version("agent-reminiscence"),
+                            "package_version": installed_version() or "0+unknown",
                         }
                     )
             except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,8 +17,9 @@ from agent_reminiscence.database.repositories.event_ledger import (
 )
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.progress import Step, StepCallback
 from agent_reminiscence.domain.transfer import ExportReport, ImportReport
-from agent_reminiscence.exceptions import InvalidInputError, StoreError
+from agent_reminiscence.exceptions import ExternalIdNotFoundError, InvalidInputError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.replay import (
@@ -101,18 +102,20 @@ class TransferService:
         self._norms = norms
         self._clock = runtime.clock
 
-    async def export(
-        self, external_id: str, path: Path, *, overwrite: bool, note: Callable[[int, int], None]
-    ) -> ExportReport:
+    async def export(self, external_id: str, path: Path, *, overwrite: bool, note: StepCallback) -> ExportReport:
         """Write the stream as of one moment.
 
         Raises:
             InvalidInputError: The target is refused; nothing is left behind.
+            ExternalIdNotFoundError: The stream has no events; nothing is written.
             StoreError: The store is unavailable, or the ledger has been altered; nothing is left behind.
         """
         replay = Replay(external_id)
         async with self._store.transaction(external_id, read_only=True) as db:
             head = await self._ledger.head(db, external_id)
+            # Events without a stream are a damaged ledger, which is found below.
+            if head == 0 and not await self._ledger.read_page(db, external_id, after=0, limit=1):
+                raise ExternalIdNotFoundError(external_id)
             writer = EventFileWriter(path, external_id, head, overwrite=overwrite, exported_at=self._clock())
             try:
                 await asyncio.to_thread(writer.open)
@@ -120,7 +123,7 @@ class TransferService:
                     await asyncio.to_thread(check_page, replay, page)
                     _refuse_faults(replay)
                     await asyncio.to_thread(writer.write, page)
-                    note(replay.position, head)
+                    note(Step(done=replay.position, total=head, unit="events"))
                 check_end(replay, await self._ledger.describe(db, external_id))
                 _refuse_faults(replay)
                 await asyncio.to_thread(writer.finish)
@@ -130,7 +133,7 @@ class TransferService:
         size = (await asyncio.to_thread(path.stat)).st_size
         return ExportReport(external_id=external_id, path=path, events=head, chain=replay.chain.hex(), size_bytes=size)
 
-    async def import_(self, path: Path, external_id: str | None, *, note: Callable[[int, int], None]) -> ImportReport:
+    async def import_(self, path: Path, external_id: str | None, *, note: StepCallback) -> ImportReport:
         """Append the events of the file that are beyond the stream's end, in one transaction, and project them.
 
         A stream with other events than the file at the same positions is refused. Otherwise the import resumes where
@@ -162,7 +165,7 @@ class TransferService:
                     new = [event for event in moved if event.position > state.head]
                     _refuse_late_erasures(new, state.head, tenant, path)
                     await self._ledger.import_events(db, tenant, new)
-                    note(arrival.source.position, header.head)
+                    note(Step(done=arrival.source.position, total=header.head, unit="events"))
                 arrival.end(path)
                 if header.head > state.head:
                     await self._project(db, arrival, state, path)
@@ -199,7 +202,6 @@ class TransferService:
             tenant,
             position=state.head,
             chain=state.chain,
-            live_chunks=state.live_chunks,
             languages=set(state.languages),
         )
         await self._replayer.run(db, replay)
@@ -212,7 +214,7 @@ class TransferService:
 
 
 def _refuse_the_future(events: Sequence[Event], now: datetime, path: Path) -> None:
-    """Refuse events from the future: everything written here afterwards would get a time at least as late."""
+    """Refuse events from the future: everything written here afterwards would get a later time still."""
     for event in events:
         if event.recorded_at > now + _CLOCKS_DIFFER_BY:
             raise InvalidInputError(

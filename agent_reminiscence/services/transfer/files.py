@@ -14,17 +14,15 @@ import codecs
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from agent_reminiscence.config.constants import (
-    MAX_CONTENT_CHARACTERS,
-)
+from agent_reminiscence.config.paths import checked_path
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.transfer.chats import json_messages, jsonl_messages, read_chat
+from agent_reminiscence.services.transfer.archives import CONVERSATIONS_FILE, records_of_archive
+from agent_reminiscence.services.transfer.chats import read_chat
 from agent_reminiscence.services.transfer.parts import (
     BLOCK_BYTES,
     FORMATS,
@@ -32,25 +30,48 @@ from agent_reminiscence.services.transfer.parts import (
     NotedFile,
     Refusal,
     SourceFile,
+    document_parts,
     first_heading,
     no_note,
     part_title,
-    split_text,
-    with_few_chunks,
 )
+from agent_reminiscence.services.transfer.records import records_of_document, records_of_lines
 
 STANDARD_INPUT: Final = "standard input"
+
+# Other files of the exports of ChatGPT and Claude: accounts, ratings, links, projects.
+_BESIDE_CONVERSATIONS: Final = frozenset(
+    {
+        "export_manifest.json",
+        "group_chats.json",
+        "memories.json",
+        "message_feedback.json",
+        "model_comparisons.json",
+        "projects.json",
+        "shared_conversations.json",
+        "sora.json",
+        "user.json",
+        "user_settings.json",
+        "users.json",
+    }
+)
 
 
 def find_sources(paths: Iterable[Path], *, file_format: Format | None = None) -> Iterator[SourceFile | Refusal]:
     """The files that `paths` name, those of folders sorted by name.
 
-    In a folder, only files with a known extension are taken; hidden files and links to folders are skipped.
+    In a folder, only files with a known extension are taken; hidden files, archives and links to folders are skipped,
+    and so is what lies beside the conversations of an unpacked export and is no chat.
 
     Args:
         file_format: Read every file as this; None goes by the extension.
     """
     for path in paths:
+        try:
+            checked_path(path)
+        except ValueError as error:
+            yield Refusal(shown(path), f"its path {error}")
+            continue
         if path.is_dir():
             yield from _files_below(path, file_format)
         elif not path.exists():
@@ -67,13 +88,16 @@ def _files_below(folder: Path, file_format: Format | None) -> Iterator[SourceFil
 
     for parent, folders, files in folder.walk(on_error=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        is_export = any(map(CONVERSATIONS_FILE.fullmatch, files))
         for name in sorted(files):
-            if not name.startswith(".") and _format_of(parent / name) is not None:
-                yield _source(parent / name, file_format)
+            if name.startswith(".") or _format_of(parent / name) in (None, "zip"):
+                continue
+            if not (is_export and name in _BESIDE_CONVERSATIONS):
+                yield _source(parent / name, file_format, below=folder)
     yield from refusals
 
 
-def _source(path: Path, file_format: Format | None) -> SourceFile | Refusal:
+def _source(path: Path, file_format: Format | None, *, below: Path | None = None) -> SourceFile | Refusal:
     file_format = file_format or _format_of(path)
     if file_format is None:
         endings = ", ".join(f".{known}" for known in FORMATS)
@@ -83,7 +107,8 @@ def _source(path: Path, file_format: Format | None) -> SourceFile | Refusal:
     except OSError as error:
         return Refusal(shown(path), error.strerror or str(error))
     modified_at = datetime.fromtimestamp(status.st_mtime, UTC)
-    return SourceFile(path, shown(path), file_format, shown(Path(path.stem)), modified_at)
+    label = shown(Path(path.name) if below is None else path.relative_to(below))
+    return SourceFile(path, shown(path), file_format, shown(Path(path.stem)), modified_at, label)
 
 
 def _format_of(path: Path) -> Format | None:
@@ -93,7 +118,12 @@ def _format_of(path: Path) -> Format | None:
 
 def shown(path: Path) -> str:
     """A path as text that can be printed and stored, whatever bytes the file system uses."""
-    return os.fsencode(path).decode("utf-8", "replace").replace("\x00", "\ufffd")
+    try:
+        text = os.fsencode(path).decode("utf-8", "replace")
+    except UnicodeEncodeError:
+        # What the operating system does not take either.
+        text = str(path).encode("utf-8", "replace").decode()
+    return text.replace("\x00", "\ufffd")
 
 
 def read_memories(source: SourceFile, *, note: Callable[[int], None] | None = None) -> Iterator[ImportedMemory]:
@@ -112,9 +142,11 @@ def read_memories(source: SourceFile, *, note: Callable[[int], None] | None = No
             case "txt" | "md":
                 yield from _read_document(source, file)
             case "json":
-                yield from read_chat(source, json_messages(file))
+                yield from read_chat(source, records_of_document(file))
             case "jsonl":
-                yield from read_chat(source, jsonl_messages(file))
+                yield from read_chat(source, records_of_lines(file))
+            case "zip":
+                yield from read_chat(source, records_of_archive(opened, note or no_note))
 
 
 # Documents ----------------------------------------------------------------------------------------
@@ -122,13 +154,9 @@ def read_memories(source: SourceFile, *, note: Callable[[int], None] | None = No
 
 def _read_document(source: SourceFile, file: NotedFile) -> Iterator[ImportedMemory]:
     title = ""
-    number = 0
-    for part in chain.from_iterable(map(with_few_chunks, split_text(_decoded(file), MAX_CONTENT_CHARACTERS))):
+    for number, part in enumerate(document_parts(_decoded(file)), start=1):
         if not title:
             title = (first_heading(part) if source.format == "md" else None) or source.title
-        if not part.strip():
-            continue
-        number += 1
         yield ImportedMemory(
             title=part_title(title, number),
             content=validation.content(part),
@@ -156,6 +184,3 @@ def _decoded(file: NotedFile) -> Iterator[str]:
         yield text
         if not block:
             return
-
-
-# Chats --------------------------------------------------------------------------------------------

@@ -6,14 +6,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
-from agent_reminiscence.config.constants import MAX_CHUNK_TOKENS, MAX_TEXT_CHUNKS, MAX_TITLE_CHARACTERS
+from agent_reminiscence.config.constants import (
+    MAX_CHUNK_TOKENS,
+    MAX_CONTENT_CHARACTERS,
+    MAX_TEXT_CHUNKS,
+    MAX_TITLE_CHARACTERS,
+)
 from agent_reminiscence.text.chunking import chunk_text
 
-Format = Literal["txt", "md", "json", "jsonl"]
-FORMATS: Final[tuple[Format, ...]] = ("txt", "md", "json", "jsonl")
+Format = Literal["txt", "md", "json", "jsonl", "zip"]
+FORMATS: Final[tuple[Format, ...]] = ("txt", "md", "json", "jsonl", "zip")
 
 # Fewer characters per chunk than in any text, line ends aside: emoji take three tokens each.
 _LEAST_CHUNK_CHARACTERS: Final = 30
@@ -29,6 +35,8 @@ class SourceFile:
     Attributes:
         path: Where it is read from.
         name: Its name in messages.
+        label: What its memories keep of its path: the part below the folder that was named, which says what it is
+            about, and not where that folder is, which says more about a machine.
         title: The title for contents without one.
         modified_at: The time for contents without one; None is the moment of the import.
     """
@@ -38,11 +46,12 @@ class SourceFile:
     format: Format
     title: str
     modified_at: datetime | None
+    label: str = ""
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What a memory keeps of its file: the name only; folders say more about a machine than about a text."""
-        return {"file": Path(self.name).name}
+        """What a memory keeps of its file."""
+        return {"file": self.label or Path(self.name).name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +62,22 @@ class Refusal:
     reason: str
 
 
+class ReadableFile(Protocol):
+    """A file that is read from its beginning to its end."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes; none at the end."""
+        ...
+
+    def readline(self, size: int, /) -> bytes:
+        """A line with its end, or the first `size` bytes of it; none at the end."""
+        ...
+
+
 class NotedFile:
     """A file that reports how much of it has been read, block by block."""
 
-    def __init__(self, file: BinaryIO, note: Callable[[int], None]) -> None:
+    def __init__(self, file: ReadableFile, note: Callable[[int], None]) -> None:
         self._file = file
         self._note = note
         self._unsaid = 0
@@ -95,6 +116,13 @@ def split_text(blocks: Iterable[str], limit: int) -> Iterator[str]:
             buffer = buffer[at:]
     if buffer:
         yield buffer
+
+
+def document_parts(blocks: Iterable[str]) -> Iterator[str]:
+    """A text in parts that one memory can hold, without those that have no words."""
+    for part in chain.from_iterable(map(with_few_chunks, split_text(blocks, MAX_CONTENT_CHARACTERS))):
+        if part.strip():
+            yield part
 
 
 def with_few_chunks(text: str) -> Iterator[str]:

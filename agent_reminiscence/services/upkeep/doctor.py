@@ -57,7 +57,12 @@ async def diagnose(make_config: Callable[[], Config]) -> Diagnosis:
     try:
         config = make_config()
     except ConfigurationError as error:
-        diagnosis.add("settings", "problem", str(error), "correct it in the environment, in .env or in the options")
+        diagnosis.add(
+            "settings",
+            "problem",
+            str(error),
+            "correct it in the environment, in the file that --env-file names, or in the options",
+        )
         check_packages(diagnosis, None)
         diagnosis.add("server", "skipped", "needs valid settings")
         return diagnosis
@@ -153,7 +158,10 @@ def _check_data_dir(diagnosis: Diagnosis, data_dir: Path) -> bool:
     if not exists:
         diagnosis.add("data folder", "ok", f"{data_dir} holds no server yet")
         diagnosis.add(
-            "server", "skipped", "created on first use", "run `agent-reminiscence doctor --start` to create it now"
+            "server",
+            "ok",
+            "none yet; it is created on first use",
+            "run `agent-reminiscence doctor --start` to create and check it now",
         )
         return False
     diagnosis.add("data folder", "ok", str(data_dir))
@@ -220,6 +228,6 @@ async def _check_schema(
         current = next(generation for generation in generations if generation.number == state.generation)
         check_generation(diagnosis, current, expected.embedder, known={g.model_name for g in known})
         check_other_generations(diagnosis, generations, sizes)
-        await diagnosis.run("vectors", lambda: check_streams(diagnosis, store, generations, expected.graph_store))
+        await diagnosis.run("memories", lambda: check_streams(diagnosis, store, generations, expected.graph_store))
     finally:
         await store.close()

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import APP_ROLE, OWNER_ROLE
+from agent_reminiscence.config.installation import DISTRIBUTION
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import inspection as facts
 from agent_reminiscence.database.connection import SqlExecutor
@@ -74,8 +75,18 @@ class Diagnosis:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether there is no problem; warnings and skipped checks do not count."""
-        return all(check.status != "problem" for check in self.checks)
+        """Whether everything was checked and there is no problem; warnings do not count."""
+        return not self.problems and not self.skipped
+
+    @property
+    def problems(self) -> list[Check]:
+        """The checks that found a problem."""
+        return [check for check in self.checks if check.status == "problem"]
+
+    @property
+    def skipped(self) -> list[Check]:
+        """The checks that could not be made: they prove nothing."""
+        return [check for check in self.checks if check.status == "skipped"]
 
     def add(self, name: str, status: Status, detail: str, remedy: str | None = None) -> None:
         """Record the result of a check."""
@@ -94,9 +105,9 @@ class Diagnosis:
 def check_packages(diagnosis: Diagnosis, config: Config | None) -> None:
     """The versions of Python, of the package and of its driver."""
     diagnosis.add("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    for name in ("agent-reminiscence", "psqlpy"):
+    for name in (DISTRIBUTION, "psqlpy"):
         version = _installed(name)
-        if version is None and name == "agent-reminiscence":
+        if version is None and name == DISTRIBUTION:
             diagnosis.add(name, "ok", "not installed; running from its source folder")
         elif version is None:
             diagnosis.add(name, "problem", "not installed", f"pip install {name}")
@@ -207,13 +218,13 @@ def _check_graph(diagnosis: Diagnosis, streams: Sequence[StreamFacts], graph_sto
         diagnosis.add("graph", "ok", "Neo4j is up to date for every external_id")
         return
     events = max(stream.graph_lag(graph_store) for stream in behind)
-    oldest = min(stream.last_recorded_at for stream in behind)
-    late = oldest < datetime.now(UTC) - _LATE_AFTER
+    oldest = min((stream.last_recorded_at for stream in behind if stream.last_recorded_at is not None), default=None)
+    late = oldest is not None and oldest < datetime.now(UTC) - _LATE_AFTER
+    waiting = "" if oldest is None else f"; the oldest has waited since {oldest:%Y-%m-%d %H:%M:%S} UTC or longer"
     diagnosis.add(
         "graph",
         "warning" if late else "ok",
-        f"Neo4j is behind for {len(behind):,} external_ids, by at most {events:,} events; the oldest has waited since"
-        f" {oldest:%Y-%m-%d %H:%M:%S} UTC or longer",
+        f"Neo4j is behind for {len(behind):,} external_ids, by at most {events:,} events{waiting}",
         "`agent-reminiscence worker` brings it up to date, and so does every AgentMem unless made with worker=False"
         if late
         else None,
@@ -415,12 +426,25 @@ async def check_streams(
     diagnosis: Diagnosis, store: PostgresManager, generations: Sequence[Generation], graph_store: str | None
 ) -> None:
     """How many memories there are, and whether vectors or graph lag behind."""
-    streams = await facts.read_streams(store)
+    try:
+        streams = await facts.read_streams(store)
+    except StoreError as error:
+        diagnosis.add("memories", "skipped", f"could not be checked: {error}")
+        for name in ("work", "vectors", *(["graph"] if graph_store is not None else [])):
+            diagnosis.add(name, "skipped", "needs the list of external_ids")
+        return
     chunks = sum(stream.live_chunks for stream in streams)
     diagnosis.add("memories", "ok", f"{len(streams):,} external_ids with {chunks:,} live chunks")
-    await _check_work(diagnosis, store, streams)
+    await diagnosis.run("work", lambda: _check_work(diagnosis, store, streams))
     if graph_store is not None:
         _check_graph(diagnosis, streams, graph_store)
+    await diagnosis.run("vectors", lambda: _check_vectors(diagnosis, store, streams, generations))
+
+
+async def _check_vectors(
+    diagnosis: Diagnosis, store: PostgresManager, streams: Sequence[StreamFacts], generations: Sequence[Generation]
+) -> None:
+    """Whether chunks lack vectors."""
     current = next(generation for generation in generations if generation.state == "current")
     missing = await _count_missing(store, streams, current)
     scope = "" if len(streams) <= MAX_COUNTED_STREAMS else f", counted in the largest {MAX_COUNTED_STREAMS:,}"

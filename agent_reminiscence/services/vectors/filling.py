@@ -34,6 +34,7 @@ from agent_reminiscence.projections.indexed_text import embedded_text, fact_text
 from agent_reminiscence.services.vectors.cells import wants_sorting
 from agent_reminiscence.services.vectors.generations import Generations, NoEmbedderError
 from agent_reminiscence.services.vectors.renewal import NormRenewal
+from agent_reminiscence.services.vectors.told import tell_of_vectors
 from agent_reminiscence.text.tokens import count_tokens_batch
 
 _logger = logging.getLogger("agent_reminiscence.embedding")
@@ -383,6 +384,7 @@ class EmbeddingService:
                     failed[text] = result
                 else:
                     made[sha256(text.encode())] = np.array(result, dtype=np.float32)
+            tell_of_vectors(len(batch))
         return made, failed
 
     async def embed_and_weigh(
@@ -413,6 +415,7 @@ async def _embed_counted(embedder: CheckedEmbedder, texts: Sequence[str]) -> tup
         for text, vector in zip(batch, vectors, strict=True):
             made[sha256(text.encode())] = np.array(vector, dtype=np.float32)
         masses += map(_mass, counts)
+        tell_of_vectors(len(batch))
     return made, masses
 
 

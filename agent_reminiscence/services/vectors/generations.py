@@ -94,9 +94,10 @@ class Generations:
         self._embedders[embedder.model_name] = embedder
         self._to_close.setdefault(id(as_passed(embedder)), embedder)
 
-    async def close(self) -> None:
-        """Close what the embedders have open."""
-        await close_all(self._to_close.values())
+    async def close(self, *, keep: Iterable[BaseEmbedder] = ()) -> None:
+        """Close what the embedders have open, except those to `keep`."""
+        kept = {id(as_passed(embedder)) for embedder in keep}
+        await close_all([embedder for passed, embedder in self._to_close.items() if passed not in kept])
 
     async def _made(self, generation: Generation) -> BaseEmbedder:
         failed_at = self._failures.get(generation.number)
@@ -162,7 +163,7 @@ def check_dimension(embedder: BaseEmbedder, generation: Generation) -> None:
 
 
 async def close_all(embedders: Iterable[BaseEmbedder]) -> None:
-    """Close what `embedders` have open; a failure of one does not keep the others open."""
+    """Close what `embedders` have open, each once; a failure of one does not keep the others open."""
     async with AsyncExitStack() as closing:
-        for embedder in embedders:
+        for embedder in {id(as_passed(embedder)): embedder for embedder in embedders}.values():
             closing.push_async_callback(embedder.aclose)

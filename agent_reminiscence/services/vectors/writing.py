@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from itertools import batched
 from typing import Final
 from uuid import UUID
@@ -53,11 +53,16 @@ class MadeVectors:
 
 @dataclass(frozen=True, slots=True)
 class _Created:
-    """The parts of a new memory's text, in order."""
+    """The parts of a new memory's text, in order.
+
+    Attributes:
+        above: The number of each chunk's heading.
+    """
 
     memory_id: UUID
-    heading: EmbeddedText
+    headings: list[EmbeddedText]
     chunks: list[EmbeddedText]
+    above: list[int]
 
 
 class WriteVectors:
@@ -89,7 +94,7 @@ class WriteVectors:
                 text
                 for payload, moment in zip(payloads, moments, strict=True)
                 for text in (
-                    heading_text(payload.title, day_of(moment)),
+                    *(heading_text(payload.title, day) for day in _days_of(payload, moment)),
                     *(embedded_text(payload.content[chunk.start : chunk.end]) for chunk in payload.chunks),
                 )
             ],
@@ -169,7 +174,7 @@ class WriteVectors:
             lambda: [_texts_of(event, payload, made) for event, payload in events],
             items=sum(len(payload.chunks) for _, payload in events),
         )
-        texts = [text for one in created for text in (one.heading, *one.chunks)]
+        texts = [text for one in created for text in (*one.headings, *one.chunks)]
         stored: set[int] = set()
         sorts = False
         for batch in batched([text for text in texts if text.text_hash in made.vectors], _BATCH_VECTORS):
@@ -223,25 +228,37 @@ def _texts_of(event: Event, payload: MemoryCreated, made: MadeVectors) -> _Creat
         text_hash = sha256(text.encode())
         return EmbeddedText(number, text_hash, made.masses.get(text_hash, 1))
 
+    days = _days_of(payload, event.occurred_at)
+    above = {day: -chunk_number(event.position, index) for index, day in enumerate(days)}
     return _Created(
         payload.memory_id,
-        numbered(-chunk_number(event.position, 0), heading_text(payload.title, day_of(event.occurred_at))),
+        [numbered(number, heading_text(payload.title, day)) for day, number in above.items()],
         [
             numbered(chunk_number(event.position, index), embedded_text(payload.content[chunk.start : chunk.end]))
             for index, chunk in enumerate(payload.chunks)
         ],
+        [above[day_of(chunk.start_date or event.occurred_at)] for chunk in payload.chunks],
     )
+
+
+def _days_of(payload: MemoryCreated, moment: datetime) -> list[date]:
+    """The days on which a new memory's chunks begin, each of which has a heading, in order.
+
+    Args:
+        moment: When the memory occurs.
+    """
+    return sorted({day_of(chunk.start_date or moment) for chunk in payload.chunks})
 
 
 def _norms_of(created: Sequence[_Created], stored: set[int], vectors: Vectors) -> dict[UUID, bytes]:
     """The norms of each new memory, by id; none for memories without vectors."""
-    created = [one for one in created if any(text.number in stored for text in (one.heading, *one.chunks))]
+    created = [one for one in created if any(text.number in stored for text in (*one.headings, *one.chunks))]
     rows = [
-        (chunk.number, one.heading.number, 0, 0, 0, 0 if index else FIRST, 0)
+        (chunk.number, heading, 0, 0, 0, 0 if index else FIRST, 0)
         for one in created
-        for index, chunk in enumerate(one.chunks)
+        for index, (chunk, heading) in enumerate(zip(one.chunks, one.above, strict=True))
     ]
-    texts = [text for one in created for text in (one.heading, *one.chunks) if text.number in stored]
+    texts = [text for one in created for text in (*one.headings, *one.chunks) if text.number in stored]
     norms = window_norms(
         np.array(rows, dtype=LAYOUT_DTYPE),
         np.array([text.number for text in texts], dtype=np.int64),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
@@ -13,7 +14,10 @@ import pytest
 from agent_reminiscence import AgentMem, Config, InvalidInputError
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES
-from agent_reminiscence.domain.audit import AuditReport, Drift, Progress, StreamReport
+from agent_reminiscence.domain.audit import AuditProgress, AuditReport, Drift, StreamReport
+from agent_reminiscence.domain.event import EventKind
+from agent_reminiscence.projections import HANDLERS
+from agent_reminiscence.projections.change import Change
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.factories import LONG_AGO, SECRET, Tenant, fill_tenant, make_event, stored_rows, superuser
 from tests.support.fakes import DistantEmbedder, FaultyEmbedder, away
@@ -99,7 +103,7 @@ async def test_a_tenant_with_all_that_a_tenant_can_have_verifies(
     [stream] = report.streams
     assert report.ok
     assert (stream.faults, stream.drift, stream.missing_vectors, stream.repaired) == ((), (), 0, False)
-    assert (stream.head, stream.events, stream.erased_events) == (33, 33, 1)
+    assert (stream.head, stream.events, stream.erased_events) == (36, 36, 1)
     stored = await stored_rows(administrator, tenant.external_id)
     assert stream.rows == {table: len(stored[table]) for table in stream.rows}
     assert set(stream.rows) == set(PROJECTED_TABLES)
@@ -131,7 +135,7 @@ async def test_a_tenant_of_which_everything_was_erased_verifies(
     report = await _verify(memory, tenant.external_id)
 
     assert report.ok
-    assert (report.events, report.erased_events, set(report.rows.values())) == (34, 31, {0})
+    assert (report.events, report.erased_events, set(report.rows.values())) == (37, 34, {0})
 
 
 @pytest.mark.parametrize("method", ["verify", "repair", "rebuild"])
@@ -186,7 +190,7 @@ async def test_without_an_id_all_streams_are_looked_at(
 
 async def test_progress_is_told_for_every_stream(memory: AgentMem, tenant: Tenant) -> None:
     """Streams and events done, out of how many; the last word is that all is done."""
-    told: list[Progress] = []
+    told: list[AuditProgress] = []
 
     report = await memory.admin.verify(progress=told.append)
 
@@ -402,6 +406,29 @@ async def test_the_streams_own_row_is_compared_too(
     assert (await _verify(memory, tenant.external_id)).drift == ()
 
 
+async def test_a_count_that_a_handler_got_wrong_is_drift(
+    memory: AgentMem, administrator: SqlExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chunks are counted: the sum of what the handlers say would repeat their mistake."""
+
+    async def miscounting(*arguments: Any) -> Change:
+        change = await created(*arguments)
+        return replace(change, live_chunks=change.live_chunks + 1)
+
+    created = HANDLERS[EventKind.CREATED]
+    external_id = f"agent-{uuid4()}"
+    with monkeypatch.context() as patch:
+        patch.setitem(cast("dict[str, Any]", HANDLERS), EventKind.CREATED, miscounting)
+        await memory.create_active_memory(external_id, "House", "The gate squeaks.")
+        found = await _verify(memory, external_id, repair=True)
+
+    assert found.drift == (Drift(table="memory_stream", key="", problem="changed", columns=("live_chunks",)),)
+    [stream] = await administrator.fetch_all(
+        "SELECT live_chunks FROM memory_stream WHERE external_id = $(tenant)p", {"tenant": external_id}
+    )
+    assert stream["live_chunks"] == 1
+
+
 async def test_work_that_waits_is_still_waiting_after_a_rebuild(config: Config, administrator: SqlExecutor) -> None:
     """A stream whose consolidation was cut off is due, by its events and by its row; either way it stays so."""
     external_id = f"agent-{uuid4()}"
@@ -486,6 +513,7 @@ async def test_no_report_and_no_log_record_holds_memory_text(
         "UPDATE memory_heading SET title = title || ' Lisbon'",
         "UPDATE posting SET term = term || ' Lisbon'",
         "UPDATE memory_layout SET entries = entries || 'Lisbon'",
+        "UPDATE memory_attribute SET value = value || 'Lisbon'",
         "UPDATE chunk_norms_1 SET layout_hash = 'Lisbon'",
         "UPDATE chunk_vector_1 SET mass = mass + 1",
     ):
@@ -498,6 +526,7 @@ async def test_no_report_and_no_log_record_holds_memory_text(
         "memory_heading",
         "posting",
         "memory_layout",
+        "memory_attribute",
         "chunk_norms_1",
         "chunk_vector_1",
     }

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import re
 import shutil
 import signal
 import socket
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -120,6 +122,35 @@ def _kill_server(data_dir: Path) -> None:
         end = time.monotonic() + _PATIENCE_SECONDS
         while _postmaster(data_dir) and time.monotonic() < end:
             time.sleep(0.001)
+
+
+def _lock_is_held(path: Path) -> bool:
+    lock = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _watcher(data_dir: Path) -> int:
+    """The process that watches the server of `data_dir`."""
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,args="], check=True, capture_output=True, text=True).stdout
+    [found] = [line for line in listed.splitlines() if "watcher.py" in line and f" {data_dir} " in line]
+    return int(found.split()[0])
+
+
+def _is_running(process: int) -> bool:
+    # Not by a signal: one that has ended still takes it until its parent has noticed.
+    return Path(f"/proc/{process}/cwd").exists()
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while not holds():
+            await asyncio.sleep(0.01)
 
 
 async def _query(address: ServerAddress, statement: str) -> list[dict[str, object]]:
@@ -247,22 +278,71 @@ async def test_eight_processes_that_race_to_start_share_one_server(new_data_dir:
                 await user.communicate()
 
 
-async def test_a_killed_user_leaves_a_server_that_the_next_one_joins_and_stops(data_dir: Path) -> None:
-    """A SIGKILL leaves no count behind; nor does the server hold the output of the process that started it open."""
+async def test_the_server_ends_with_its_last_user_however_that_ends(data_dir: Path) -> None:
+    """A SIGKILL leaves nobody to stop it; nor does the server hold the output of the process that started it open."""
+    async with _user_process(data_dir) as first, _user_process(data_dir) as second:
+        for user in (first, second):
+            assert await _read_line(user) == "started"
+        server = _postmaster(data_dir)
+        assert server is not None
+        first.kill()
+        await asyncio.wait_for(first.communicate(), _PATIENCE_SECONDS)
+        # The watcher has seen nothing that would end it: it waits for a lock that the second user still shares.
+        assert _lock_is_held(data_dir / "watcher.lock")
+        assert _postmaster(data_dir) == server
+
+        second.kill()
+        await asyncio.wait_for(second.communicate(), _PATIENCE_SECONDS)
+
+    await _until(lambda: not _is_running(server))
+    await _until(lambda: not _lock_is_held(data_dir / "watcher.lock"))
+
+
+async def test_a_killed_watcher_is_replaced_by_the_next_user(data_dir: Path) -> None:
+    """Who joins a server that nobody watches starts another watcher."""
     async with _user_process(data_dir) as user:
         assert await _read_line(user) == "started"
-        user.kill()
-        await asyncio.wait_for(user.communicate(), _PATIENCE_SECONDS)
-    left_over = _postmaster(data_dir)
-    assert left_over is not None
+        server = _postmaster(data_dir)
+        assert server is not None
+        os.kill(_watcher(data_dir), signal.SIGKILL)
+        await _until(lambda: not _lock_is_held(data_dir / "watcher.lock"))
 
-    server = EmbeddedPostgres(data_dir)
-    address = await server.start()
-    assert await _query(address, "SELECT 1 AS one") == [{"one": 1}]
-    assert _postmaster(data_dir) == left_over
+        async with _user_process(data_dir) as second:
+            assert await _read_line(second) == "started"
+            assert _lock_is_held(data_dir / "watcher.lock")
+            for process in (user, second):
+                process.kill()
+                await asyncio.wait_for(process.communicate(), _PATIENCE_SECONDS)
 
+    await _until(lambda: not _is_running(server))
+
+
+async def test_who_comes_after_a_killed_user_finds_a_server(data_dir: Path) -> None:
+    """Whether the watcher has stopped the server, is just stopping it, or has not noticed yet."""
+    for _ in range(5):
+        async with _user_process(data_dir) as user:
+            assert await _read_line(user) == "started"
+            user.kill()
+            await asyncio.wait_for(user.communicate(), _PATIENCE_SECONDS)
+
+        server = EmbeddedPostgres(data_dir, settings=_FAST)
+        address = await server.start()
+        assert await _query(address, "SELECT 1 AS one") == [{"one": 1}]
+        assert _lock_is_held(data_dir / "watcher.lock")
+        await server.stop()
+        assert _postmaster(data_dir) is None
+
+
+async def test_a_process_that_uses_a_server_gets_no_signal_handler(data_dir: Path) -> None:
+    """What a signal does in a user's process is for that process to decide."""
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+    server = EmbeddedPostgres(data_dir, settings=_FAST)
+    await server.start()
+    during = {number: signal.getsignal(number) for number in signal.valid_signals()}
     await server.stop()
-    assert _postmaster(data_dir) is None
+
+    assert during == handlers
 
 
 async def test_a_process_that_forgets_to_stop_leaves_at_its_end(data_dir: Path) -> None:
@@ -696,12 +776,122 @@ async def test_order_and_case_do_not_depend_on_the_machine(data_dir: Path) -> No
     await server.stop()
 
 
-async def test_a_folder_that_cannot_be_written_is_refused_with_its_name(tmp_path: Path) -> None:
-    """An unusable place for data is a matter of configuration, not a driver's exception."""
-    (tmp_path / "file").write_text("not a folder")
+def _make_a_file(folder: Path) -> str:
+    folder.write_text("not a folder")
+    return "is not a folder; choose another one"
 
-    with pytest.raises(StoreError, match="file/data"):
-        await EmbeddedPostgres(tmp_path / "file" / "data").start()
+
+def _make_a_file_above(folder: Path) -> str:
+    folder.parent.write_text("not a folder")
+    return "cannot be created: .* is not a folder"
+
+
+def _put_others_files_in(folder: Path) -> str:
+    folder.mkdir(mode=0o700)
+    for name in ("thesis.tex", "photo.jpg"):
+        (folder / name).write_text("precious")
+    return "holds other files ('photo.jpg', 'thesis.tex') and no memory; name a new or empty folder"
+
+
+def _open_to_all(folder: Path) -> str:
+    folder.mkdir()
+    folder.chmod(0o777)
+    return f"(mode 777): run `chmod 700 {folder}`"
+
+
+def _open_the_cluster_to_all(folder: Path) -> str:
+    (folder / "postgres").mkdir(parents=True)
+    (folder / "postgres").chmod(0o755)
+    (folder / "postgres" / "PG_VERSION").write_text("18\n")
+    return f"run `chmod 700 {folder / 'postgres'}`"
+
+
+def _put_another_folder_in_the_way(folder: Path) -> str:
+    (folder / "postgres").mkdir(parents=True, mode=0o700)
+    (folder / "postgres" / "backup.sql").write_text("precious")
+    return "exists, but is no database; move it away"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _make_a_file,
+        _make_a_file_above,
+        _put_others_files_in,
+        _open_to_all,
+        _open_the_cluster_to_all,
+        _put_another_folder_in_the_way,
+    ],
+)
+async def test_a_folder_that_cannot_be_used_is_refused_and_left_alone(
+    tmp_path: Path, spoil: Callable[[Path], str]
+) -> None:
+    """The error names the folder and the way out; nothing was written, and no server started."""
+    folder = tmp_path / "above" / "data"
+    if spoil is not _make_a_file_above:
+        folder.parent.mkdir()
+    message = spoil(folder)
+    before = _contents(tmp_path)
+
+    with pytest.raises(ConfigurationError) as refused:
+        await EmbeddedPostgres(folder).start()
+
+    assert str(folder) in str(refused.value)
+    assert re.search(message if ".*" in message else re.escape(message), str(refused.value))
+    assert _contents(tmp_path) == before
+
+
+def _contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path): (path.stat().st_mode, path.read_bytes() if path.is_file() else b"") for path in folder.rglob("*")
+    }
+
+
+async def test_a_folder_that_this_user_cannot_write_to_is_refused() -> None:
+    """The same for a folder that is there and for one that would have to be created."""
+    script = """
+import asyncio, os, sys
+from pathlib import Path
+from agent_reminiscence.database.embedded import EmbeddedPostgres
+from agent_reminiscence.exceptions import ConfigurationError
+
+async def main():
+    await asyncio.to_thread(bool)
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    for folder in (Path(sys.argv[1]), Path(sys.argv[1]) / "new"):
+        try:
+            await EmbeddedPostgres(folder).start()
+        except ConfigurationError as error:
+            print(error)
+
+asyncio.run(main())
+"""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        folder = Path(made) / "closed"
+        folder.mkdir(mode=0o555)
+        user = await _python(script, folder)
+
+        there, missing, *rest = (await _end(user)).split("\n")
+
+        assert re.search(rf"user \d+ cannot write to the data folder '{folder}'; make it writable, or choose", there)
+        assert re.search(rf"'{folder}/new' cannot be created: user \d+ cannot write to '{folder}'", missing)
+        assert rest == [""]
+        assert list(folder.iterdir()) == []
+
+
+async def test_an_empty_mount_point_can_be_used(new_data_dir: Path) -> None:
+    """A new file system is not quite empty."""
+    (new_data_dir / "lost+found").mkdir(parents=True, mode=0o700)
+
+    server = EmbeddedPostgres(new_data_dir, settings=_FAST)
+    await server.start()
+    await server.stop()
+
+    assert (new_data_dir / "lost+found").is_dir()
 
 
 def test_the_default_folder_is_the_users_or_a_systems_for_root() -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from agent_reminiscence import AgentMem
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger, event_digest, next_chain
+from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.domain.canonical import canonical_json
 from agent_reminiscence.domain.event import Event, EventKind, NewEvent
 from agent_reminiscence.exceptions import StoreError
@@ -207,10 +208,10 @@ async def test_a_transaction_rolled_back_leaves_no_gap(store: PostgresManager) -
     assert [event.position for event in await _read(store, external_id)] == [1, 2]
 
 
-async def test_recorded_at_waits_for_a_clock_that_was_set_back(
+async def test_recorded_at_increases_while_the_clock_is_behind(
     test_server: TestServer, database: str, store: PostgresManager
 ) -> None:
-    """The last event may lie in the server's future: what follows is not recorded before it."""
+    """The last event may lie in the server's future: each that follows has a time of its own, after it."""
     external_id = f"future-{uuid4()}"
     await _append(store, make_event(external_id=external_id))
     ahead = datetime.now(UTC) + timedelta(days=3)
@@ -221,11 +222,41 @@ async def test_recorded_at_waits_for_a_clock_that_was_set_back(
         )
 
     second = await _append(store, make_event(external_id=external_id))
-    third = await _append(store, make_event(external_id=external_id))
+    async with store.transaction(external_id) as db:
+        await _LEDGER.lock(db, external_id)
+        third = await _LEDGER.append(db, make_event(external_id=external_id))
+        fourth = await _LEDGER.append(db, make_event(external_id=external_id))
 
-    assert second.recorded_at == third.recorded_at == ahead
+    tick = timedelta(microseconds=1)
+    assert [second.recorded_at, third.recorded_at, fourth.recorded_at] == [ahead + n * tick for n in (1, 2, 3)]
     events = await _read(store, external_id)
-    assert next_chain(events[1].chain, events[2].digest, 3, ahead) == events[2].chain
+    assert next_chain(events[1].chain, events[2].digest, 3, ahead + 2 * tick) == events[2].chain
+
+
+async def test_while_the_clock_is_behind_an_earlier_write_settles_only_its_own_work(
+    test_server: TestServer, database: str, store: PostgresManager
+) -> None:
+    """Recording times are then a microsecond apart, and no event's time stands for the work of two later ones."""
+    external_id = f"future-work-{uuid4()}"
+    work = WorkQueue()
+    await _append(store, make_event(external_id=external_id))
+    async with superuser(test_server, database) as db:
+        await db.execute(
+            "UPDATE memory_stream SET last_recorded_at = $(ahead)p WHERE external_id = $(tenant)p",
+            {"ahead": datetime.now(UTC) + timedelta(days=3), "tenant": external_id},
+        )
+
+    async with store.transaction(external_id) as db:
+        await _LEDGER.lock(db, external_id)
+        earlier = [await _LEDGER.append(db, make_event(external_id=external_id)) for _ in range(2)]
+        for _ in range(2):
+            await _LEDGER.append(db, make_event(external_id=external_id), makes_work=True)
+        for event in earlier:
+            await work.settle_write(db, external_id, event.recorded_at, review_within_seconds=None)
+        state = await work.read(db, external_id)
+
+    assert state is not None
+    assert state.work_at is not None
 
 
 async def test_several_events_of_one_transaction_are_one_chain(store: PostgresManager) -> None:

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -400,6 +401,87 @@ async def test_an_embedded_server_that_ended_under_us_is_started_again(
     assert not (folder / "data/postgres/postmaster.pid").exists()
 
 
+class _Killing(HashEmbedder):
+    """Kills the server when it is first asked for its dimension: after the start, before the tables are created."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(TEST_DIMENSION)
+        self._folder = folder
+        self.killed: int | None = None
+
+    @property
+    def dimension(self) -> int:
+        if self.killed is None:
+            self.killed = _postmaster(self._folder)
+            os.kill(self.killed, signal.SIGKILL)
+        return super().dimension
+
+
+async def test_a_server_that_dies_while_a_memory_opens_is_started_again(folder: Path) -> None:
+    """Opening goes on where it was; that the server was away for a moment is no reason to give up."""
+    embedder = _Killing(folder)
+    config = Config(data_dir=folder / "data", chunk_partitions=TEST_PARTITIONS, worker=False)
+
+    async with AgentMem(config, embedder=embedder) as memory:
+        assert embedder.killed not in (None, _postmaster(folder))
+        await memory.create_active_memory("agent-1", "Anchor", "The anchor is heavy.")
+        await _check_words(memory, 1)
+    assert not (folder / "data/postgres/postmaster.pid").exists()
+
+
+# Waits longer than it is willing to, at once; with an argument, where somebody has set up logging.
+_IMPATIENT = """
+import asyncio, logging, sys
+from pathlib import Path
+from agent_reminiscence import AgentMem, Config, opening
+
+async def main():
+    async with AgentMem(Config(data_dir=Path(sys.argv[1]), embedding_provider="hash", worker=False)):
+        pass
+
+if sys.argv[3:]:
+    logging.basicConfig(format="logged %(levelname)s: %(message)s")
+opening._SLOW_START_SECONDS = float(sys.argv[2])
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "begins"),
+    [(["0"], "agent_reminiscence: still starting"), (["0", "logging"], "logged WARNING: still"), (["3600"], None)],
+)
+def test_a_start_that_takes_long_says_what_it_waits_for(folder: Path, arguments: list[str], begins: str | None) -> None:
+    """One line on standard error, by way of logging if that is set up."""
+    ran = subprocess.run(
+        [sys.executable, "-c", _IMPATIENT, folder / "data", *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+    lines = ran.stderr.splitlines()
+    assert [line.startswith(begins) for line in lines] == [True] if begins else lines == []
+    assert all(str(folder / "data" / "postgres.log") in line for line in lines)
+
+
+async def test_a_new_database_is_on_disk_before_it_is_used(embedded: Config) -> None:
+    """Its tables are some hundred files; the first stop of the server has no more to write than any other."""
+    async with AgentMem(embedded) as memory:
+        assert memory._parts is not None
+        login = memory._parts.stores.postgres.settings
+        db = await open_connection(replace(login, user="postgres"))
+        try:
+            row = await db.fetch_one(
+                "SELECT (pg_current_wal_lsn() - redo_lsn)::bigint AS unwritten FROM pg_control_checkpoint()"
+            )
+        finally:
+            db.close()
+
+    assert row is not None
+    assert row["unwritten"] < 1_000_000
+
+
 async def test_calls_under_way_when_the_server_is_killed_are_made_again(embedded: Config, folder: Path) -> None:
     """Writes with keys and reads need no help of the caller's; each write is there once."""
     chance = random.Random(_SEED)
@@ -594,7 +676,7 @@ async def test_what_the_server_says_is_told_apart(folder: Path) -> None:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             while (folder / "data/postgres/postmaster.pid").exists():
                 await asyncio.sleep(0.1)
-        await _refused(root, StoreUnavailableError, "error connecting to server")
+        await _refused(root, StoreUnavailableError, "cannot connect to PostgreSQL as .*: No such file or directory")
     finally:
         await server.stop()
 

@@ -21,8 +21,8 @@ from agent_reminiscence import AgentMem, Config, MemoryNotFoundError
 from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, SCHEMA_NAME, TIERS, WORKER_ROLE
 from agent_reminiscence.database.connection import Params, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.postgres_manager import PostgresManager
-from agent_reminiscence.database.queries import all_query_files, load_queries
-from agent_reminiscence.database.repositories.arrays import bigint_array, real_array
+from agent_reminiscence.database.queries import all_query_files, load_parts, load_queries
+from agent_reminiscence.database.repositories.arrays import bigint_array, real_array, uuid_array
 from agent_reminiscence.database.repositories.chunk_vector import BEFORE_ALL, halfvec
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
@@ -34,12 +34,24 @@ from agent_reminiscence.database.text_columns import scanned_columns
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.trust import SOURCES
+from agent_reminiscence.domain.turn import conversation_scope
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.ledger.replay import Replay, Replayer
+from agent_reminiscence.services.memories.talks import conversation_keys
 from agent_reminiscence.text.folding import fold_text
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
-from tests.support.factories import LONG_AGO, Tenant, fill_tenant, make_event, stored_rows, superuser
+from tests.support.factories import (
+    CHAT,
+    CHAT_KEY,
+    CHAT_TURNS,
+    LONG_AGO,
+    Tenant,
+    fill_tenant,
+    make_event,
+    stored_rows,
+    superuser,
+)
 
 _GENERATION = 1
 _MODEL = f"hash-{TEST_DIMENSION}"
@@ -68,6 +80,8 @@ class _World:
     uncached_hash: str
     observed_position: int
     vector: list[float]
+    # The text of the victim's conversation.
+    chat: str
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +130,7 @@ async def _make_world(test_server: TestServer) -> _World:
     async with AgentMem(Config(**settings)) as memory:
         victim = await fill_tenant(memory, "victim")
         intruder = await fill_tenant(memory, neighbour)
+        [chat] = await memory.get_active_memories("victim", keys=[CHAT_KEY])
     async with superuser(test_server, database) as db:
         await db.execute_script(
             "UPDATE memory_stream SET due_at = now(), work_at = now(),"
@@ -176,6 +191,7 @@ async def _make_world(test_server: TestServer) -> _World:
         uncached_hash=uncached["text_hash"],
         observed_position=observed["position"],
         vector=vector,
+        chat=chat.content,
     )
 
 
@@ -210,6 +226,7 @@ def _stream(w: _World) -> dict[str, Any]:
 
 def _active_memory(w: _World) -> dict[str, Any]:
     return _memory(w) | {
+        "key": None,
         "version": 7,
         "title": "Taken",
         "content": "Taken",
@@ -226,8 +243,45 @@ def _active_memory(w: _World) -> dict[str, Any]:
         "archived_at": None,
         "consolidated_version": 0,
         "due_version": 0,
+        "text_version": 1,
         "chunk_ids": list(w.chunk_ids),
         "chunk_starts": [0] * len(w.chunk_ids),
+    }
+
+
+def _chat(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"memory_id": w.victim.chat_memory_id}
+
+
+def _selected(w: _World) -> dict[str, Any]:
+    """All conditions at once: the chat holds each of them."""
+    return _stream(w) | {
+        "ids": [w.victim.chat_memory_id],
+        "keys": [CHAT_KEY],
+        "key_prefix": CHAT_KEY[:-1],
+        "key_end": CHAT_KEY[:-1] + "2",
+        "after_at": LONG_AGO,
+        "after": w.victim.memory_id,
+        "limit": 10,
+    }
+
+
+def _appended(w: _World) -> dict[str, Any]:
+    return _chat(w) | {
+        # Of the three events of the chat each made a version.
+        "version": 4,
+        "content": "Taken",
+        "turns": '[{"start": 0, "speaker": "Robin"}]',
+        "language": "de",
+        "language_origin": "default",
+        "source": "user",
+        "actor": None,
+        "conversation_id": None,
+        "occurred_at": LONG_AGO,
+        "updated_at": LONG_AGO,
+        "is_due": True,
+        "chunk_ids": [uuid4()],
+        "chunk_starts": [0],
     }
 
 
@@ -248,7 +302,6 @@ def _new_chunks(w: _World) -> dict[str, Any]:
     return _memory(w) | {
         "memory_version": 1,
         "source": "user",
-        "start_date": LONG_AGO,
         "recorded_at": LONG_AGO,
         "chunk_ids": [uuid4()],
         "numbers": [_NEW_NUMBER],
@@ -265,6 +318,7 @@ def _new_chunks(w: _World) -> dict[str, Any]:
         "text_flags": [0],
         "importances": [0.5],
         "confidences": [0.5],
+        "start_dates": [LONG_AGO],
     }
 
 
@@ -335,6 +389,23 @@ def _new_norms(w: _World) -> dict[str, Any]:
 
 def _visible(w: _World) -> dict[str, Any]:
     return _stream(w) | {"tiers": list(TIERS), "min_confidence": 0.0, "as_of": None, "known_at": _LATER}
+
+
+def _passing(w: _World) -> dict[str, Any]:
+    return _visible(w) | {
+        "sources": list(SOURCES),
+        "speakers": None,
+        "occurred_after": LONG_AGO,
+        "occurred_before": _LATER,
+    }
+
+
+def _asked(path: str, value: str) -> dict[str, Any]:
+    return {"bits": [1], "paths": [path], "lows": [value], "highs": [f"{value}~"], "wanted": 1}
+
+
+def _attributes(w: _World, item_id: UUID) -> dict[str, Any]:
+    return _stream(w) | {"paths": ["taken"], "values": ["staken"], "item_ids": uuid_array([item_id])}
 
 
 def _once_visible(w: _World) -> dict[str, Any]:
@@ -452,7 +523,15 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "create_active_memory": lambda w: _active_memory(w) | {"memory_id": uuid4()},
         "get_active_memory": _memory,
         "get_versions": _memory,
-        "get_all_active_memories": _stream,
+        "get_outline": lambda w: _chat(w) | {"tail_characters": 100},
+        "find_by_key": lambda w: _stream(w) | {"key": CHAT_KEY},
+        "list_active_memories": _selected,
+        "find_creation": _memory,
+        "find_latest_part": lambda w: _stream(w) | conversation_keys(CHAT).params(),
+        "find_parts": lambda w: _stream(w) | conversation_keys(CHAT).params() | {"limit": 10},
+        "find_grown": lambda w: _stream(w) | {"conversation_ids": [CHAT], "contents": [w.chat + " And more."]},
+        "append_to_active_memory": _appended,
+        "make_due": _chat,
         "count_active_memories": _stream,
         "find_told_language": _stream,
         "count_memories": lambda w: _stream(w) | {"memory_ids": [w.victim.memory_id]},
@@ -522,6 +601,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"live_chunks": 1, "text_chunks": 1, "text_words": 1, "language": "de"}
             | {"may_change_graph": True, "is_work": True}
         ),
+        "count_live_chunks": _stream,
         "text_totals": _stream,
         "mark_due": _stream,
         "clear_due": _stream,
@@ -539,6 +619,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_by_memory": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id)},
         "find_resting": lambda w: _stream(w) | {"memory_ids": [str(w.victim.draft_memory_id)]},
         "find_by_conversation": lambda w: _stream(w) | {"conversation_id": "party"},
+        "find_texts_holding": lambda w: _stream(w) | {"text": "summer party"},
         "find_by_text": lambda w: _stream(w) | {"text": "Lisbon", "json_text": "Lisbon", "after": 0, "limit": 100},
         "find_all": _stream,
         "list_items": _selection,
@@ -646,6 +727,24 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _rated_chunks(w) | {"start_dates": [LONG_AGO] * len(w.chunk_ids), "end_dates": [None] * len(w.chunk_ids)}
         ),
     },
+    "filters": {
+        "find_memories": lambda w: _stream(w) | _asked("draft", "b1") | {"memory_ids": [], "of_all": False},
+        "find_turns": lambda w: _stream(w) | _asked("\\turn.mood", "smerry"),
+        "find_passing": lambda w: _passing(w) | {"most": 100},
+        "find_passing_said": lambda w: _passing(w) | {"speakers": ["robin"], "most": 100},
+        "find_passing_of_memories": lambda w: _passing(w) | {"memory_ids": [w.victim.memory_id], "most": None},
+        "find_passing_among": lambda w: _passing(w) | {"numbers": list(w.numbers)},
+        "find_numbers": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
+        "find_past_chunks": lambda w: _passing(w) | {"chunk_ids": list(w.chunk_ids)},
+        "read_past_attributes": lambda w: _once_visible(w) | {"memory_ids": [str(w.victim.memory_id)]},
+        "read_past_turns": _once_visible,
+    },
+    "memory_attribute": {
+        "add_attributes": lambda w: _attributes(w, w.victim.memory_id),
+        "replace_attributes": lambda w: (
+            _attributes(w, w.victim.draft_memory_id) | {"replaced": [w.victim.draft_memory_id], "replaced_paths": None}
+        ),
+    },
     "memory_chunk": {
         "add_chunks": _new_chunks,
         "add_facts": _new_facts,
@@ -670,6 +769,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             | {"chunk_ids": list(w.chunk_ids)}
             | {"contents": ["Taken"] * len(w.chunk_ids), "metadata": ["{}"] * len(w.chunk_ids)}
         ),
+        "extend_chunk": lambda w: _stream(w) | {"chunk_id": w.chunk_ids[0], "white_space": "\n\n"},
         "end_chunks": _ended_chunks,
         "correct_end_dates": lambda w: (
             _stream(w)
@@ -686,6 +786,11 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_twins": lambda w: (
             _stream(w) | {"memory_id": w.victim.draft_memory_id, "moment": _LATER, "after": 0, "limit": 100}
         ),
+    },
+    "memory_turn": {
+        "add_turns": lambda w: _chat(w) | {"scope": conversation_scope(CHAT), "turn_ids": ["turn-9"]},
+        "delete_turns": _chat,
+        "find_turns": lambda w: _stream(w) | {"scope": conversation_scope(CHAT), "turn_ids": list(CHAT_TURNS)},
     },
     "replay_tables": {
         "compare_table": _stream,
@@ -716,14 +821,14 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_eligible": _visible,
         "find_eligible_of": lambda w: _visible(w) | {"numbers": list(w.numbers)},
         "find_said": lambda w: _stream(w) | {"speaker_keys": ["robin"], "numbers": list(w.numbers)},
-        "read_past": lambda w: _once_visible(w) | {"after": 0, "limit": 100},
+        "read_past": lambda w: _passing(w) | _once_visible(w) | {"after": 0, "limit": 100},
         "read_past_texts": _once_visible,
         "read_headings": _stream,
         "reach_chunks": lambda w: (
             _graph_items(w) | {"entity_weights": [1.0], "relationship_weights": [1.0], "least_share": 0.1}
         ),
-        "graph_evidence": _graph_items,
-        "read_hits": lambda w: _stream(w) | {"known_at": _LATER, "numbers": list(w.numbers)},
+        "graph_evidence": lambda w: _graph_items(w) | {"among": None},
+        "read_hits": lambda w: _stream(w) | {"known_at": _LATER, "numbers": list(w.numbers), "repeating": []},
     },
     "shortterm_memory": {
         "put_shortterm_memory": lambda w: (
@@ -865,6 +970,10 @@ SELECT external_id, gen_random_uuid(), version, title, summary, last_updated FRO
 def _statement(file: str, name: str) -> str:
     table = "shortterm_memory" if name == "insert_missing" else "active_memory"
     statement = load_queries("sql", file)[name].replace("{generation}", str(_GENERATION))
+    if name == "list_active_memories":
+        parts = load_parts("sql", file)
+        conditions = [parts[part] for part in ("by_ids", "by_keys", "from_key", "before_key", "by_position")]
+        statement = statement.fill(conditions="\n".join(conditions), limit=parts["at_most"])
     return PROJECTED_TABLES[table].fill(statement.replace("{table}", table))
 
 
@@ -1028,8 +1137,8 @@ async def test_rows_of_another_tenant_cannot_be_put_in_place_from_a_scratch_tabl
 async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: PostgresManager, world: _World) -> None:
     """Its statements are made from the registry of text columns and not named, so they are tried here."""
     erasure = ErasureRepository()
-    # What a chunk says, and what stands in titles.
-    texts = ("summer party", "House")
+    # What a chunk says, what stands in titles, and the id of a turn.
+    texts = ("summer party", "House", CHAT_TURNS[0])
 
     async with store.transaction(world.victim.external_id) as db:
         found = [f for text in texts for f in await erasure.find_text(db, world.victim.external_id, text)]
@@ -1043,7 +1152,15 @@ async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: Postgres
 async def test_the_two_tenants_share_their_partitions(test_server: TestServer, world: _World) -> None:
     """Otherwise pruning alone would keep them apart, and the tests above would show nothing of the policies."""
     async with superuser(test_server, world.database) as db:
-        for table in ("memory_stream", "memory_event", "memory_chunk", "posting", "memory_layout", "chunk_vector_1"):
+        for table in (
+            "memory_stream",
+            "memory_event",
+            "memory_turn",
+            "memory_chunk",
+            "posting",
+            "memory_layout",
+            "chunk_vector_1",
+        ):
             rows = await db.fetch_all(
                 f"SELECT DISTINCT tableoid::regclass::text AS partition, external_id FROM {table} ORDER BY 2"  # noqa: S608
             )
@@ -1055,7 +1172,14 @@ async def test_a_transaction_without_where_sees_its_own_tenant_only(store: Postg
     """The policies filter even where a statement forgets to name its tenant."""
     async with store.transaction(world.intruder.external_id) as db:
         for table in (
-            *("memory_stream", "memory_event", "active_memory", "memory_chunk", "shortterm_memory_chunk"),
+            *(
+                "memory_stream",
+                "memory_event",
+                "active_memory",
+                "memory_turn",
+                "memory_chunk",
+                "shortterm_memory_chunk",
+            ),
             *("memory_heading", "posting", "memory_layout", "chunk_vector_1", "chunk_norms_1"),
         ):
             rows = await db.fetch_all(f"SELECT DISTINCT external_id FROM {table}")  # noqa: S608

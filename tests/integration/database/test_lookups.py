@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN
+from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN, TIERS
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.migrations import SchemaParameters
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.queries import load_parts, load_queries
 from agent_reminiscence.database.repositories import chunk_vector
 from agent_reminiscence.database.schema import migrate
+from agent_reminiscence.domain.attributes import OF_TURN, equal_to, stored_path
 from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.index import chunk_number
+from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from tests.conftest import TEST_DIMENSION, TestServer
 from tests.support.factories import superuser
@@ -200,6 +203,10 @@ _KEYS = [
     ("memory_chunk", ["number"]),
     ("memory_chunk", ["memory_id"]),
     ("memory_chunk", ["folded_hash"]),
+    ("memory_chunk", ["source"]),
+    ("memory_chunk", ["speaker_key"]),
+    ("memory_attribute", ["path"]),
+    ("memory_attribute", ["item_id"]),
     ("memory_heading", ["number"]),
     ("memory_heading", ["memory_id"]),
     ("memory_event", ["position"]),
@@ -316,3 +323,67 @@ async def test_the_newest_are_read_in_the_order_of_an_index(
         plan = await _explain(db, "COSTS OFF", statement, params)
 
     assert re.search(f"Index (Only )?Scan.* using \\w*external_id_{index}_idx", plan), plan
+
+
+_A_FILTER = {
+    "find_memories": ("memory_attribute", r"path = .* AND .*value >= .* AND .*value < "),
+    "find_turns": ("memory_attribute", r"path = .* AND .*value >= .* AND .*value < "),
+    "find_passing": ("memory_chunk", r"source = .* AND .*start_date >= .* AND .*start_date < "),
+    "find_passing_said": ("memory_chunk", r"speaker_key = .* AND .*start_date >= .* AND .*start_date < "),
+    "find_passing_of_memories": ("memory_chunk", r"memory_id = "),
+    "find_passing_among": ("memory_chunk", r"number = "),
+}
+
+
+@pytest.mark.parametrize("name", _A_FILTER)
+@pytest.mark.parametrize("is_analysed", [True, False])
+async def test_what_a_filter_admits_is_found_by_an_index(
+    test_server: TestServer,
+    config: Callable[..., Config],
+    database: str,
+    store: PostgresManager,
+    name: str,
+    is_analysed: bool,
+) -> None:
+    """As the application sees them, and by plans that are kept whatever a tenant asks: what is left out is not read."""
+    async with AgentMem(config()) as memory:
+        for number in range(60):
+            text = f"Ann: Gull number {number}."
+            note = await memory.create_active_memory(
+                _NEWCOMER,
+                "Birds",
+                text,
+                metadata={"number": number, "turns": [{"start": 0, "speaker": f"Ann {number}", "kind": number}]},
+                occurred_at=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number),
+            )
+    if is_analysed:
+        async with superuser(test_server, database) as db:
+            await db.execute_script("ANALYZE")
+    is_of_turns = name == "find_turns"
+    first, after = equal_to(59)
+    params: dict[str, object] = {
+        "external_id": _NEWCOMER,
+        "bits": [1],
+        "paths": [stored_path(["kind"], OF_TURN) if is_of_turns else "number"],
+        "lows": [first],
+        "highs": [after],
+        "wanted": 1,
+        "of_all": False,
+        "memory_ids": [note.id] if name == "find_passing_of_memories" else [],
+        "numbers": [chunk_number(60, 0)],
+        "tiers": list(TIERS),
+        "min_confidence": 0.0,
+        "known_at": datetime(2027, 1, 1, tzinfo=UTC),
+        "sources": list(SOURCES),
+        "speakers": ["ann 59"] if name == "find_passing_said" else None,
+        "occurred_after": datetime(2026, 3, 1, tzinfo=UTC),
+        "occurred_before": datetime(2026, 4, 1, tzinfo=UTC),
+        "most": 100,
+    }
+
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        plan = await _explain(db, "ANALYZE, TIMING OFF", load_queries("sql", "filters")[name], params)
+
+    table, condition = _A_FILTER[name]
+    assert re.search(rf"(?:on|using) {table}.*\n(?:.*\n)*?.*Index Cond: .*{condition}", plan), plan
+    assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) == 0, plan

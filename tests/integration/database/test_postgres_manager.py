@@ -778,6 +778,12 @@ def test_a_dsn_is_read(dsn: str, expected: ConnectionSettings) -> None:
         ("postgresql://ana@db/memories?password=open%20sesame", "has the parameter password"),
         ("postgresql://ana:open%20sesame@db:many/memories", "port that is not a number"),
         ("postgresql://ana:open%20sesame@db:99999/memories", "port"),
+        ("postgresql://ana:open%20sesame@db/memories?port=99999", "port 99999; ports are from 1 to 65535"),
+        ("postgresql://ana:open%20sesame@db/memories?port=-5", "port -5; ports are from 1 to 65535"),
+        ("postgresql://ana:open%20sesame%00@db/memories", "the password in postgres_dsn has a NUL character"),
+        ("postgresql://ana:open%20sesame@d%00b/memories", "the host in postgres_dsn has a NUL character"),
+        ("postgresql://an%00a:open%20sesame@db/memories", "the user in postgres_dsn has a NUL character"),
+        ("postgresql://ana:open%20sesame@db/memor\ud800ies", "the database in postgres_dsn has a lone surrogate"),
         ("postgresql://ana:open%20sesame[@db/memories", "postgres_dsn"),
         ("postgresql://ana:open sesame℀@db/memories", "postgres_dsn"),
     ],
@@ -799,6 +805,25 @@ async def test_a_refused_login_is_named_without_its_password(test_server: TestSe
         await open_connection(settings)
 
     assert "open sesame" not in f"{caught.value} {settings!r} {settings}"
+    assert str(caught.value) == (
+        f'cannot connect to PostgreSQL as nobody@{address.host}:{address.port}/postgres: role "nobody" does not exist'
+    )
+
+
+async def test_a_server_that_cannot_be_reached_is_named_in_plain_words(test_server: TestServer) -> None:
+    """Neither the driver's own words, which say nothing of the server, nor the text of an object of ours."""
+    for settings, reason in (
+        (ConnectionSettings("127.0.0.1", 1, "ana", "memories", "open sesame"), "Connection refused"),
+        (ConnectionSettings("/nowhere", 5432, "ana", "memories"), "No such file or directory"),
+        (test_server.login("no_such_database"), 'database "no_such_database" does not'),
+    ):
+        with pytest.raises(StoreError, match=reason) as caught:
+            await open_connection(settings)
+
+        expected = (
+            f"cannot connect to PostgreSQL as {settings.user}@{settings.host}:{settings.port}/{settings.database}: "
+        )
+        assert str(caught.value).startswith(expected + reason)
 
 
 async def test_a_process_of_the_server_that_stands_still_is_a_timeout_while_others_answer(

@@ -10,10 +10,11 @@ import time
 import traceback
 from collections.abc import Callable
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from agent_reminiscence.database.neo4j_manager import CypherExecutor
+from agent_reminiscence.database.neo4j_manager import CypherExecutor, SchemaExistsError
 from agent_reminiscence.exceptions import (
     ConfigurationError,
     NotInitializedError,
@@ -60,6 +61,21 @@ async def test_a_read_cannot_write(neo4j_server: Neo4jAddress, new_neo4j_tenant:
             _running("MATCH (s:MemoryStream {external_id: $external_id}) RETURN s.external_id AS x", external_id=tenant)
         )
     assert rows == [{"x": tenant}]
+
+
+async def test_a_constraint_that_is_there_already_is_told_apart(neo4j_server: Neo4jAddress) -> None:
+    """Two processes that open a new store at once may both find nothing; one of them then creates what is there."""
+    name = f"race_{uuid4().hex}"
+    create = f"CREATE CONSTRAINT {name} FOR (n:{name}) REQUIRE n.x IS UNIQUE"
+    async with opened_neo4j(neo4j_server, timeout_seconds=60) as manager:
+        await manager.write(_running(create))
+        with pytest.raises(SchemaExistsError):
+            await manager.write(_running(create))
+        # The name of something else is a mistake.
+        with pytest.raises(StoreError) as caught:
+            await manager.write(_running(create.replace("n.x", "n.y")))
+        assert not isinstance(caught.value, SchemaExistsError)
+        await manager.write(_running(f"DROP CONSTRAINT {name}"))
 
 
 async def test_a_write_that_fails_leaves_nothing(

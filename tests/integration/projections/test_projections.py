@@ -145,15 +145,19 @@ async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
 
 
 async def _last_written(db: SqlExecutor, external_id: str) -> dict[str, list[dict[str, Any]]]:
-    """The chunks of each memory as its last version's event has them, in the order of the text."""
+    """The chunks of each memory as the events of its last version have them, in the order of the text."""
     rows = await _rows(
         db,
-        "SELECT DISTINCT ON (memory_id) memory_id, payload -> 'chunks' AS chunks FROM memory_event"
-        " WHERE external_id = $(external_id)p AND kind IN ('memory.created', 'memory.updated') AND salt IS NOT NULL"
-        " ORDER BY memory_id, position DESC",
+        "SELECT memory_id, kind, payload -> 'chunks' AS chunks FROM memory_event"
+        " WHERE external_id = $(external_id)p AND salt IS NOT NULL"
+        " AND kind IN ('memory.created', 'memory.updated', 'memory.appended') ORDER BY position",
         external_id,
     )
-    return {row["memory_id"]: row["chunks"] for row in rows}
+    written: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        before = written.get(row["memory_id"], []) if row["kind"] == "memory.appended" else []
+        written[row["memory_id"]] = [*before, *row["chunks"]]
+    return written
 
 
 async def _ended(db: SqlExecutor, external_id: str) -> set[str]:

@@ -84,6 +84,36 @@ async def test_a_healthy_installation_has_no_complaint(config: MakeConfig, memor
     }
 
 
+async def test_a_stream_without_an_event_hides_no_check(
+    test_server: TestServer, database: str, config: MakeConfig, memory: AgentMem
+) -> None:
+    """What imports nothing leaves such a stream; the time of its last event is one that Python does not have."""
+    await memory.create_active_memory("agent-1", "Plan", "Ship on Friday")
+    async with _administrator(test_server, database) as db:
+        await db.execute("INSERT INTO reminiscence.memory_stream (external_id) VALUES ('agent-2')")
+
+    diagnosis = await diagnose(config)
+
+    assert [check for check in diagnosis.checks if check.status != "ok"] == []
+    assert _named(diagnosis, "memories").detail == "2 external_ids with 1 live chunks"
+    assert {"work", "vectors"} <= {check.name for check in diagnosis.checks}
+
+
+async def test_what_could_not_be_checked_is_not_called_healthy(
+    test_server: TestServer, database: str, config: MakeConfig
+) -> None:
+    """A check that could not be made is named with what prevented it, and so is each that builds on it."""
+    async with _administrator(test_server, database) as db:
+        await db.execute_script(f"REVOKE ALL ON reminiscence.memory_stream FROM {SCHEDULER_ROLE}")
+
+    diagnosis = await diagnose(config)
+
+    assert _problems(diagnosis) == []
+    assert not diagnosis.is_healthy
+    assert {check.name for check in diagnosis.skipped} == {"memories", "work", "vectors"}
+    assert "permission denied" in _named(diagnosis, "memories").detail
+
+
 async def test_an_embedder_that_did_not_make_the_vectors_is_a_problem(config: MakeConfig) -> None:
     """Vectors of different models cannot be compared, so this must not pass for well."""
     diagnosis = await diagnose(lambda: config(embedding_dimension=32))
@@ -248,7 +278,7 @@ async def test_an_embedded_server_that_is_not_there_is_not_made(empty_folder: Pa
     diagnosis = await diagnose(lambda: Config(data_dir=empty_folder / "data", embedding_provider="hash"))
 
     assert diagnosis.is_healthy
-    assert _named(diagnosis, "server").status == "skipped"
+    assert _named(diagnosis, "server").detail == "none yet; it is created on first use"
     assert not (empty_folder / "data").exists()
 
 

@@ -15,11 +15,13 @@ from tests.support.factories import stored_rows
 # Each table with the columns that name a row within its stream.
 PROJECTED: Mapping[str, tuple[str, ...]] = {
     "active_memory": ("memory_id",),
+    "memory_turn": ("memory_id", "scope", "turn_id"),
     "shortterm_memory": ("memory_id",),
     "memory_chunk": ("chunk_id",),
     "memory_heading": ("number",),
     "posting": ("term", "block"),
     "memory_layout": ("memory_id",),
+    "memory_attribute": ("item_id", "path", "value"),
     "chunk_vector_1": ("number",),
     "chunk_norms_1": ("memory_id",),
     "entity": ("entity_id",),
@@ -74,9 +76,9 @@ def key_parts(table: str, key: str) -> list[str]:
 
 
 def shown_key(table: str, key: str) -> str:
-    """How a report names the row: names and terms are memory text, so it says only whose and where they are."""
+    """How a report names the row: names, terms and ids of turns are memory text, so it says only whose they are."""
     match table:
-        case "entity_name":
+        case "entity_name" | "memory_turn" | "memory_attribute":
             return key_parts(table, key)[0]
         case "posting":
             return key_parts(table, key)[1]

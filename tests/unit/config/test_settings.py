@@ -33,20 +33,14 @@ def test_no_setting_is_needed() -> None:
     assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (10, None, 1)
 
 
-def test_arguments_win_over_the_environment_and_that_over_the_file(
-    monkeypatch: pytest.MonkeyPatch, nothing_set: Path
-) -> None:
+def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is closer to the call wins; the case of a variable's name does not matter."""
-    (nothing_set / ".env").write_text(
-        "REMINISCENCE_RETRIEVAL_LIMIT=1\nREMINISCENCE_TOKEN_BUDGET=1\nREMINISCENCE_CHUNK_PARTITIONS=1\nOTHER_APP=x\n"
-    )
     monkeypatch.setenv("REMINISCENCE_RETRIEVAL_LIMIT", "2")
     monkeypatch.setenv("reminiscence_token_budget", "2")
 
     config = Config(retrieval_limit=3)
 
     assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (3, 2, 1)
-    assert Config(_env_file=None).chunk_partitions == 1
 
 
 def test_values_are_read_in_their_types(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +71,7 @@ def test_settings_do_not_change() -> None:
         config.retrieval_limit = 3  # type: ignore[misc]
 
 
-def test_an_unknown_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, nothing_set: Path) -> None:
+def test_an_unknown_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """A typing error is no setting, wherever it stands; the message lists what there is."""
     with pytest.raises(
         ConfigurationError, match=r"unknown setting retrieval_limits; the settings are .*retrieval_limit"
@@ -90,7 +84,7 @@ def test_an_unknown_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, 
     assert "secret" not in str(refused.value)
 
     monkeypatch.delenv("REMINISCENCE_POSTGRES_DNS")
-    (nothing_set / ".env").write_text("reminiscence_pool_size=3\n")
+    monkeypatch.setenv("reminiscence_pool_size", "3")
     with pytest.raises(ConfigurationError, match="unknown setting reminiscence_pool_size"):
         Config()
 
@@ -116,6 +110,19 @@ def test_an_unknown_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, 
         ({"shortterm_promotion_threshold": 1.1}, "shortterm_promotion_threshold"),
         ({"retrieval_limit": 201}, "retrieval_limit: .*less than or equal to 200"),
         ({"token_budget": 0}, "token_budget"),
+        ({"data_dir": "a\x00b"}, "data_dir: has a NUL character at position 1"),
+        ({"data_dir": Path("a\ud800")}, "data_dir: has a lone surrogate at position 1"),
+        # A name of other bytes than UTF-8, as Python shows it: the server's programs cannot be told.
+        ({"data_dir": "a\udcff"}, "data_dir: has a lone surrogate at position 1"),
+        ({"data_dir": ""}, "data_dir: must not be empty"),
+        ({"data_dir": b"data"}, "data_dir: must be a str or a path, not bytes"),
+        ({"data_dir": 7}, "data_dir: must be a str or a path, not int"),
+        ({"data_dir": "~nobody-has-this-name/data"}, "data_dir: begins with '~nobody-has-this-name'"),
+        ({"postgres_programs": "/usr\x00"}, "postgres_programs: has a NUL character"),
+        ({"postgres_dsn": f"{DSN}\x00"}, "postgres_dsn: has a NUL character"),
+        ({"ollama_base_url": "http://\ud800"}, "ollama_base_url: has a lone surrogate"),
+        ({"neo4j_uri": "bolt://host", "neo4j_password": "secret\x00"}, "neo4j_password: has a NUL character"),
+        ({"_env_file": ".env"}, r"Config\.from_env_file\(path\)"),
     ],
     ids=lambda value: ", ".join(value) if isinstance(value, dict) else "",
 )
@@ -131,3 +138,14 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     """Nobody has to start five times to find five mistakes."""
     with pytest.raises(ConfigurationError, match=r"postgres_pool_size: .*; retrieval_limit: "):
         Config(postgres_pool_size=0, retrieval_limit=0)
+
+
+def test_a_relative_data_folder_needs_a_working_folder(nothing_set: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that was removed under the process is named as the reason."""
+    gone = nothing_set / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    with pytest.raises(ConfigurationError, match=r"data_dir: is relative to the working folder, which cannot be found"):
+        Config(data_dir="data")

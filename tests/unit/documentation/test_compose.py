@@ -57,7 +57,7 @@ def test_the_data_of_postgres_stays_in_its_volume() -> None:
 
 
 def test_the_example_is_no_configuration_of_the_library() -> None:
-    """`Config` reads `.env`, too: a copy of the example must not change what the library does in this folder."""
+    """A copy of it may be named with `--env-file`, too: it must not change what the library does."""
     assert "REMINISCENCE_" not in _EXAMPLE
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_reminiscence.config.constants import ENTITY_TYPES, MAX_ENTITY_NAME_CHARACTERS
-from agent_reminiscence.text import names
+from agent_reminiscence.text import common
 from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.name_lines import Passage
 from agent_reminiscence.text.names import (
@@ -282,7 +282,7 @@ def test_confidence_says_where_a_name_was_found() -> None:
 
 def test_without_the_tokenizer_less_is_found_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which words are common is not known then, so that all are."""
-    monkeypatch.setattr(names, "bundled_tokenizer", lambda: None)
+    monkeypatch.setattr(common, "bundled_tokenizer", lambda: None)
 
     assert _names("Maria works with Ada. Tim works, too.") == ["Ada", "Tim"]
 

@@ -78,6 +78,8 @@ def _known(
 
 def _memory(memory_id: UUID) -> StoredMemory:
     return StoredMemory(
+        key=None,
+        text_version=1,
         external_id="agent-1",
         memory_id=memory_id,
         version=1,

@@ -23,7 +23,6 @@ from agent_reminiscence.config.constants import (
 )
 from agent_reminiscence.domain.transfer import ImportedMemory
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.transfer import files
 from agent_reminiscence.services.transfer import parts as parts_module
 from agent_reminiscence.services.transfer.batches import MAX_BATCH_CHARACTERS, MAX_BATCH_MEMORIES, batches
 from agent_reminiscence.services.transfer.chats import Conversations
@@ -73,6 +72,56 @@ def test_a_markdown_file_is_one_memory_named_by_its_heading(read: Reader) -> Non
     assert (memory.title, memory.content) == ("Harbour *rules*", text)
 
 
+def test_a_document_keeps_where_in_its_folder_it_is(tmp_path: Path) -> None:
+    """The folders below the one that was named say what it is about; those above only where the machine keeps it."""
+    path = tmp_path / "trips" / "2025" / "rome.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("# Rome\n\nThree days.")
+
+    (found,) = find_sources([tmp_path])
+    assert isinstance(found, SourceFile)
+    (memory,) = read_memories(found)
+    (alone,) = read_memories(_source(path))
+
+    assert (memory.title, memory.metadata) == ("Rome", {"file": "trips/2025/rome.md"})
+    assert alone.metadata == {"file": "rome.md"}
+    assert alone.idempotency_key == memory.idempotency_key
+
+
+def test_records_with_a_title_are_texts_of_their_own(read: Reader) -> None:
+    """Notes as other programs export them: a title, a text, and what is known about it."""
+    first, second = read(
+        "notes.jsonl",
+        _lines(
+            {
+                "title": "Rome",
+                "content": "# Three days\n\nAnd not one more.",
+                "created_at": "2025-03-01",
+                "id": 7,
+                "metadata": {"tags": ["travel"]},
+            },
+            {"title": "Empty", "text": "  "},
+            {"title": "Paris", "text": "Later.", "conversation_id": "trips"},
+        ),
+    )
+
+    assert (first.title, first.content) == ("Rome", "# Three days\n\nAnd not one more.")
+    assert first.metadata == {"file": "notes.jsonl", "id": "7", "tags": ["travel"]}
+    assert first.occurred_at == datetime(2025, 3, 1, tzinfo=UTC)
+    assert (second.title, second.conversation_id, second.silent_messages) == ("Paris", "trips", 1)
+
+
+def test_a_record_that_is_too_long_becomes_several(read: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like a document of the same text."""
+    monkeypatch.setattr(parts_module, "MAX_CONTENT_CHARACTERS", 1_000)
+    text = "All work and no play.\n\n" * 100
+
+    parts = read("notes.json", json.dumps([{"title": "Diary", "content": text}]))
+
+    assert "".join(part.content for part in parts) == text
+    assert [part.title for part in parts] == ["Diary", "Diary (part 2)", "Diary (part 3)"]
+
+
 def test_a_text_file_is_named_after_its_file(read: Reader) -> None:
     """`#` begins no heading in plain text."""
     (memory,) = read("shopping list.txt", "# milk\neggs")
@@ -106,7 +155,7 @@ def test_a_text_that_is_too_long_is_cut_at_paragraphs_and_nothing_is_lost(
 ) -> None:
     """The parts are the text again, each within the limit and numbered from the second on."""
     limit = MAX_CONTENT_CHARACTERS // 10
-    monkeypatch.setattr(files, "MAX_CONTENT_CHARACTERS", limit)
+    monkeypatch.setattr(parts_module, "MAX_CONTENT_CHARACTERS", limit)
     paragraph = "All work and no play. " * 400 + "\n\n"
     text = "# Diary\n\n" + paragraph * (2 * limit // len(paragraph) + 1)
 
@@ -277,7 +326,17 @@ def test_a_message_that_is_too_long_keeps_its_speaker_in_every_part(read: Reader
         ("a.jsonl", b'{"role": "u", "text": "x"}\n{"role": "u", "text": "\xff"}', "line 2: this is not UTF-8"),
         ("a.json", '[\n{"role": "user" "content": "x"}]', "line 2, column 17: this is not JSON"),
         ("a.json", '[{"role": "u", "text": "x"}, {"role": "u"}]', "message 2: the message has no content"),
-        ("a.json", '{"chat": []}', "'messages' is not a list"),
+        ("a.json", '{"chat": []}', "the file: an object with the fields 'chat' is not understood; .*chat_messages"),
+        ("a.json", '{"messages": {}}', "the file: 'messages' is not a list"),
+        ("a.json", '[{"role": "u", "text": "x"}, 7]', "message 2: a message must be .*, not a number; understood are"),
+        (
+            "a.json",
+            '[{"role": "u", "text": "x"}, {"x": "Ana is ill", "Ana Ruiz": 1}]',
+            "message 2: .*'x' and 1 more is",
+        ),
+        ("a.jsonl", '{"title": " ", "content": "x"}', "line 1: the title is blank"),
+        ("a.jsonl", '{"title": "A", "content": ["x"]}', "line 1: the content of a text with a title must be text"),
+        ("a.jsonl", '{"title": "A", "content": "x", "metadata": 3}', "line 1: metadata must be a mapping"),
         ("a.json", '"text"', "the file is not a list of messages"),
         ("a.json", "[" * 100_000, "cannot be read as JSON|this is not JSON"),
         ("a.txt", b"one\ntwo\nthr\xe9\xe9", "line 3: this is not UTF-8"),

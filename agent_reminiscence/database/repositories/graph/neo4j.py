@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
-from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row
+from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row, SchemaExistsError
 from agent_reminiscence.database.queries import load_queries, statement_folder
 from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     ENTITY_FIELDS,
@@ -253,7 +254,9 @@ class Neo4jGraph:
         schema = (statement_folder("cypher") / "schema.cypher").read_text(encoding="utf-8")
         for statement in schema.split(";\n"):
             if statement.strip():
-                await self._manager.write(_running(statement))
+                # Several processes may open a new store at once.
+                with suppress(SchemaExistsError):
+                    await self._manager.write(_running(statement))
         await self._manager.write(_running(_CYPHER["await_indexes"], {"seconds": 300}))
         await self._manager.write(_running(_CYPHER["identify_store"]))
 

@@ -1,0 +1,82 @@
+"""Where a command's settings come from: its options, the environment, and the file that `--env-file` names."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from agent_reminiscence import Config
+from agent_reminiscence.cli.terminal import complain
+
+_UNREAD_FILE: Final = Path(".env")
+_SETTING = re.compile(rb"^[ \t]*(?:export[ \t]+)?REMINISCENCE_\w+[ \t]*=", re.MULTILINE | re.IGNORECASE)
+# Beyond that nobody keeps settings; the file may be anything.
+_LOOKED_AT_BYTES: Final = 65_536
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call of the program.
+
+    Attributes:
+        env_file: The file that it named, if any.
+        has_looked: Whether it has looked for a file that it does not read.
+    """
+
+    env_file: Path | None
+    has_looked: bool = False
+
+
+_call: ContextVar[_Call | None] = ContextVar("_call", default=None)
+
+
+@contextmanager
+def env_file_named(path: Path | None) -> Iterator[None]:
+    """Within the block, commands also read their settings from `path`."""
+    token = _call.set(_Call(path))
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+def read_settings(**settings: Any) -> Config:
+    """The settings of this command.
+
+    A `.env` in the working folder is not read, because the folder may be somebody else's. If there is one with settings
+    of ours, a line on standard error says so, once a call.
+
+    Args:
+        settings: What the command's options say; they win over the environment and the file.
+
+    Raises:
+        ConfigurationError: A setting, or the file, is wrong.
+    """
+    call = _call.get()
+    if call is not None and call.env_file is not None:
+        return Config.from_env_file(call.env_file, **settings)
+    if call is not None and not call.has_looked:
+        call.has_looked = True
+        if _has_settings(_UNREAD_FILE):
+            complain(
+                f"agent-reminiscence: the settings in ./{_UNREAD_FILE} are not used;"
+                f" --env-file {_UNREAD_FILE} would use them"
+            )
+    return Config(**settings)
+
+
+def _has_settings(path: Path) -> bool:
+    try:
+        # Anything but a file could make the program wait.
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with path.open("rb") as file:
+            return _SETTING.search(file.read(_LOOKED_AT_BYTES)) is not None
+    except OSError:
+        return False

@@ -1,0 +1,193 @@
+"""Conversations that grow turn by turn: in one memory a day, or in several where a day's would be too long.
+
+A memory of bounded size keeps every turn's cost the same, however long the conversation is, and the consolidation of
+what a day or a part of it said does not wait for the end of a conversation that may have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any, Final
+
+from agent_reminiscence.config.constants import CONVERSATION_KEY_DIGITS, CONVERSATION_KEY_PREFIX, MAX_ID_CHARACTERS
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.domain.memory import ActiveMemory, KeyRange, StoredMemory
+from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.domain.turn import Turn, conversation_scope, lay_out_turns, read_turns, source_of, turn_text
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.projections.indexed_text import heading_text
+from agent_reminiscence.projections.texts import day_of
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services.ledger.projector import Projector
+from agent_reminiscence.services.ledger.requests import AppendTextRequest, ConversationRequest, CreateRequest
+from agent_reminiscence.services.memories.appends import MemoryAppends, check_said, is_repeatable
+from agent_reminiscence.services.memories.creation import MemoryCreation
+from agent_reminiscence.services.memories.writes import MemoryWrites, Written
+from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
+
+# A conversation's next memory begins before a turn that would make the last one longer than this.
+CONVERSATION_MEMORY_CHARACTERS: Final = 16_000
+# How many of a conversation's memories are read at a time.
+_PARTS_READ: Final = 4
+MAX_CONVERSATION_ID_CHARACTERS: Final = MAX_ID_CHARACTERS - len(CONVERSATION_KEY_PREFIX) - 1 - CONVERSATION_KEY_DIGITS
+
+
+def conversation_keys(conversation_id: str) -> KeyRange:
+    """The keys of a conversation's memories."""
+    return KeyRange(prefix=f"{CONVERSATION_KEY_PREFIX}{conversation_id}/", digits=CONVERSATION_KEY_DIGITS)
+
+
+class Talks:
+    """Records what is said in conversations."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        projector: Projector,
+        vectors: WriteVectors,
+        writes: MemoryWrites,
+        creation: MemoryCreation,
+        appends: MemoryAppends,
+    ) -> None:
+        self._store = runtime.store
+        self._tables = runtime.repositories.tables
+        self._scrubber = runtime.scrubber
+        self._clock = runtime.clock
+        self._projector = projector
+        self._vectors = vectors
+        self._writes = writes
+        self._creation = creation
+        self._appends = appends
+
+    async def add(self, asked: ConversationRequest) -> ActiveMemory:
+        """Add the turns that the conversation does not hold yet, all of them in one transaction.
+
+        Returns:
+            The memory that holds the last of them; the conversation's last one if all were known.
+
+        Raises:
+            QuotaExceededError: A limit of the stream would be exceeded; nothing is written.
+        """
+        check_said(asked.turns, self._clock())
+        request = await self._scrubber.scrub(asked)
+        return await repeated(
+            lambda: self._add(request),
+            operation="conversation",
+            external_id=request.external_id,
+            repeatable=is_repeatable(request.turns),
+        )
+
+    async def _add(self, request: ConversationRequest) -> ActiveMemory:
+        heading = heading_text(request.title, day_of(self._clock()))
+        made = await self._appends.make_for(None, request.turns, heading)
+        async with self._store.transaction(request.external_id) as db:
+            has_tables = await self._vectors.look_for_tables(db, made)
+            await self._projector.begin(db, request)
+            made = await self._vectors.keep_storable(made, has_tables)
+            last = await self._tables.active.find_latest_part(db, request.external_id, request.keys)
+            scope = conversation_scope(str(request.conversation_id))
+            turns = await self._appends.find_new(db, request.external_id, scope, request.turns)
+            if last is not None and not turns:
+                return self._writes.to_active(last)
+            # Asked under the lock, so that a later turn has a later time.
+            now = self._clock() if last is None else max(self._clock(), last.occurred_at)
+            written: list[Written] = []
+            rest = [turn if turn.time is not None else turn.model_copy(update={"time": now}) for turn in turns]
+            while rest:
+                part, is_next = _next_part(last, rest, request.source)
+                written.append(await self._write(db, request, last, part, made, is_next=is_next))
+                last, rest = written[-1].memory, rest[len(part) :]
+        return await self._writes.finish(*written)
+
+    async def _write(
+        self,
+        db: SqlExecutor,
+        request: ConversationRequest,
+        last: StoredMemory | None,
+        turns: Sequence[Turn],
+        made: MadeVectors | None,
+        *,
+        is_next: bool,
+    ) -> Written:
+        """Write turns of one source into the conversation's last memory, or into its next one."""
+        source = source_of(turns[0].speaker, request.source)
+        said: dict[str, Any] = {
+            "external_id": request.external_id,
+            "occurred_at": max(turn.time for turn in turns if turn.time is not None),
+            "actor": request.actor,
+            "conversation_id": request.conversation_id,
+            "source": source,
+            "redactions": request.redactions,
+        }
+        if last is not None and not is_next:
+            # A turn that is told late does not make the memory older.
+            said["occurred_at"] = max(said["occurred_at"], last.occurred_at)
+            return await self._appends.record(db, last, AppendTextRequest(turns=tuple(turns), **said), turns, made)
+        number = 1 if last is None else request.keys.number(str(last.key)) + 1
+        if number >= 10**request.keys.digits:
+            raise InvalidInputError(
+                f"conversation {request.conversation_id!r} has {number - 1:,} memories, the most that there can be;"
+                " begin another conversation"
+            )
+        content, entries = lay_out_turns(turns)
+        creation = CreateRequest(
+            title=request.title,
+            content=content,
+            description=None,
+            metadata={"turns": entries},
+            key=request.keys.key(number),
+            **said,
+        )
+        return await self._creation.record_next(db, creation, made, completes=last)
+
+    async def read(self, external_id: str, keys: KeyRange, *, limit: int) -> list[Turn]:
+        """The last turns of a conversation, oldest first, without those of archived memories."""
+
+        async def read() -> list[Turn]:
+            found: list[Turn] = []
+            async with self._store.transaction(external_id, read_only=True) as db:
+                before: str | None = None
+                while len(found) < limit:
+                    parts = await self._tables.active.find_parts(
+                        db, external_id, keys, before=before, limit=_PARTS_READ
+                    )
+                    for memory in parts:
+                        found = [*read_turns(memory.content, memory.metadata), *found]
+                    if len(parts) < _PARTS_READ:
+                        break
+                    before = parts[-1].key
+            return found[-limit:]
+
+        return await repeated(read, operation="conversation", external_id=external_id)
+
+
+def _next_part(last: StoredMemory | None, turns: Sequence[Turn], default: Source) -> tuple[list[Turn], bool]:
+    """The first of some turns that one event records, and whether it begins the conversation's next memory."""
+    if (
+        last is None
+        or last.archived_at is not None
+        or _day(turns[0]) > day_of(last.occurred_at)
+        or len(last.content) + 1 + len(turn_text(turns[0])) > CONVERSATION_MEMORY_CHARACTERS
+    ):
+        # No line break comes before the first turn of a text.
+        is_next, size, day = True, -1, _day(turns[0])
+    else:
+        is_next, size, day = False, len(last.content), day_of(last.occurred_at)
+    part: list[Turn] = []
+    for turn in turns:
+        size += 1 + len(turn_text(turn))
+        if part and (
+            size > CONVERSATION_MEMORY_CHARACTERS
+            or _day(turn) > day
+            or source_of(turn.speaker, default) != source_of(part[0].speaker, default)
+        ):
+            break
+        part.append(turn)
+    return part, is_next
+
+
+def _day(turn: Turn) -> date:
+    assert turn.time is not None, "a turn without a time gets one"
+    return day_of(turn.time)

@@ -1,0 +1,187 @@
+"""Reads conversations as ChatGPT and Claude export them (`conversations.json`).
+
+Neither format is documented by its maker, and both grow; what is read here is what exports of 2023 to 2026 have.
+
+**ChatGPT**: a conversation is a tree of nodes in `mapping`, because each edited question and each regenerated answer
+begins a branch. `current_node` is the end of the branch that the user saw last, and `parent` leads from there to the
+root. **Claude**: a conversation is a list, `chat_messages`; where the messages name their `parent_message_uuid`, it is
+such a tree, too.
+
+Only what the two said to each other is read: of ChatGPT's messages those of `user` and `assistant` that are not hidden
+and go to `all`. What an application told its model, what a model thought, its calls of tools and their output were not
+said; pictures and attached files have no words. Text that was pasted into Claude becomes an attachment without a file
+name, and is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services.transfer.messages import Message, read_id, read_time
+
+_CHATGPT_SPEAKERS: Final = frozenset({"user", "assistant"})
+# What was not said, by type of content.
+_CHATGPT_SILENT: Final = frozenset(
+    {"thoughts", "reasoning_recap", "user_editable_context", "model_editable_context", "system_error"}
+)
+# A user is the same person in all chats.
+_CLAUDE_SPEAKERS: Final[Mapping[str, str]] = {"human": "user"}
+_CLAUDE_SPOKEN: Final = frozenset({"text", "voice_note"})
+_MAX_SHOWN_ID: Final = 40
+
+
+def is_chatgpt(value: Mapping[str, Any]) -> bool:
+    """Whether this is a conversation of a ChatGPT export."""
+    return "mapping" in value
+
+
+def is_claude(value: Mapping[str, Any]) -> bool:
+    """Whether this is a conversation of a Claude export."""
+    return "chat_messages" in value
+
+
+def chatgpt_messages(value: Mapping[str, Any], where: str, number: str | None) -> Iterator[Message]:
+    """What was said in the visible branch of a conversation, in order."""
+    conversation = read_id(value, ("conversation_id", "id"), where)
+    title, began_at = _title(value.get("title")), read_time(value, where, ("create_time",))
+    for node_id, node in _branch(value, where):
+        place = f"{where}, node {_shown(node_id)}"
+        message = node.get("message")
+        if message is None:
+            continue
+        text = _chatgpt_text(message, place)
+        if text is None:
+            continue
+        yield Message(
+            group=conversation or number,
+            conversation=conversation,
+            title=title,
+            speaker=message["author"]["role"],
+            text=text,
+            said_at=read_time(message, place, ("create_time",)) or began_at,
+            message_id=read_id({"id": message.get("id") or node_id}, ("id",), place),
+        )
+
+
+def _branch(value: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """The nodes from the root to `current_node`."""
+    mapping = value["mapping"]
+    if not isinstance(mapping, Mapping):
+        raise InvalidInputError(f"{where}: 'mapping' is not an object of nodes")
+    if not mapping:
+        return []
+    node_id = value.get("current_node")
+    if node_id is None:
+        raise InvalidInputError(f"{where}: there is no 'current_node', which says which branch was visible")
+    branch: dict[str, Mapping[str, Any]] = {}
+    while node_id is not None:
+        node = mapping.get(node_id) if isinstance(node_id, str) else None
+        if not isinstance(node, Mapping):
+            raise InvalidInputError(f"{where}: the node {_shown(node_id)} is not in 'mapping'")
+        if node_id in branch:
+            raise InvalidInputError(f"{where}: the node {_shown(node_id)} is its own ancestor")
+        branch[node_id] = node
+        node_id = node.get("parent")
+    return list(reversed(branch.items()))
+
+
+def _chatgpt_text(message: object, where: str) -> str | None:
+    """What a message says, empty if it has no words; None if it was not said in the conversation."""
+    author = message.get("author") if isinstance(message, Mapping) else None
+    role = author.get("role") if isinstance(author, Mapping) else None
+    if not isinstance(message, Mapping) or not isinstance(role, str):
+        raise InvalidInputError(f"{where}: the message has no author with a role")
+    metadata = message.get("metadata")
+    is_hidden = isinstance(metadata, Mapping) and bool(metadata.get("is_visually_hidden_from_conversation"))
+    if role not in _CHATGPT_SPEAKERS or is_hidden or message.get("recipient") not in (None, "all"):
+        return None
+    content = message.get("content")
+    if content is None:
+        return ""
+    if not isinstance(content, Mapping):
+        raise InvalidInputError(f"{where}: the content of the message is not an object with a content_type")
+    if content.get("content_type") in _CHATGPT_SILENT:
+        return None
+    parts = content.get("parts")
+    if isinstance(parts, list):
+        # A part is text, a picture, or the transcription of what was spoken.
+        texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    else:
+        texts = [content.get("text")]
+    return _storable("\n".join(text for text in texts if isinstance(text, str)))
+
+
+def claude_messages(value: Mapping[str, Any], where: str, number: str | None) -> Iterator[Message]:
+    """What was said in the visible branch of a conversation, in order."""
+    conversation = read_id(value, ("uuid",), where)
+    title, began_at = _title(value.get("name")), read_time(value, where, ("created_at",))
+    messages = value["chat_messages"]
+    if not isinstance(messages, list):
+        raise InvalidInputError(f"{where}: 'chat_messages' is not a list")
+    for position, message in enumerate(messages, start=1):
+        place = f"{where}, message {position}"
+        if not isinstance(message, Mapping):
+            raise InvalidInputError(f"{place}: the message is not an object")
+        sender = message.get("sender")
+        if not isinstance(sender, str) or not sender.strip():
+            raise InvalidInputError(f"{place}: the message has no sender")
+    for position, message in _claude_branch(messages, value.get("current_leaf_message_uuid")):
+        place = f"{where}, message {position}"
+        sender = message["sender"].strip()
+        yield Message(
+            group=conversation or number,
+            conversation=conversation,
+            title=title,
+            speaker=_CLAUDE_SPEAKERS.get(sender, _storable(sender)),
+            text=_claude_text(message, place),
+            said_at=read_time(message, place, ("created_at",)) or began_at,
+            message_id=read_id(message, ("uuid",), place),
+        )
+
+
+def _claude_branch(messages: list[Mapping[str, Any]], leaf: object) -> list[tuple[int, Mapping[str, Any]]]:
+    """The visible messages with their positions: all, or where they form a tree the branch that was written last."""
+    numbered = list(enumerate(messages, start=1))
+    if not any(message.get("parent_message_uuid") for message in messages):
+        return numbered
+    by_id = {str(message.get("uuid")): (position, message) for position, message in numbered}
+    # Exports list the messages as they were written.
+    at = by_id.get(str(leaf)) or (numbered[-1] if numbered else None)
+    branch: dict[int, Mapping[str, Any]] = {}
+    # The root's parent is an id that no message has.
+    while at is not None and at[0] not in branch:
+        branch[at[0]] = at[1]
+        at = by_id.get(str(at[1].get("parent_message_uuid")))
+    return list(reversed(branch.items()))
+
+
+def _claude_text(message: Mapping[str, Any], where: str) -> str:
+    content = message.get("content")
+    if isinstance(content, list) and content:
+        blocks = [block for block in content if isinstance(block, Mapping) and block.get("type") in _CLAUDE_SPOKEN]
+        texts = [block.get("text") for block in blocks]
+    elif content is None or isinstance(content, list | str):
+        # Exports of 2023 have the text beside an empty list, or only the text.
+        texts = [content if isinstance(content, str) else message.get("text")]
+    else:
+        raise InvalidInputError(f"{where}: the content of the message is not a list of blocks")
+    attachments = message.get("attachments")
+    for attachment in attachments if isinstance(attachments, list) else ():
+        if isinstance(attachment, Mapping) and not attachment.get("file_name"):
+            texts.append(attachment.get("extracted_content"))
+    return _storable("\n".join(text for text in texts if isinstance(text, str) and text))
+
+
+def _title(title: object) -> str | None:
+    return _storable(title) if isinstance(title, str) and title.strip() else None
+
+
+def _storable(text: str) -> str:
+    """`text` with U+FFFD for what PostgreSQL cannot store; nobody can correct an export by hand."""
+    return text.replace("\x00", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _shown(node_id: object) -> str:
+    return repr(node_id[:_MAX_SHOWN_ID]) if isinstance(node_id, str) else f"of type {type(node_id).__name__}"

@@ -1,0 +1,214 @@
+"""Reads messages and records in the forms that people have them in; says which forms there are if it knows none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.validation import parse_time
+
+# Keys that exports use; the first one present wins.
+SPEAKER_KEYS: Final = ("speaker", "name", "role", "author")
+TEXT_KEYS: Final = ("content", "text")
+TIME_KEYS: Final = ("timestamp", "time", "created_at", "date")
+CONVERSATION_KEYS: Final = ("conversation_id", "session_id", "conversation", "session")
+MESSAGE_ID_KEYS: Final = ("id", "message_id")
+
+UNDERSTOOD: Final = (
+    "understood are messages (speaker or role, and content or text), conversations (messages), texts (title and"
+    " content), and the conversations of a ChatGPT export (mapping) or a Claude export (chat_messages)"
+)
+# Keys may be anything, even names of people; only what looks like a field is shown.
+_FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,29}")
+_MAX_SHOWN_KEYS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a chat.
+
+    Attributes:
+        group: The conversation it belongs to within this file; None for the file's only one.
+        conversation: The id of that conversation; None if it has none.
+        message_id: Its id, the same in every export of the chat.
+    """
+
+    group: str | None
+    conversation: str | None
+    title: str | None
+    speaker: str
+    text: str
+    said_at: datetime | None
+    message_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TextRecord:
+    """A text of its own, with a title and without a speaker."""
+
+    title: str
+    text: str
+    metadata: dict[str, Any]
+    written_at: datetime | None
+    conversation: str | None
+
+
+def read_conversation(value: Mapping[str, Any], where: str, number: str | None) -> Iterator[Message]:
+    """The messages of an object with `messages`; without an id it is identified by its `number`."""
+    messages = value.get("messages")
+    if not isinstance(messages, list):
+        raise InvalidInputError(f"{where}: 'messages' is not a list")
+    name = read_id(value, (*CONVERSATION_KEYS, *MESSAGE_ID_KEYS), where)
+    title = value.get("title")
+    if title is not None and not (isinstance(title, str) and title.strip()):
+        raise InvalidInputError(f"{where}: 'title' is not text")
+    began_at = read_time(value, where)
+    for position, item in enumerate(messages, start=1):
+        message = read_message(item, f"{where}, message {position}")
+        conversation = message.conversation or name
+        yield Message(
+            group=conversation or number,
+            conversation=conversation,
+            title=None if title is None else _printable(title, where),
+            speaker=message.speaker,
+            text=message.text,
+            said_at=message.said_at or began_at,
+            message_id=message.message_id,
+        )
+
+
+def read_message(value: object, where: str) -> Message:
+    """One message; the caller knows that it is none of the other forms."""
+    if not isinstance(value, Mapping):
+        raise InvalidInputError(
+            f"{where}: a message must be an object with speaker (or role) and content (or text), not"
+            f" {_kind_of(value)}; {UNDERSTOOD}"
+        )
+    speaker = _first(value, SPEAKER_KEYS)
+    has_text = any(key in value for key in TEXT_KEYS)
+    if speaker is None and not has_text:
+        raise InvalidInputError(f"{where}: an object with {_shown_keys(value)} is not understood; {UNDERSTOOD}")
+    if not isinstance(speaker, str) or not speaker.strip():
+        raise InvalidInputError(f"{where}: the message has no speaker (or role)")
+    if len(speaker) > MAX_ID_CHARACTERS:
+        raise InvalidInputError(
+            f"{where}: the speaker has {len(speaker):,} characters; the limit is {MAX_ID_CHARACTERS}"
+        )
+    if not has_text:
+        raise InvalidInputError(f"{where}: the message has no content (or text)")
+    conversation = read_id(value, CONVERSATION_KEYS, where)
+    return Message(
+        group=conversation,
+        conversation=conversation,
+        title=None,
+        speaker=" ".join(_printable(speaker, where).split()),
+        text=_printable(_words(_first(value, TEXT_KEYS), where), where),
+        said_at=read_time(value, where),
+        message_id=read_id(value, MESSAGE_ID_KEYS, where),
+    )
+
+
+def is_text_record(value: Mapping[str, Any]) -> bool:
+    """Whether an object is a text of its own: a title, a text, and nobody who says it."""
+    return (
+        isinstance(value.get("title"), str)
+        and any(key in value for key in TEXT_KEYS)
+        and _first(value, SPEAKER_KEYS) is None
+    )
+
+
+def read_text_record(value: Mapping[str, Any], where: str) -> TextRecord:
+    """A text with its title and, optionally, a time, a conversation, an id and metadata."""
+    text = _first(value, TEXT_KEYS)
+    if not isinstance(text, str | None):
+        raise InvalidInputError(f"{where}: the content of a text with a title must be text")
+    title = _printable(value["title"], where)
+    if not title.strip():
+        raise InvalidInputError(f"{where}: the title is blank")
+    try:
+        metadata = validation.metadata(value.get("metadata"))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}: {error}") from None
+    record_id = read_id(value, MESSAGE_ID_KEYS, where)
+    return TextRecord(
+        title=title,
+        text=_printable(text or "", where),
+        metadata={**({} if record_id is None else {"id": record_id}), **metadata},
+        written_at=read_time(value, where),
+        conversation=read_id(value, CONVERSATION_KEYS, where),
+    )
+
+
+def read_id(value: Mapping[str, Any], keys: Iterable[str], where: str) -> str | None:
+    """The first id that is there."""
+    found = _first(value, keys)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, str | int | UUID):
+        raise InvalidInputError(f"{where}: an id must be text or a whole number")
+    text = str(found).strip()
+    try:
+        return validation.identifier("an id", text) if text else None
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}: {error}") from None
+
+
+def read_time(value: Mapping[str, Any], where: str, keys: Iterable[str] = TIME_KEYS) -> datetime | None:
+    """The first time that is there."""
+    found = _first(value, keys)
+    if found is None or found == "":
+        return None
+    try:
+        moment = found if isinstance(found, datetime) else parse_time(found)
+        validation.moment("the time", moment)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}: {error}") from None
+    # In its own time zone: that is part of the idempotency key and of what a hit shows.
+    return moment
+
+
+def _words(value: Any, where: str) -> str:
+    """The text of a message: a string, or the text parts of a list as chat models return it; empty for null."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple):
+        parts = [part.get("text") if isinstance(part, Mapping) else part for part in value]
+        return "\n".join(part for part in parts if isinstance(part, str))
+    raise InvalidInputError(f"{where}: the content is neither text nor a list of parts")
+
+
+def _first(value: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    return next((value[key] for key in keys if value.get(key) is not None), None)
+
+
+def _printable(text: str, where: str) -> str:
+    """`text`, if PostgreSQL can store it."""
+    if "\x00" in text:
+        raise InvalidInputError(f"{where}: a NUL character, which PostgreSQL cannot store")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"{where}: a lone surrogate, which is not Unicode text") from None
+    return text
+
+
+def _kind_of(value: object) -> str:
+    names = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list", type(None): "null"}
+    return names.get(type(value), type(value).__name__)
+
+
+def _shown_keys(value: Mapping[Any, Any]) -> str:
+    shown = [repr(key) for key in value if isinstance(key, str) and _FIELD_NAME.fullmatch(key)][:_MAX_SHOWN_KEYS]
+    if not shown:
+        return "no field that is known" if value else "no fields"
+    more = len(value) - len(shown)
+    return f"the fields {', '.join(shown)}{f' and {more:,} more' if more else ''}"

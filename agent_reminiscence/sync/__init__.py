@@ -1,0 +1,10 @@
+# Written by scripts/write_sync.py from the asynchronous classes: `make sync` writes it anew.
+"""`AgentMem` for programs that do not await: scripts, notebooks, threads."""
+
+from agent_reminiscence.sync.agent_mem import AgentMem
+from agent_reminiscence.sync.conversation import Conversation
+from agent_reminiscence.sync.memory_admin import MemoryAdmin
+from agent_reminiscence.sync.memory_graph import MemoryGraph
+from agent_reminiscence.sync.memory_ledger import MemoryLedger
+
+__all__ = ["AgentMem", "Conversation", "MemoryAdmin", "MemoryGraph", "MemoryLedger"]

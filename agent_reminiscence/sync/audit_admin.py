@@ -1,0 +1,205 @@
+# Written by scripts/write_sync.py from the asynchronous classes: `make sync` writes it anew.
+"""The blocking twin of `agent_reminiscence.admin.audit.AuditAdmin`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal, overload
+from uuid import UUID
+
+from agent_reminiscence.admin.audit import AuditAdmin as AsyncAuditAdmin
+from agent_reminiscence.domain.audit import AuditProgress, AuditReport
+from agent_reminiscence.domain.erasure import ErasureCheck, ErasurePreview, ErasureReceipt
+from agent_reminiscence.domain.history import MemoryHistory
+from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.domain.usage import MemoryUsage
+from agent_reminiscence.services.ledger.requests import UNSET, Unset
+from agent_reminiscence.sync.lifecycle import Twin
+
+
+class AuditAdmin(Twin):
+    """What is and was stored: usage, history, verification, rebuild, erasure."""
+
+    _wrapped: AsyncAuditAdmin
+
+    def usage(self, external_id: str | int | UUID) -> MemoryUsage:
+        """What `external_id` holds, its pending work, and its model usage.
+
+        Reads every chunk and counts tokens in a thread: about 75 ms for 1,000 chunks of 50 tokens.
+
+        Raises:
+            InvalidInputError: The id is invalid.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.usage(external_id))
+
+    def history(self, external_id: str | int | UUID, memory_id: UUID | str) -> MemoryHistory:
+        """Every version of a memory, oldest first, with both times, its actor, and what was derived from it.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            MemoryNotFoundError: `external_id` has no such memory; an erased one has no history.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.history(external_id, memory_id))
+
+    def active_memories(
+        self,
+        external_id: str | int | UUID,
+        *,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        key: str | None = None,
+    ) -> list[ActiveMemory]:
+        """The active memories at an earlier time, oldest first.
+
+        No two have the same key. Where two held it at that time in the world, because the later one was given an
+        earlier `occurred_at`, the one that was created last counts.
+
+        Args:
+            as_of: As true in the world at this time; None is `known_at`.
+            known_at: As recorded by this time; None is all that is known today. Without either argument, the same as
+                `get_active_memories`.
+            key: Only the memory that had this key then.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.active_memories(external_id, as_of=as_of, known_at=known_at, key=key)
+        )
+
+    def verify(
+        self,
+        external_id: str | int | UUID | None = None,
+        *,
+        repair: bool = False,
+        progress: Callable[[AuditProgress], None] | None = None,
+    ) -> AuditReport:
+        """Replay the ledger and compare the result with what is stored, row by row.
+
+        The ledger itself is checked first: every event against its digest, every digest against the chain. Nothing is
+        locked; the comparison uses one snapshot, whatever is written meanwhile. Differences are logged, without text.
+
+        Args:
+            external_id: One stream; None is all, one after another.
+            repair: Rebuild streams that differ. A fault in the ledger itself cannot be repaired, and nothing is
+                rebuilt from a faulty ledger.
+            progress: Called after each page of events.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.verify(external_id, repair=repair, progress=progress))
+
+    def rebuild(
+        self, external_id: str | int | UUID | None = None, *, progress: Callable[[AuditProgress], None] | None = None
+    ) -> AuditReport:
+        """Rebuild the tiers by replaying the ledger, and fill in missing vectors.
+
+        Searches see the old rows until the new ones are in place, and writers wait only for the last events. Correct
+        rows are left as they are; the report names the others.
+
+        Args:
+            external_id: One stream; None is all, one after another.
+            progress: Called after each page of events.
+
+        Raises:
+            InvalidInputError: The id is invalid.
+            StoreError: The store is unavailable; the current stream is unchanged, those before it are rebuilt.
+        """
+        return self._thread.call(lambda: self._wrapped.rebuild(external_id, progress=progress))
+
+    @overload
+    def erase(
+        self,
+        external_id: str | int | UUID,
+        *,
+        memory_id: UUID | str | Unset = UNSET,
+        conversation_id: str | Unset = UNSET,
+        text: str | Unset = UNSET,
+        dry_run: Literal[False] = False,
+        actor: str | None = None,
+    ) -> ErasureReceipt: ...
+
+    @overload
+    def erase(
+        self,
+        external_id: str | int | UUID,
+        *,
+        memory_id: UUID | str | Unset = UNSET,
+        conversation_id: str | Unset = UNSET,
+        text: str | Unset = UNSET,
+        dry_run: Literal[True],
+        actor: str | None = None,
+    ) -> ErasurePreview: ...
+
+    @overload
+    def erase(
+        self,
+        external_id: str | int | UUID,
+        *,
+        memory_id: UUID | str | Unset = UNSET,
+        conversation_id: str | Unset = UNSET,
+        text: str | Unset = UNSET,
+        dry_run: bool = False,
+        actor: str | None = None,
+    ) -> ErasureReceipt | ErasurePreview: ...
+
+    def erase(
+        self,
+        external_id: str | int | UUID,
+        *,
+        memory_id: UUID | str | Unset = UNSET,
+        conversation_id: str | Unset = UNSET,
+        text: str | Unset = UNSET,
+        dry_run: bool = False,
+        actor: str | None = None,
+    ) -> ErasureReceipt | ErasurePreview:
+        """Erase a memory, a conversation, everything that contains a text, or all data of `external_id`.
+
+        When the call returns, the data is gone from events, tiers, vectors and caches, and a scan in the same
+        transaction has confirmed it. A memory is erased with all its versions, because later ones repeat what earlier
+        ones say; other memories keep what they say. The ledger keeps the emptied rows, so that its chain still holds.
+
+        Args:
+            memory_id: Erase this memory.
+            conversation_id: Erase every memory this conversation created or changed, and its events of other kinds.
+            text: Erase everything that ever contained this exact text, in any version.
+            dry_run: Only report what would be erased.
+            actor: Who erases; kept in the receipt.
+
+        Returns:
+            The receipt, which is also a ledger event and holds none of the text; with `dry_run`, a preview.
+
+        Raises:
+            InvalidInputError: An argument is invalid or None, or more than one of the first three is given.
+            MemoryNotFoundError: `external_id` has no such memory.
+            StoreError: The store is unavailable; nothing is erased.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.erase(
+                external_id,
+                memory_id=memory_id,
+                conversation_id=conversation_id,
+                text=text,
+                dry_run=dry_run,
+                actor=actor,
+            )
+        )
+
+    def verify_erased(self, receipt: ErasureReceipt, *, text: str | None = None) -> ErasureCheck:
+        """Scan again, everywhere memory text can be stored, for what a receipt says is gone.
+
+        Args:
+            receipt: As returned by `erase`.
+            text: Also look for this text, which the receipt does not hold.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.verify_erased(receipt, text=text))

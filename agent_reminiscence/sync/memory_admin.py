@@ -1,0 +1,60 @@
+# Written by scripts/write_sync.py from the asynchronous classes: `make sync` writes it anew.
+"""The blocking twin of `agent_reminiscence.admin.memory_admin.MemoryAdmin`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from agent_reminiscence.admin.memory_admin import MemoryAdmin as AsyncMemoryAdmin
+from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.sync.audit_admin import AuditAdmin
+from agent_reminiscence.sync.memory_graph import MemoryGraph
+from agent_reminiscence.sync.model_admin import ModelAdmin
+from agent_reminiscence.sync.transfer_admin import TransferAdmin
+from agent_reminiscence.sync.vector_admin import VectorAdmin
+from agent_reminiscence.sync.work_admin import WorkAdmin
+
+
+class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin):
+    """Maintenance of one database's memories."""
+
+    _wrapped: AsyncMemoryAdmin
+
+    @property
+    def graph(self) -> MemoryGraph:
+        """The entities that memories name, and the relationships between them."""
+        return MemoryGraph(self._thread, self._wrapped.graph)
+
+    def archive(
+        self,
+        external_id: str | int | UUID,
+        memory_id: UUID | str | None = None,
+        *,
+        key: str | None = None,
+        end_chunks: bool = False,
+        occurred_at: datetime | None = None,
+        actor: str | None = None,
+    ) -> ActiveMemory:
+        """Archive an active memory: it leaves the active list and takes no more updates.
+
+        Its key is free again: a new memory may take it.
+
+        Args:
+            memory_id: The memory; or pass `key`.
+            key: The key of an active memory, in place of `memory_id`.
+            end_chunks: Also end its chunks, so that only searches `as_of` an earlier time find them. Otherwise they
+                stay searchable.
+            occurred_at: When this happened in the world; None is now.
+            actor: Who archives it.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            MemoryNotFoundError: `external_id` has no such memory.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.archive(
+                external_id, memory_id, key=key, end_chunks=end_chunks, occurred_at=occurred_at, actor=actor
+            )
+        )

@@ -1,0 +1,113 @@
+# Written by scripts/write_sync.py from the asynchronous classes: `make sync` writes it anew.
+"""The blocking twin of `agent_reminiscence.admin.models.ModelAdmin`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from agent_reminiscence.admin.models import ModelAdmin as AsyncModelAdmin
+from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.domain.filter import Filter
+from agent_reminiscence.domain.remembering import RememberReport
+from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.sync.lifecycle import Twin
+
+
+class ModelAdmin(Twin):
+    """What asks a language model: remembering from a conversation, and an answer as a stream."""
+
+    _wrapped: AsyncModelAdmin
+
+    def remember(
+        self,
+        external_id: str | int | UUID,
+        messages: Iterable[Any],
+        *,
+        occurred_at: datetime | None = None,
+        actor: str | None = None,
+        conversation_id: str | None = None,
+        dry_run: bool = False,
+    ) -> RememberReport:
+        """Have a model decide what in a conversation is worth remembering, and remember it.
+
+        The model sees the conversation and the active memories, without secrets (`redaction`), and proposes memories to
+        create and update. They are written like any caller's, with the trust label `model`; the model can do nothing
+        else. Mere thanks and greetings call no model, and text recalled into the conversation is not remembered again.
+
+        Args:
+            messages: Pydantic AI messages, or mappings with `role` (user, assistant, tool, system) and `content`; at
+                most 1,000, with 100,000 characters in total. System prompts are ignored.
+            occurred_at: As in `create_active_memory`, like `actor` and `conversation_id`; applies to all writes.
+            dry_run: Only report what would be done.
+
+        Returns:
+            What was done, and why.
+
+        Raises:
+            InvalidInputError: An argument is invalid; nothing is written.
+            ConfigurationError: No model is configured (`memory_update_agent_model`).
+            AgentError: The model gave no usable answer; nothing is written.
+            RedactionError: Your redactor failed; nothing is written.
+            StoreError: The store is unavailable; completed writes are kept. A second call shows them to the model,
+                which then proposes what it sees is missing.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.remember(
+                external_id,
+                messages,
+                occurred_at=occurred_at,
+                actor=actor,
+                conversation_id=conversation_id,
+                dry_run=dry_run,
+            )
+        )
+
+    def stream_answer(
+        self,
+        external_id: str | int | UUID,
+        query: str,
+        *,
+        limit: int | None = None,
+        tiers: Iterable[Tier] | None = None,
+        token_budget: int | None = None,
+        min_confidence: float | None = None,
+        min_match: float | None = None,
+        as_of: datetime | None = None,
+        known_at: datetime | None = None,
+        where: Filter | None = None,
+        strict: bool = False,
+    ) -> Generator[RetrievalResult]:
+        """Stream the answer as it is written, then yield what `retrieve_memories` returns with `synthesis=True`.
+
+        Each result replaces the one before. In all but the last, `synthesis.is_checked` is false and nothing is cited
+        yet; if the model has to retry, its answer starts over. The last one is checked; without an answer, its
+        `omitted` says why. If you stop early, close the iterator (`contextlib.closing`) to end the model's call.
+
+        Args:
+            query: As in `retrieve_memories`, like all other arguments.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            ConfigurationError: No model is configured (`memory_retrieve_agent_model`).
+            AgentError: With `strict`: the model gave no usable answer.
+            RedactionError: With `strict`: your redactor failed on the question.
+            StoreError: The store is unavailable; without `strict`, only if recall itself fails.
+        """
+        return self._thread.iterate(
+            lambda: self._wrapped.stream_answer(
+                external_id,
+                query,
+                limit=limit,
+                tiers=tiers,
+                token_budget=token_budget,
+                min_confidence=min_confidence,
+                min_match=min_match,
+                as_of=as_of,
+                known_at=known_at,
+                where=where,
+                strict=strict,
+            )
+        )

@@ -1,0 +1,154 @@
+# Written by scripts/write_sync.py from the asynchronous classes: `make sync` writes it anew.
+"""The blocking twin of `agent_reminiscence.admin.transfer.TransferAdmin`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from agent_reminiscence.admin.transfer import TransferAdmin as AsyncTransferAdmin
+from agent_reminiscence.domain.progress import Step
+from agent_reminiscence.domain.transfer import (
+    AddedMemory,
+    ExportReport,
+    ImportedMemory,
+    ImportReport,
+    MessageImportReport,
+)
+from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.sync.lifecycle import Twin
+
+
+class TransferAdmin(Twin):
+    """Into and out of the ledger: exports, imports of events, messages and memories."""
+
+    _wrapped: AsyncTransferAdmin
+
+    def export(
+        self,
+        external_id: str | int | UUID,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        progress: Callable[[Step], None] | None = None,
+    ) -> ExportReport:
+        """Write all events of `external_id` to a file, as a consistent snapshot; the format is documented.
+
+        Args:
+            path: The file; it appears complete or not at all.
+            overwrite: Whether to replace an existing file.
+            progress: Called with the events written so far.
+
+        Raises:
+            InvalidInputError: An argument is invalid, or the file exists.
+            ExternalIdNotFoundError: Nothing is stored for `external_id`; no file is written.
+            StoreError: The store is unavailable, or the ledger has been altered; no file is left behind.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.export(external_id, path, overwrite=overwrite, progress=progress)
+        )
+
+    def import_(
+        self,
+        path: str | os.PathLike[str],
+        external_id: str | int | UUID | None = None,
+        *,
+        progress: Callable[[Step], None] | None = None,
+    ) -> ImportReport:
+        """Import a file that `export` wrote and project its events, completely or not at all.
+
+        Importing the same file again does nothing; a later export adds what is new. The checksum shows that a file is
+        complete, not who wrote it: import only files you trust.
+
+        Args:
+            path: The file.
+            external_id: Import into this one; None is the file's. It must be new, or hold only the same events.
+            progress: Called with the events read so far.
+
+        Raises:
+            InvalidInputError: The file is damaged, incomplete or from a newer version, or conflicts with what
+                `external_id` holds; nothing is written.
+            StoreError: The store is unavailable or refused an event; nothing is written.
+        """
+        return self._thread.call(lambda: self._wrapped.import_(path, external_id, progress=progress))
+
+    def import_messages(
+        self,
+        external_id: str | int | UUID,
+        messages: Iterable[Mapping[str, Any]] | AsyncIterable[Mapping[str, Any]],
+        *,
+        conversation_id: str | None = None,
+        title: str | None = None,
+        source: Source = "import",
+        actor: str | None = None,
+        progress: Callable[[MessageImportReport], None] | None = None,
+    ) -> MessageImportReport:
+        """Remember chat messages: one memory per conversation, like the `ingest` command.
+
+        Messages are read one by one and written in batches, so any number of them needs little RAM. Importing again,
+        after an interruption, an error or at any time, writes only what is missing.
+
+        Args:
+            messages: Each is a mapping with a speaker (`speaker`, `name`, `role` or `author`) and a text (`content` or
+                `text`), optionally with a time (`timestamp`), a `conversation_id` and an `id`. Or it is a whole
+                conversation: a mapping with `messages`.
+            conversation_id: For messages without one; None is a conversation without an id.
+            title: Title of that conversation; the others append their id to it. None is "Conversation".
+            source: Trust label of the messages.
+            actor: Who imports them.
+            progress: Called after each batch with the report so far.
+
+        Returns:
+            What became of them. An existing memory is left unchanged, even if title, source or actor differ; it is
+            recognised by its words, speakers, times and conversation. A conversation with an id that has grown since
+            it was imported is appended to: the memory that holds its beginning gets the rest.
+
+        Raises:
+            InvalidInputError: An argument is invalid, or a message is; the error names its number, from 1. Memories
+                completed before it are kept. Correct the message and repeat the import.
+            QuotaExceededError: A batch would exceed a limit of `external_id`; earlier batches are kept.
+            StoreError: The store is unavailable; earlier writes are kept.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.import_messages(
+                external_id,
+                messages,
+                conversation_id=conversation_id,
+                title=title,
+                source=source,
+                actor=actor,
+                progress=progress,
+            )
+        )
+
+    def import_memories(
+        self,
+        external_id: str | int | UUID,
+        memories: Sequence[ImportedMemory],
+        *,
+        source: Source = "import",
+        actor: str | None = None,
+        progress: Callable[[Step], None] | None = None,
+    ) -> list[AddedMemory]:
+        """Remember many complete texts, such as documents, in batches.
+
+        Args:
+            memories: Any number; for many, pass a few thousand per call.
+            source: Trust label of the memories.
+            actor: Who imports them.
+            progress: Called after each batch with the `characters` written, of all; and while vectors are made, which
+                takes most of the time, with the number of `vectors` so far, without a total.
+
+        Returns:
+            What became of each, in order. Existing ones are left unchanged, as in `import_messages`.
+
+        Raises:
+            InvalidInputError: An argument or a memory is invalid; nothing is written.
+            QuotaExceededError: A batch would exceed a limit of `external_id`; earlier batches are kept.
+            StoreError: The store is unavailable; earlier writes are kept, and repeating writes the rest.
+        """
+        return self._thread.call(
+            lambda: self._wrapped.import_memories(external_id, memories, source=source, actor=actor, progress=progress)
+        )

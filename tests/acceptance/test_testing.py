@@ -1,0 +1,240 @@
+"""`agent_reminiscence.testing`, used by suites as users write them: each is run by a pytest of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import CHECKOUT, clean_environment
+
+type Suite = Callable[..., str]
+
+_PAGE = (CHECKOUT / "docs" / "guide" / "testing.md").read_text(encoding="utf-8")
+_FILE = re.compile(r"In `(\w+\.py)`:\n\n(?:<!--[^\n]*-->\n)?```python\n(.*?)```", re.DOTALL)
+_CONFTEST = 'pytest_plugins = ["agent_reminiscence.testing"]\n'
+_STRICT = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+_AUTO = f"{_STRICT}asyncio_mode = auto\n"
+
+_MANY = """
+import pytest
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("number", range(12))
+async def test_a_note(agent_mem, external_id, number):
+    await agent_mem.create_active_memory(external_id, "Bench", f"Bench {number} is painted.")
+    [note] = await agent_mem.get_active_memories(external_id)
+    assert note.content == f"Bench {number} is painted."
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_note_without_await(sync_agent_mem, external_id, number):
+    sync_agent_mem.create_active_memory(external_id, "Bench", f"Bench {number} is painted.")
+    assert len(sync_agent_mem.get_active_memories(external_id)) == 1
+"""
+
+# Notes the loop that a memory is opened on.
+_NOTING = f"""
+import asyncio
+import agent_reminiscence.testing
+
+{_CONFTEST}
+class Noting(agent_reminiscence.AgentMem):
+    async def initialize(self):
+        self.opened_on = asyncio.get_running_loop()
+        await super().initialize()
+
+agent_reminiscence.testing.AgentMem = Noting
+"""
+_USES = """
+import asyncio
+import pytest
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+async def use(agent_mem, external_id):
+    calls = [agent_mem.create_active_memory(external_id, "Bench", f"Bench {number}") for number in range(20)]
+    await asyncio.gather(*calls)
+    assert agent_mem.opened_on is asyncio.get_running_loop()
+"""
+_STRICT_MARKS = ("asyncio", "asyncio(loop_scope='module')", "asyncio(loop_scope='session')", "anyio")
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    """Writes files into a folder, runs pytest there and returns what it printed."""
+
+    def run(*options: str, fails: bool = False, environment: dict[str, str] | None = None, **files: str) -> str:
+        folder = tmp_path / "suite"
+        folder.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (folder / (f"{name}.py" if name != "pytest_ini" else "pytest.ini")).write_text(text, encoding="utf-8")
+        finished = subprocess.run(
+            [sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", *options, str(folder)],
+            env=clean_environment() | {"PYTHONPATH": str(CHECKOUT)} | (environment or {}),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        assert finished.returncode == (1 if fails else 0), finished.stdout + finished.stderr
+        return finished.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one process", "two workers"])
+def test_the_suite_of_the_page_passes(suite: Suite, options: tuple[str, ...]) -> None:
+    """The agent of the documentation, its tests, and as many more as make twenty."""
+    files = {name.removesuffix(".py"): text for name, text in _FILE.findall(_PAGE)}
+    assert files.keys() == {"conftest", "assistant", "test_assistant"}
+
+    printed = suite(*options, pytest_ini=_STRICT, test_many=_MANY, **files)
+
+    assert "20 passed" in printed
+
+
+_NOTES_ITS_SERVER = """
+import os, pathlib, time
+import pytest
+from urllib.parse import parse_qs, urlsplit
+
+@pytest.mark.parametrize("number", range(8))
+def test_one(sync_agent_mem, external_id, agent_mem_dsn, number):
+    sync_agent_mem.create_active_memory(external_id, "Bench", "It is painted.")
+    [host] = parse_qs(urlsplit(agent_mem_dsn).query)["host"]
+    server = (pathlib.Path(host) / "postmaster.pid").read_text().splitlines()[0]
+    worker = os.environ["PYTEST_XDIST_WORKER"]
+    here = pathlib.Path(os.environ["NOTES"])
+    (here / f"{worker}.txt").write_text(f"{server} {pathlib.Path(host).resolve()}")
+    # Until the other worker has had a test, too.
+    while len(list(here.iterdir())) < 2:
+        time.sleep(0.05)
+"""
+
+
+def test_the_workers_of_a_run_share_one_server_which_ends_with_it(suite: Suite, tmp_path: Path) -> None:
+    """No process and no data are left."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+
+    suite(
+        "-n", "2", conftest=_CONFTEST, pytest_ini=_STRICT, test_it=_NOTES_ITS_SERVER, environment={"NOTES": str(notes)}
+    )
+
+    first, second = [path.read_text() for path in notes.iterdir()]
+    assert first == second
+    server, folder = first.split(maxsplit=1)
+    assert not Path(folder).exists()
+    assert not Path("/proc", server).exists()
+
+
+@pytest.mark.parametrize(
+    ("ini", "marks"),
+    [
+        (_STRICT, _STRICT_MARKS),
+        pytest.param(
+            f"{_AUTO}asyncio_default_test_loop_scope = session\n",
+            ("filterwarnings('error')",),
+            marks=pytest.mark.thorough,
+        ),
+    ],
+    ids=["strict", "auto"],
+)
+def test_a_memory_is_opened_on_the_loop_of_its_test(suite: Suite, ini: str, marks: tuple[str, ...]) -> None:
+    """Whoever runs the tests, and on however many loops."""
+    tests = [
+        f"@pytest.mark.{mark}\nasync def test_{number}_{turn}(agent_mem, external_id):\n"
+        "    await use(agent_mem, external_id)\n"
+        for number, mark in enumerate(marks)
+        for turn in range(2)
+    ]
+
+    printed = suite(conftest=_NOTING, pytest_ini=ini, test_it="\n".join([_USES, *tests]))
+
+    assert f"{len(tests)} passed" in printed
+
+
+def test_without_a_plugin_that_awaits_the_blocking_memory_is_there(suite: Suite) -> None:
+    """And the other one says what it lacks."""
+    tests = """
+def test_blocking(sync_agent_mem, external_id):
+    assert sync_agent_mem.get_active_memories(external_id) == []
+
+def test_other(agent_mem):
+    raise AssertionError
+"""
+
+    printed = suite("-p", "no:asyncio", "-p", "no:anyio", fails=True, conftest=_CONFTEST, test_it=tests)
+
+    assert "1 passed, 1 error" in printed
+    assert "agent_mem needs pytest-asyncio, or a test that is marked anyio" in printed
+
+
+_EMBEDDER = """
+import pytest
+from agent_reminiscence.testing import HashEmbedder
+
+@pytest.fixture(scope="session")
+def agent_mem_embedder():
+    return HashEmbedder(16)
+"""
+
+_OWN_CONFIGURATION = """
+import pytest
+from datetime import UTC, datetime
+from agent_reminiscence import QuotaExceededError
+
+@pytest.fixture
+def agent_mem_settings():
+    return {"max_active_memories": 1}
+
+@pytest.fixture
+def agent_mem_arguments():
+    return {"clock": lambda: datetime(2026, 4, 1, 12, tzinfo=UTC)}
+
+def test_all_of_it_counts(sync_agent_mem, external_id):
+    note = sync_agent_mem.create_active_memory(external_id, "Bench", "It is painted.")
+    assert note.occurred_at == datetime(2026, 4, 1, 12, tzinfo=UTC)
+    assert [one.dimension for one in sync_agent_mem.admin.generations()] == [16]
+    with pytest.raises(QuotaExceededError):
+        sync_agent_mem.create_active_memory(external_id, "Bench", "It is green.")
+"""
+
+_ENVIRONMENT = """
+import os
+from agent_reminiscence.sync import AgentMem
+from agent_reminiscence.testing import HashEmbedder
+
+def test_code_that_reads_the_environment_uses_the_server_of_the_run(
+    agent_mem_environment, sync_agent_mem, external_id
+):
+    with AgentMem(embedder=HashEmbedder(16)) as of_the_application:
+        of_the_application.create_active_memory(external_id, "Bench", "It is painted.")
+    assert len(sync_agent_mem.get_active_memories(external_id)) == 1
+
+def test_the_environment_is_as_it_was():
+    assert os.environ["REMINISCENCE_DATA_DIR"] == "/nonexistent"
+    assert "REMINISCENCE_POSTGRES_DSN" not in os.environ
+"""
+
+
+def test_what_it_is_opened_with_can_be_overridden_but_not_by_the_developers_own_settings(suite: Suite) -> None:
+    """Fixtures of the same names count, and the environment does not."""
+    own = {"REMINISCENCE_DATA_DIR": "/nonexistent", "REMINISCENCE_MEMORIZER_AGENT_MODEL": "nobody:nothing"}
+
+    printed = suite(
+        conftest=_CONFTEST + _EMBEDDER,
+        pytest_ini=_STRICT,
+        test_overridden=_OWN_CONFIGURATION,
+        test_environment=_ENVIRONMENT,
+        environment=own,
+    )
+
+    assert "3 passed" in printed

@@ -1,0 +1,165 @@
+"""What an installation without extras says when it is asked for something that needs one."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import Any
+
+import pytest
+
+from tests.support.command_line import CHECKOUT
+from tests.support.extras import MODULES, run_without
+
+_EVERY = tuple(MODULES)
+
+OPEN = """
+import asyncio, tempfile
+from pathlib import Path
+from agent_reminiscence import AgentMem, AgentModels, Config, ConfigurationError
+with tempfile.TemporaryDirectory() as folder:
+    data_dir = Path(folder, "data")
+    try:
+        asyncio.run(AgentMem(Config(data_dir=data_dir, **{settings!r}), {passed}).initialize())
+    except ConfigurationError as error:
+        print(error)
+    assert not data_dir.exists(), "something was written"
+"""
+
+
+def _project() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
+@pytest.mark.parametrize(
+    ("settings", "passed", "complaint"),
+    [
+        (
+            {"memorizer_agent_model": "openai:gpt-5-mini"},
+            "",
+            (
+                "memorizer_agent_model is 'openai:gpt-5-mini', which needs pydantic_ai, which is not installed; install"
+                " agent-reminiscence-ledger[models]"
+            ),
+        ),
+        (
+            {},
+            "models=AgentModels(memory_retrieve='ollama:qwen3')",
+            (
+                "memory_retrieve_agent_model is 'ollama:qwen3', which needs pydantic_ai, which is not installed;"
+                " install agent-reminiscence-ledger[models]"
+            ),
+        ),
+        (
+            {"embedding_provider": "pydantic_ai", "embedding_model": "openai:text-embedding-3-small"},
+            "",
+            (
+                "embedding_model is 'openai:text-embedding-3-small', which needs pydantic_ai, which is not installed;"
+                " install agent-reminiscence-ledger[models]"
+            ),
+        ),
+        (
+            {"telemetry_content": True},
+            "",
+            (
+                "telemetry_content is set, which needs opentelemetry, which is not installed; install"
+                " agent-reminiscence-ledger[telemetry]"
+            ),
+        ),
+    ],
+)
+def test_a_setting_that_needs_a_missing_extra_is_refused_by_its_name(
+    settings: dict[str, object], passed: str, complaint: str
+) -> None:
+    """Before anything is written, and not by an ImportError from the depths."""
+    done = run_without(*_EVERY, program=OPEN.format(settings=settings, passed=passed))
+
+    assert (done.returncode, done.stdout.strip()) == (0, complaint), done.stderr
+
+
+def test_the_command_without_its_extra_says_what_to_install() -> None:
+    """In one line; the script is installed with or without the extra."""
+    done = run_without("cli", program="from agent_reminiscence_ledger import main\nsys.exit(main())")
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        "agent-reminiscence: the command line needs cyclopts, which is not installed; install"
+        " agent-reminiscence-ledger[cli]\n"
+    )
+
+
+def test_what_needs_no_extra_imports_none() -> None:
+    """Only the command line's modules and those of the agents' models may fail to be imported."""
+    program = """
+import importlib, pkgutil
+import agent_reminiscence
+for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminiscence.", onerror=lambda name: None):
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError:
+        print(module.name)
+"""
+    done = run_without(*_EVERY, program=program)
+
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == {
+        "agent_reminiscence.agents.memorizer",
+        "agent_reminiscence.agents.memorizer_checks",
+        "agent_reminiscence.agents.memory_retriever",
+        "agent_reminiscence.agents.memory_updater",
+        "agent_reminiscence.agents.running",
+        "agent_reminiscence.cli",
+    }
+
+
+def test_nothing_is_observed_without_opentelemetry() -> None:
+    """The blocks run as they are, and what they report is not kept."""
+    program = """
+import asyncio
+from agent_reminiscence.telemetry import Telemetry, detached
+telemetry = Telemetry()
+with telemetry.operation("create_active_memory") as operation:
+    assert not operation.is_recording
+    operation.note(external_id="ana")
+    operation.quote(content="a text")
+    operation.failed("StoreError")
+with telemetry.statement("find", "memory", system="neo4j", statements=2):
+    pass
+try:
+    with telemetry.job("consolidate", external_id="ana", attempt=1, delay_seconds=2.0) as job:
+        job.outcome = "put off"
+        raise LookupError("as it was raised")
+except LookupError as error:
+    print(error)
+print(detached().run(str, "ran"))
+"""
+    done = run_without("telemetry", program=program)
+
+    assert (done.returncode, done.stdout.split("\n")[:2]) == (0, ["as it was raised", "ran"]), done.stderr
+
+
+def test_all_is_every_extra() -> None:
+    """Whoever installs `[all]` lacks nothing."""
+    extras = _project()["optional-dependencies"]
+
+    assert set(extras) == {"all", *MODULES}
+    assert extras["all"] == [f"agent-reminiscence-ledger[{','.join(sorted(MODULES))}]"]
+
+
+def test_the_page_lists_every_extra_with_what_it_requires() -> None:
+    """And the README names each."""
+    page = (CHECKOUT / "docs" / "guide" / "installation.md").read_text(encoding="utf-8").partition("<!-- sizes -->")[0]
+    rows = {
+        name: set(re.findall(r"`([\w-]+)`", row))
+        for name, row in re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", page, re.MULTILINE)
+    }
+    extras = {
+        name: {re.split(r"[<>=]", requirement)[0] for requirement in requirements}
+        for name, requirements in _project()["optional-dependencies"].items()
+        if name != "all"
+    }
+
+    assert {name: rows[name] for name in extras} == extras
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE)) >= set(extras)

@@ -1,0 +1,125 @@
+"""Our distribution beside the other project's, which has the same import name."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from agent_reminiscence.config.installation import installed_version
+from agent_reminiscence_ledger import find_fault
+from tests.support.command_line import CHECKOUT, clean_environment
+
+_REMEDY = (
+    "run `pip uninstall agent-reminiscence agent-reminiscence-ledger`, then install agent-reminiscence-ledger again"
+)
+
+OPEN = """
+import asyncio, sys
+from agent_reminiscence import AgentMem, Config, ConfigurationError
+try:
+    asyncio.run(AgentMem(Config(data_dir=sys.argv[1])).initialize())
+except ConfigurationError as error:
+    sys.exit(str(error))
+"""
+COMMAND = "import sys; from agent_reminiscence_ledger import main; sys.argv[1:] = ['doctor']; sys.exit(main())"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder with the package, as `pip` installs it."""
+    folder = tmp_path / "site"
+    for name in ("agent_reminiscence", "cypher", "sql"):
+        shutil.copytree(CHECKOUT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(CHECKOUT / "agent_reminiscence_ledger.py", folder)
+    (folder / "agent_reminiscence_ledger-0.1.0.dist-info").mkdir()
+    return folder
+
+
+def _run(site: Path, program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, str(site.parent / "data")],
+        env=clean_environment() | {"PYTHONPATH": str(site)},
+        cwd=site.parent,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=120,
+    )
+
+
+def _mix_in_distribution(site: Path) -> Path:
+    folder = site / "agent_reminiscence-0.1.3.dist-info"
+    folder.mkdir()
+    return folder
+
+
+def _mix_in_file(site: Path) -> Path:
+    file = site / "agent_reminiscence" / "utils" / "agent_logger.py"
+    file.parent.mkdir()
+    file.touch()
+    return file
+
+
+def test_the_distribution_has_the_name_that_the_metadata_gives_it() -> None:
+    """Its version is looked up under this name; under another, spans and exports would carry none."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    assert project["name"] == "agent-reminiscence-ledger"
+    assert project["scripts"] == {"agent-reminiscence": "agent_reminiscence_ledger:main"}
+    assert installed_version() == project["version"] == metadata.version("agent-reminiscence-ledger")
+
+
+def test_nothing_is_wrong_with_the_package_alone(site: Path) -> None:
+    """Neither where it is installed nor in a checkout."""
+    assert find_fault(site / "agent_reminiscence") is None
+    assert find_fault() is None
+
+
+@pytest.mark.parametrize("mix_in", [_mix_in_distribution, _mix_in_file])
+def test_a_memory_does_not_open_where_another_projects_files_are_mixed_in(
+    site: Path, mix_in: Callable[[Path], Path]
+) -> None:
+    """Ours was installed over theirs: it would run until theirs is updated or uninstalled."""
+    found = mix_in(site)
+
+    opened, commanded = _run(site, OPEN), _run(site, COMMAND)
+
+    expected = (
+        f"files of the distribution agent-reminiscence are mixed into this package: {found}. That is another project"
+        f" with the same import name, and cannot share an environment with agent-reminiscence-ledger; {_REMEDY}"
+    )
+    assert (opened.returncode, opened.stderr.strip()) == (1, expected)
+    assert (commanded.returncode, commanded.stderr.strip()) == (2, f"agent-reminiscence: {expected}")
+    assert not (site.parent / "data").exists()
+
+
+def test_the_command_says_so_even_if_the_package_itself_was_replaced(site: Path) -> None:
+    """Theirs was installed over ours, and does not even import: the error must not be a traceback of theirs."""
+    _mix_in_distribution(site)
+    (site / "agent_reminiscence" / "__init__.py").write_text("import a_module_of_theirs\n")
+
+    commanded = _run(site, COMMAND)
+
+    assert commanded.returncode == 2
+    assert commanded.stderr.startswith("agent-reminiscence: files of the distribution agent-reminiscence are mixed")
+    assert commanded.stderr.count("\n") == 1
+
+
+def test_the_command_says_what_the_other_projects_uninstallation_took_with_it(site: Path) -> None:
+    """`pip uninstall agent-reminiscence` deletes each file whose name both have."""
+    (site / "agent_reminiscence" / "__init__.py").unlink()
+
+    commanded = _run(site, COMMAND)
+
+    assert commanded.returncode == 2
+    assert commanded.stderr == (
+        f"agent-reminiscence: {site / 'agent_reminiscence' / '__init__.py'} is missing, most likely because the"
+        f" distribution agent-reminiscence, which has a file of that name, was uninstalled; {_REMEDY}\n"
+    )

@@ -18,6 +18,7 @@ from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.config.constants import EMBEDDED_DATABASE
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from tests.support.command_line import CHECKOUT, clean_environment
+from tests.support.processes import is_running, wait_until_ended
 from tests.support.steps import wait_until_blocked
 
 _PATIENCE_SECONDS = 60.0
@@ -52,11 +53,6 @@ def _postmaster(data_dir: Path) -> int:
     return int((data_dir / "postgres" / "postmaster.pid").read_text().split()[0])
 
 
-def _is_running(process: int) -> bool:
-    # Not by a signal: one that has ended still takes it until its parent has noticed.
-    return Path(f"/proc/{process}/cwd").exists()
-
-
 def test_a_terminated_worker_leaves_no_server(data_dir: Path) -> None:
     """It is the only user of its server, which it stops before it ends."""
     worker = _command("worker", "--data-dir", data_dir)
@@ -73,7 +69,7 @@ def test_a_terminated_worker_leaves_no_server(data_dir: Path) -> None:
         worker.wait()
 
     assert (worker.returncode, said) == (0, "agent-reminiscence: stopped; unfinished work stays queued\n")
-    assert not _is_running(server)
+    wait_until_ended([server])
     assert not (data_dir / "postgres" / "postmaster.pid").exists()
 
 
@@ -97,8 +93,8 @@ async def test_a_terminated_command_closes_what_it_has_open(data_dir: Path, igno
 
         assert (command.returncode, out, said) == (143, "", "agent-reminiscence: terminated\n")
         # This process still uses it.
-        assert _is_running(server)
-    assert not _is_running(server)
+        assert is_running(server)
+    wait_until_ended([server])
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import CHECKOUT, clean_environment
+from tests.support.processes import wait_until_ended
 
 type Suite = Callable[..., str]
 
@@ -132,7 +133,7 @@ def test_the_workers_of_a_run_share_one_server_which_ends_with_it(suite: Suite, 
     assert first == second
     server, folder = first.split(maxsplit=1)
     assert not Path(folder).exists()
-    assert not Path("/proc", server).exists()
+    wait_until_ended([int(server)])
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from agent_reminiscence.config.constants import EMBEDDED_LOGIN
 from agent_reminiscence.database.connection import SqlExecutor
 from tests.conftest import TestServer, dsn
 from tests.support.chaos import doomed, writer
-from tests.support.chaos.killing import PATIENCE_SECONDS
 from tests.support.factories import stored_rows, superuser
+from tests.support.processes import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.thorough
 

@@ -22,8 +22,9 @@ from agent_reminiscence.exceptions import StoreError
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer, dsn
 from tests.support.chaos import writer
-from tests.support.chaos.killing import PATIENCE_SECONDS, administrator, kill_server, read_all
+from tests.support.chaos.killing import administrator, kill_server, read_all
 from tests.support.factories import superuser
+from tests.support.processes import PATIENCE_SECONDS
 
 _ROOT = Path(__file__).parents[2]
 

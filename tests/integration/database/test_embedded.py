@@ -31,6 +31,7 @@ from agent_reminiscence.database.embedded import (
     server_binaries,
 )
 from agent_reminiscence.exceptions import ConfigurationError, StoreError, StoreTimeoutError
+from tests.support.processes import is_running
 
 _ROOT = Path(__file__).parents[3]
 _FAST = {"fsync": "off"}
@@ -140,11 +141,6 @@ def _watcher(data_dir: Path) -> int:
     listed = subprocess.run(["ps", "-A", "-ww", "-o", "pid=,args="], check=True, capture_output=True, text=True).stdout
     [found] = [line for line in listed.splitlines() if "watcher.py" in line and f" {data_dir} " in line]
     return int(found.split()[0])
-
-
-def _is_running(process: int) -> bool:
-    # Not by a signal: one that has ended still takes it until its parent has noticed.
-    return Path(f"/proc/{process}/cwd").exists()
 
 
 async def _until(holds: Callable[[], bool]) -> None:
@@ -294,7 +290,7 @@ async def test_the_server_ends_with_its_last_user_however_that_ends(data_dir: Pa
         second.kill()
         await asyncio.wait_for(second.communicate(), _PATIENCE_SECONDS)
 
-    await _until(lambda: not _is_running(server))
+    await _until(lambda: not is_running(server))
     await _until(lambda: not _lock_is_held(data_dir / "watcher.lock"))
 
 
@@ -314,7 +310,7 @@ async def test_a_killed_watcher_is_replaced_by_the_next_user(data_dir: Path) -> 
                 process.kill()
                 await asyncio.wait_for(process.communicate(), _PATIENCE_SECONDS)
 
-    await _until(lambda: not _is_running(server))
+    await _until(lambda: not is_running(server))
 
 
 async def test_who_comes_after_a_killed_user_finds_a_server(data_dir: Path) -> None:

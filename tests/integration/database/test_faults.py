@@ -42,6 +42,7 @@ from agent_reminiscence.resilience import retries
 from agent_reminiscence.resilience.retries import repeated
 from tests.conftest import TEST_DIMENSION, TEST_PARTITIONS, TestServer, dsn
 from tests.support.factories import stored_rows, superuser
+from tests.support.processes import wait_until_ended
 
 _ROOT = Path(__file__).parents[3]
 _PATIENCE_SECONDS = 60
@@ -362,11 +363,7 @@ async def _kill(folder: Path, how: signal.Signals = signal.SIGKILL) -> None:
     postmaster = _postmaster(folder)
     backends = [int(pid) for pid in Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()]
     os.kill(postmaster, how)
-    for _ in range(1_200):
-        if not any(Path(f"/proc/{pid}/cwd").exists() for pid in (postmaster, *backends)):
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError("the server is still there")
+    await asyncio.to_thread(wait_until_ended, (postmaster, *backends))
 
 
 async def _check_words(memory: AgentMem, expected: int) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from agent_reminiscence import AgentMem, Event
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.database.embedded import EmbeddedPostgres
-
-PATIENCE_SECONDS = 120.0
+from tests.support.processes import wait_until_ended
 
 
 def kill_server(data_dir: Path, *, with_children: bool = True) -> bool:
@@ -28,7 +26,7 @@ def kill_server(data_dir: Path, *, with_children: bool = True) -> bool:
     for pid in processes if with_children else processes[:1]:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    _wait_for_the_end(processes)
+    wait_until_ended(processes)
     return bool(processes)
 
 
@@ -40,21 +38,6 @@ def _server_processes(data_dir: Path) -> list[int]:
     except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
         return []
     return [postmaster, *map(int, children)]
-
-
-def _wait_for_the_end(processes: Sequence[int]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while any(map(_is_alive, processes)) and time.monotonic() < end:
-        time.sleep(0.002)
-
-
-def _is_alive(pid: int) -> bool:
-    """Whether a process still does something; a dead one may wait long for its parent to take note."""
-    try:
-        # The name, in parentheses, may hold anything; the state follows it.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 @asynccontextmanager

@@ -159,7 +159,7 @@ async def _find_models(config: Config, given: AgentModels) -> _Models:
 def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> Parts:
     repositories = Repositories()
     runtime = Runtime(stores.postgres, repositories, given.clock, given.scrubber, given.telemetry)
-    renewal = NormRenewal(repositories.norms)
+    renewal = NormRenewal(repositories.norms, repositories.vectors)
     cells = CellService(runtime.store, repositories.events, repositories.vectors, repositories.cells)
     projector = Projector(repositories, renewal.renew, graph_follows=stores.neo4j is not None)
     replayer = Replayer(repositories, graph_follows=stores.neo4j is not None)

@@ -27,7 +27,11 @@ SELECT kind, count(*) AS events, sum(octet_length(payload::text))::bigint AS byt
 FROM memory_event WHERE external_id = $(external_id)p GROUP BY kind ORDER BY kind
 """
 _CHAT_WORDS = """
-SELECT coalesce(sum(octet_length(content)), 0)::bigint AS bytes FROM active_memory WHERE external_id = $(external_id)p
+SELECT coalesce(sum(octet_length(content)), 0)::bigint AS bytes FROM (
+    SELECT content FROM active_memory WHERE external_id = $(external_id)p
+    UNION ALL
+    SELECT content FROM memory_segment WHERE external_id = $(external_id)p
+) AS text
 """
 
 

@@ -102,7 +102,8 @@ CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, memory_id,
 -- Whole texts being worked on. chunk_ids and chunk_starts lay out the live chunks over the content in order,
 -- so an edit in the middle moves the spans after it without touching those chunks' rows. A consolidation is due
 -- while due_version is above consolidated_version. text_version is the version that last wrote the whole text; later ones
--- only appended to it. key is the caller's own name for the memory; among those not archived,
+-- only appended to it. What was appended to a text of 32 chunks or more stands in memory_segment; segments counts its rows.
+-- key is the caller's own name for the memory; among those not archived,
 -- no other memory has it. COLLATE "C" orders keys by code point, so that those with a common prefix are one range.
 CREATE TABLE active_memory (
     external_id text NOT NULL,
@@ -125,6 +126,7 @@ CREATE TABLE active_memory (
     consolidated_version integer NOT NULL,
     due_version integer NOT NULL,
     text_version integer NOT NULL,
+    segments integer NOT NULL,
     chunk_ids uuid[] NOT NULL,
     chunk_starts integer[] NOT NULL,
     CONSTRAINT active_memory_pkey PRIMARY KEY (external_id, memory_id),
@@ -137,6 +139,25 @@ CREATE INDEX active_memory_conversation_id_idx ON active_memory (external_id, co
     WHERE conversation_id IS NOT NULL;
 -- Archived memories as well.
 CREATE INDEX active_memory_key_idx ON active_memory (external_id, key) WHERE key IS NOT NULL;
+
+-- How a long text goes on: its parts after the one in active_memory, numbered from 1 in the order of the text. An append
+-- writes the last one only, or a new one once that has 32 chunks, so that it costs the same however long the text is. Spans
+-- count from the text's beginning. first_character and first_chunk are how many of each stand before; metadata holds the
+-- segment's turns. An update with a new text puts all of it into active_memory again.
+CREATE TABLE memory_segment (
+    external_id text NOT NULL,
+    memory_id uuid NOT NULL,
+    segment integer NOT NULL,
+    first_character integer NOT NULL,
+    first_chunk integer NOT NULL,
+    content text NOT NULL,
+    metadata jsonb NOT NULL,
+    chunk_ids uuid[] NOT NULL,
+    chunk_starts integer[] NOT NULL,
+    CONSTRAINT memory_segment_pkey PRIMARY KEY (external_id, memory_id, segment),
+    CONSTRAINT memory_segment_segment_check CHECK (segment > 0),
+    CONSTRAINT memory_segment_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
 
 -- Which turns a memory's text has, by the ids that callers gave them, so that a turn is not appended twice. scope is what an
 -- id is unique in: the memory, or the conversation that it belongs to, as a hash of the beginning of its key.
@@ -256,16 +277,18 @@ CREATE TABLE posting (
 ) PARTITION BY HASH (external_id);
 ALTER TABLE posting ALTER entries SET STORAGE MAIN;
 
--- The text of this moment of one memory: its chunks in the order of the text, those that have ended as duplicates included,
--- then its facts. An entry has 32 bytes, big-endian: number (8), number of its heading (8; 0 for a fact), day (4, since 1970),
--- speaker (4, of a hash), its terms (4), flags (2), its heading's terms (2). chunks and words count entries and terms, each entry with its heading's.
+-- The text of this moment of one memory, a row for each segment: its chunks in the order of the text, those that have ended
+-- as duplicates included. Segment 0 is what stands in active_memory, 2147483647 the memory's facts. An entry has 32 bytes,
+-- big-endian: number (8), number of its heading (8; 0 for a fact), day (4, since 1970), speaker (4, of a hash), its terms (4),
+-- flags (2), its heading's terms (2). chunks and words count entries and terms, each entry with its heading's.
 CREATE TABLE memory_layout (
     external_id text NOT NULL,
     memory_id uuid NOT NULL,
+    segment integer NOT NULL,
     entries bytea NOT NULL,
     chunks integer NOT NULL,
     words bigint NOT NULL,
-    CONSTRAINT memory_layout_pkey PRIMARY KEY (external_id, memory_id),
+    CONSTRAINT memory_layout_pkey PRIMARY KEY (external_id, memory_id, segment),
     CONSTRAINT memory_layout_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
 
@@ -396,9 +419,9 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'memory_turn', 'shortterm_memory', 'memory_chunk', 'memory_heading',
-        'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship',
-        'graph_mention'
+        'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
+        'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
+        'entity_name', 'relationship', 'graph_mention'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
@@ -434,6 +457,7 @@ BEGIN
             ('memory_stream', '{external_id}'::text[]),
             ('memory_event', '{external_id,payload,actor,conversation_id,idempotency_key,request_hash,salt}'),
             ('active_memory', '{external_id,key,title,content,description,metadata,actor,conversation_id}'),
+            ('memory_segment', '{external_id,content,metadata}'),
             ('memory_turn', '{external_id,turn_id}'),
             ('shortterm_memory', '{external_id,title,summary}'),
             ('memory_chunk', '{external_id,content,folded_hash,text_hash,speaker,speaker_key,metadata}'),
@@ -558,9 +582,9 @@ DECLARE
     parent text;
 BEGIN
     FOREACH parent IN ARRAY ARRAY[
-        'memory_stream', 'memory_event', 'active_memory', 'memory_turn', 'shortterm_memory', 'memory_chunk', 'memory_heading',
-        'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity', 'entity_name', 'relationship',
-        'graph_mention'
+        'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
+        'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
+        'entity_name', 'relationship', 'graph_mention'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -597,8 +621,8 @@ GRANT SELECT, INSERT ON memory_event TO reminiscence_app;
 GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_app;
 -- DELETE on projections is what a rebuild needs.
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, memory_turn, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, memory_attribute,
-        embedding_cache
+    ON active_memory, memory_segment, memory_turn, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout,
+        memory_attribute, embedding_cache
     TO reminiscence_app;
 GRANT SELECT ON shortterm_memory_chunk, longterm_memory_chunk TO reminiscence_app;
 
@@ -610,8 +634,8 @@ GRANT UPDATE (payload, idempotency_key, request_hash, salt, actor, conversation_
     ON memory_event TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE ON memory_stream TO reminiscence_eraser;
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON active_memory, memory_turn, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout, memory_attribute,
-        embedding_cache
+    ON active_memory, memory_segment, memory_turn, shortterm_memory, memory_chunk, memory_heading, posting, memory_layout,
+        memory_attribute, embedding_cache
     TO reminiscence_eraser;
 
 REVOKE EXECUTE ON FUNCTION end_was_corrected(timestamptz[], timestamptz[], timestamptz, timestamptz) FROM PUBLIC;
@@ -640,9 +664,9 @@ GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz) TO reminiscence_eraser;
 -- chunk_vector_<number>: the unit vector of each chunk, and of each heading under its negative number, in a table that holds
 -- little else, so that a scan reads nothing else. mass is how many tokens the text has. Vectors of one external_id are sorted
 -- into cells of like ones, so that a search of a large one looks into the nearest cells; a small one has one cell, 0.
--- chunk_norms_<number>: for each entry of a memory's layout, in its order, 24 bytes big-endian: the mass of the chunk (4), that
+-- chunk_norms_<number>: for each entry of a segment's layout, in its order, 24 bytes big-endian: the mass of the chunk (4), that
 -- of its heading (4), and the lengths of the sums of vectors in the four windows around the chunk (4 each). layout_hash is
--- the SHA-256 of the entries that they were computed for.
+-- the SHA-256 of the entries that they were computed for, the neighbours that its windows reach included.
 -- vector_cell_<number>: the centre of each cell.
 CREATE FUNCTION create_chunk_vectors(number integer, dimension integer) RETURNS void
 LANGUAGE plpgsql
@@ -675,9 +699,10 @@ BEGIN
         'CREATE TABLE %1$I ('
         ' external_id text NOT NULL,'
         ' memory_id uuid NOT NULL,'
+        ' segment integer NOT NULL,'
         ' layout_hash bytea NOT NULL,'
         ' norms bytea NOT NULL,'
-        ' CONSTRAINT %2$I PRIMARY KEY (external_id, memory_id),'
+        ' CONSTRAINT %2$I PRIMARY KEY (external_id, memory_id, segment),'
         ' CONSTRAINT %3$I CHECK (external_id <> '''')'
         ') PARTITION BY HASH (external_id)',
         norms, norms || '_pkey', norms || '_external_id_check');

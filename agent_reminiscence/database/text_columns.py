@@ -88,6 +88,7 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
         actor=Holds.TEXT,
         conversation_id=Holds.TEXT,
     ),
+    *_columns("memory_segment", external_id=Holds.LABEL, content=Holds.TEXT, metadata=Holds.TEXT),
     *_columns("memory_turn", external_id=Holds.LABEL, turn_id=Holds.TEXT),
     *_columns("shortterm_memory", external_id=Holds.LABEL, title=Holds.TEXT, summary=Holds.TEXT),
     *_columns(

@@ -15,6 +15,12 @@ from agent_reminiscence.domain.canonical import sha256
 WINDOWS: Final = ((0, 0), (2, 0), (2, 2), (6, 6))
 """Numbers of chunks before and after: the chunk alone, two before, two on each side, six on each side."""
 
+REACH: Final = max(max(window) for window in WINDOWS)
+"""How many chunks before and after a chunk its windows reach."""
+
+FACTS_SEGMENT: Final = 2**31 - 1
+"""The segment of a memory's layout that holds its facts."""
+
 FIRST: Final = 1
 """The chunk begins the text of a memory. Facts have this flag too: each stands alone."""
 FACT: Final = 2

@@ -108,6 +108,7 @@ TAIL_CHARACTERS = 2_000
 class MemoryOutline(_Frozen):
     """What an append has to know of a memory, which is not its text."""
 
+    external_id: str
     memory_id: UUID
     key: str | None
     version: int
@@ -122,6 +123,9 @@ class MemoryOutline(_Frozen):
     characters: int
     tail: str = Field(description="The end of its text, at most `TAIL_CHARACTERS`.")
     chunks: int = Field(description="How many chunks its text has.")
+    segments: int = Field(description="How many segments of its text stand beside its own row.")
+    last_chunks: int = Field(description="How many chunks the last segment has.")
+    last_chunk_id: UUID | None = Field(description="The chunk that its text ends with; None if it has none.")
 
 
 class StoredMemory(_Frozen):

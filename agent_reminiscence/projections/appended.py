@@ -19,10 +19,10 @@ async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Chang
     external_id, memory_id = event.external_id, payload.memory_id
     before = await tables.active.get_outline(db, external_id, memory_id)
     language = payload.language or before.language
-    last_chunk_id = await tables.active.append(
+    segment = await tables.active.append(
         db,
         external_id,
-        memory_id,
+        before,
         AppendedText(
             version=payload.version,
             content=payload.content,
@@ -43,8 +43,8 @@ async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Chang
     if language != before.language:
         await reread(db, tables, event, memory_id, before=before.language, after=language)
     white_space = payload.content[: payload.chunks[0].start - payload.start]
-    if white_space and last_chunk_id is not None:
-        await tables.chunks.extend(db, external_id, last_chunk_id, white_space)
+    if white_space and before.last_chunk_id is not None:
+        await tables.chunks.extend(db, external_id, before.last_chunk_id, white_space)
 
     indexed = await beside(
         lambda: index_entries(
@@ -72,4 +72,13 @@ async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Chang
         days=days - await tables.index.find_heading_days(db, external_id, memory_id, before.title),
         chunks=[posted for _, posted in indexed],
     )
-    return await lay_out(db, tables, event, [memory_id], live_chunks=len(indexed), language=language)
+    return await lay_out(
+        db,
+        tables,
+        event,
+        [memory_id],
+        live_chunks=len(indexed),
+        language=language,
+        # In another language, all of it has other terms.
+        from_segment=segment if language == before.language else 0,
+    )

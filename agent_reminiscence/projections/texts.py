@@ -103,9 +103,14 @@ async def lay_out(
     *,
     live_chunks: int = 0,
     language: str | None = None,
+    from_segment: int = 0,
 ) -> Change:
-    """Rebuild the layouts of memories whose chunks an event changed; returns the resulting change in counts."""
+    """Rebuild the layouts of memories whose chunks an event changed; returns the resulting change in counts.
+
+    Args:
+        from_segment: Before it nothing has changed, and no fact if it is above 0.
+    """
     if not memory_ids:
         return Change(live_chunks=live_chunks, language=language)
-    totals = await tables.index.refresh_layouts(db, event.external_id, memory_ids)
+    totals = await tables.index.refresh_layouts(db, event.external_id, memory_ids, from_segment=from_segment)
     return Change(live_chunks, totals.chunks, totals.words, language, frozenset(memory_ids))

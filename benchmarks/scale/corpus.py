@@ -177,7 +177,7 @@ class _WrittenDownMemories(ActiveMemoryRepository):
 
     async def create(self, db: SqlExecutor, memory: StoredMemory) -> None:
         """Take the row down."""
-        self._rows.add("active_memory", memory.model_dump())
+        self._rows.add("active_memory", memory.model_dump() | {"segments": 0})
 
 
 class _WrittenDownChunks(MemoryChunkRepository):
@@ -282,6 +282,7 @@ class _WrittenDownIndex(TextIndexRepository):
             {
                 "external_id": external_id,
                 "memory_id": memory_id,
+                "segment": 0,
                 "entries": entries,
                 "chunks": totals.chunks,
                 "words": totals.words,
@@ -360,6 +361,7 @@ async def _add_vectors(
         {
             "external_id": event.external_id,
             "memory_id": event.payload["memory_id"],
+            "segment": 0,
             "layout_hash": sha256(layout.tobytes()),
             "norms": norms.tobytes(),
         },

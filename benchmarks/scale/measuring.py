@@ -30,6 +30,7 @@ _DISK = """
 SELECT CASE regexp_replace(coalesce(t.relname, c.relname), '_p[0-9]+$', '')
         WHEN 'memory_event' THEN 'ledger'
         WHEN 'active_memory' THEN 'memories'
+        WHEN 'memory_segment' THEN 'memories'
         WHEN 'memory_chunk' THEN 'chunks'
         WHEN 'posting' THEN 'postings'
         WHEN 'memory_layout' THEN 'layouts and headings'

@@ -2,38 +2,85 @@
 INSERT INTO active_memory (
     external_id, memory_id, key, version, title, content, description, metadata, language, language_origin, source, actor,
     conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version, due_version, text_version,
-    chunk_ids, chunk_starts
+    segments, chunk_ids, chunk_starts
 )
 VALUES (
     $(external_id)p, $(memory_id)p, $(key)p, $(version)p, $(title)p, $(content)p, $(description)p, $(metadata)p::text::jsonb,
     $(language)p, $(language_origin)p, $(source)p, $(actor)p, $(conversation_id)p, $(occurred_at)p, $(created_at)p,
     $(updated_at)p, $(archived_at)p, $(consolidated_version)p, $(due_version)p, $(text_version)p,
-    $(chunk_ids)p, $(chunk_starts)p
+    0, $(chunk_ids)p, $(chunk_starts)p
 );
 
+-- part: segments
+-- Of a memory m, which has others after its first.
+FROM memory_segment AS s
+WHERE s.external_id = $(external_id)p AND s.memory_id = m.memory_id
+
+-- part: content
+-- The whole text of a memory m.
+m.content || CASE WHEN m.segments = 0 THEN '' ELSE (
+    SELECT string_agg(s.content, '' ORDER BY s.segment) {include segments}
+) END
+
 -- part: columns
-external_id, memory_id, key, version, title, content, description, metadata::text AS metadata, language,
-    language_origin, source, actor, conversation_id, occurred_at, created_at, updated_at, archived_at, consolidated_version,
-    due_version, text_version, chunk_ids, chunk_starts
+m.external_id, m.memory_id, m.key, m.version, m.title, {include content} AS content, m.description,
+    m.metadata::text AS metadata, m.language, m.language_origin, m.source, m.actor, m.conversation_id, m.occurred_at,
+    m.created_at, m.updated_at, m.archived_at, m.consolidated_version, m.due_version, m.text_version,
+    m.chunk_ids, m.chunk_starts, CASE WHEN m.segments > 0 THEN (
+        SELECT json_agg(json_build_object(
+            'metadata', s.metadata, 'chunk_ids', s.chunk_ids, 'chunk_starts', s.chunk_starts
+        ) ORDER BY s.segment)::text {include segments}
+    ) END AS segments
 
 -- name: get_active_memory
 SELECT {include columns}
-FROM active_memory
-WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
+FROM active_memory AS m
+WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
+
+-- part: outline
+-- What an append has to know of a memory: all but its text.
+SELECT m.external_id, m.memory_id, m.key, m.version, m.title, m.language, m.language_origin, m.occurred_at, m.archived_at,
+    m.consolidated_version, m.due_version, m.segments,
+    CASE jsonb_typeof(m.metadata -> 'speaker') WHEN 'string' THEN m.metadata ->> 'speaker' END AS speaker,
+    coalesce(s.first_character, 0) + length(coalesce(s.content, m.content)) AS characters,
+    CASE WHEN length(coalesce(s.content, m.content)) >= $(tail_characters)p OR s.content IS NULL
+        THEN right(coalesce(s.content, m.content), $(tail_characters)p)
+        -- Two are enough: a segment has 32 chunks before the next one begins.
+        ELSE right(coalesce(before.content, m.content) || s.content, $(tail_characters)p) END AS tail,
+    coalesce(s.first_chunk, 0) + cardinality(coalesce(s.chunk_ids, m.chunk_ids)) AS chunks,
+    cardinality(coalesce(s.chunk_ids, m.chunk_ids)) AS last_chunks,
+    (coalesce(s.chunk_ids, m.chunk_ids))[cardinality(coalesce(s.chunk_ids, m.chunk_ids))] AS last_chunk_id
+FROM active_memory AS m
+LEFT JOIN LATERAL (
+    SELECT * FROM memory_segment
+    WHERE external_id = $(external_id)p AND memory_id = m.memory_id AND segment = m.segments
+    OFFSET 0
+) AS s ON m.segments > 0
+LEFT JOIN LATERAL (
+    SELECT content FROM memory_segment
+    WHERE external_id = $(external_id)p AND memory_id = m.memory_id AND segment = m.segments - 1
+    OFFSET 0
+) AS before ON m.segments > 1
+WHERE m.external_id = $(external_id)p AND {which}
+
+-- part: with_id
+m.memory_id = $(memory_id)p
+
+-- part: with_key
+-- Archived memories have lost their keys.
+m.archived_at IS NULL AND m.key = $(key)p
 
 -- name: get_outline
--- What an append has to know of a memory: all but its text.
-SELECT memory_id, key, version, title, language, language_origin, occurred_at, archived_at, consolidated_version,
-    due_version, CASE jsonb_typeof(metadata -> 'speaker') WHEN 'string' THEN metadata ->> 'speaker' END AS speaker, length(content) AS characters,
-    right(content, $(tail_characters)p) AS tail, cardinality(chunk_ids) AS chunks
-FROM active_memory
-WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
+{include outline which=with_id};
+
+-- name: find_outline_by_key
+{include outline which=with_key};
 
 -- name: find_by_key
 -- The memory that has the key now: archived ones have lost it.
 SELECT {include columns}
-FROM active_memory
-WHERE external_id = $(external_id)p AND archived_at IS NULL AND key = $(key)p;
+FROM active_memory AS m
+WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND m.key = $(key)p;
 
 -- name: get_versions
 SELECT version, consolidated_version
@@ -43,29 +90,29 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p;
 -- name: list_active_memories
 -- Oldest first; ids are created in order of time, so they break ties. The conditions are parts of this file.
 SELECT {include columns}
-FROM active_memory
-WHERE external_id = $(external_id)p AND archived_at IS NULL
+FROM active_memory AS m
+WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL
 {conditions}
-ORDER BY created_at, memory_id
+ORDER BY m.created_at, m.memory_id
 {limit};
 
 -- part: by_ids
-AND memory_id = ANY($(ids)p::uuid[])
+AND m.memory_id = ANY($(ids)p::uuid[])
 
 -- part: among_ids
-AND memory_id = ANY($(among)p::uuid[])
+AND m.memory_id = ANY($(among)p::uuid[])
 
 -- part: by_keys
-AND key = ANY($(keys)p::text[])
+AND m.key = ANY($(keys)p::text[])
 
 -- part: from_key
-AND key >= $(key_prefix)p
+AND m.key >= $(key_prefix)p
 
 -- part: before_key
-AND key < $(key_end)p
+AND m.key < $(key_end)p
 
 -- part: by_position
-AND (created_at, memory_id) > ($(after_at)p, $(after)p)
+AND (m.created_at, m.memory_id) > ($(after_at)p, $(after)p)
 
 -- part: at_most
 LIMIT $(limit)p
@@ -108,30 +155,77 @@ WHERE external_id = $(external_id)p
 ORDER BY created_at, memory_id;
 
 -- name: update_active_memory
--- No row if another writer has changed the version.
+-- No row if another writer has changed the version. The whole text is in the row again.
+WITH updated AS (
 UPDATE active_memory
 SET version = $(version)p, title = $(title)p, content = $(content)p, description = $(description)p,
     metadata = $(metadata)p::text::jsonb, language = $(language)p, language_origin = $(language_origin)p,
     source = $(source)p, actor = $(actor)p, conversation_id = $(conversation_id)p, occurred_at = $(occurred_at)p,
     updated_at = $(updated_at)p,
     archived_at = $(archived_at)p, consolidated_version = $(consolidated_version)p, due_version = $(due_version)p,
-    text_version = $(text_version)p, chunk_ids = $(chunk_ids)p, chunk_starts = $(chunk_starts)p
+    text_version = $(text_version)p, segments = 0, chunk_ids = $(chunk_ids)p, chunk_starts = $(chunk_starts)p
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND version = $(expected_version)p
-RETURNING version;
+RETURNING version
+), gone AS (
+    DELETE FROM memory_segment
+    WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND EXISTS (SELECT FROM updated)
+)
+SELECT version FROM updated;
 
--- name: append_to_active_memory
--- No row if another writer has changed the version. Returns the chunk that was the last one before.
-UPDATE active_memory
-SET version = version + 1, content = content || $(content)p,
+-- part: appended
+version = version + 1, language = $(language)p, language_origin = $(language_origin)p, source = $(source)p,
+    actor = $(actor)p, conversation_id = $(conversation_id)p, occurred_at = $(occurred_at)p, updated_at = $(updated_at)p,
+    due_version = CASE WHEN $(is_due)p THEN version + 1 ELSE due_version END
+
+-- part: longer
+content = content || $(content)p,
     metadata = CASE WHEN $(turns)p::text IS NULL THEN metadata
         ELSE jsonb_set(metadata, '{turns}', coalesce(nullif(metadata -> 'turns', 'null'), '[]') || $(turns)p::text::jsonb)
         END,
-    language = $(language)p, language_origin = $(language_origin)p, source = $(source)p, actor = $(actor)p,
-    conversation_id = $(conversation_id)p, occurred_at = $(occurred_at)p, updated_at = $(updated_at)p,
-    due_version = CASE WHEN $(is_due)p THEN version + 1 ELSE due_version END,
     chunk_ids = chunk_ids || $(chunk_ids)p::uuid[], chunk_starts = chunk_starts || $(chunk_starts)p::integer[]
-WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND version = $(version)p - 1
-RETURNING chunk_ids[cardinality(chunk_ids) - cardinality($(chunk_ids)p::uuid[])] AS last_chunk_id;
+
+-- part: at_version
+external_id = $(external_id)p AND memory_id = $(memory_id)p AND version = $(version)p - 1
+
+-- name: append_to_active_memory
+-- To a text that is all in this row. No row if another writer has changed the version.
+UPDATE active_memory
+SET {include appended}, {include longer}
+WHERE {include at_version}
+RETURNING version;
+
+-- name: append_to_segment
+-- The same, to the last segment. What the memory's own row has of the text is not written again.
+WITH updated AS (
+    UPDATE active_memory
+    SET {include appended}
+    WHERE {include at_version}
+    RETURNING version
+), longer AS (
+    UPDATE memory_segment
+    SET {include longer}
+    WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND segment = $(segment)p
+        AND EXISTS (SELECT FROM updated)
+)
+SELECT version FROM updated;
+
+-- name: append_segment
+-- The same, as a new segment.
+WITH updated AS (
+    UPDATE active_memory
+    SET {include appended}, segments = $(segment)p
+    WHERE {include at_version}
+    RETURNING version
+), new AS (
+    INSERT INTO memory_segment (
+        external_id, memory_id, segment, first_character, first_chunk, content, metadata, chunk_ids, chunk_starts
+    )
+    SELECT $(external_id)p, $(memory_id)p, $(segment)p, $(first_character)p, $(first_chunk)p, $(content)p,
+        CASE WHEN $(turns)p::text IS NULL THEN '{}' ELSE jsonb_build_object('turns', $(turns)p::text::jsonb) END,
+        $(chunk_ids)p::uuid[], $(chunk_starts)p::integer[]
+    FROM updated
+)
+SELECT version FROM updated;
 
 -- name: make_due
 -- The memory takes no more turns, so what was not consolidated yet is due.
@@ -139,32 +233,36 @@ UPDATE active_memory
 SET due_version = version
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND consolidated_version < version;
 
+-- part: latest_part
+m.key >= $(key_prefix)p AND m.key < $(key_end)p AND length(m.key) = $(key_length)p
+    AND right(m.key, -length($(key_prefix)p)) ~ '^[0-9]+$'
+ORDER BY m.key DESC, m.archived_at DESC NULLS FIRST
+LIMIT 1
+
 -- name: find_latest_part
 -- The last of a conversation's memories, archived or not: their keys have a prefix in common, and a number of as many
 -- digits; other keys with that prefix are a caller's own. Of two with one key, the one that is not archived.
-SELECT {include columns}
-FROM active_memory
-WHERE external_id = $(external_id)p AND key >= $(key_prefix)p AND key < $(key_end)p AND length(key) = $(key_length)p
-    AND right(key, -length($(key_prefix)p)) ~ '^[0-9]+$'
-ORDER BY key DESC, archived_at DESC NULLS FIRST
-LIMIT 1;
+{include outline which=latest_part};
 
 -- name: find_parts
 -- A conversation's memories that are not archived, the last first.
 SELECT {include columns}
-FROM active_memory
-WHERE external_id = $(external_id)p AND archived_at IS NULL AND key >= $(key_prefix)p AND key < $(key_end)p
-    AND length(key) = $(key_length)p AND right(key, -length($(key_prefix)p)) ~ '^[0-9]+$'
-ORDER BY key DESC
+FROM active_memory AS m
+WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND m.key >= $(key_prefix)p AND m.key < $(key_end)p
+    AND length(m.key) = $(key_length)p AND right(m.key, -length($(key_prefix)p)) ~ '^[0-9]+$'
+ORDER BY m.key DESC
 LIMIT $(limit)p;
 
 -- name: find_grown
 -- For each of some texts: the memory of the same conversation that holds its beginning, the longest if there are several.
 SELECT DISTINCT ON (asked.place) asked.place, m.memory_id
 FROM unnest($(conversation_ids)p::text[], $(contents)p::text[]) WITH ORDINALITY AS asked (conversation_id, content, place)
-JOIN active_memory AS m ON m.conversation_id = asked.conversation_id
-WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL
-    AND length(m.content) < length(asked.content) AND starts_with(asked.content, m.content)
+CROSS JOIN LATERAL (
+    SELECT m.memory_id, {include content} AS content
+    FROM active_memory AS m
+    WHERE m.external_id = $(external_id)p AND m.conversation_id = asked.conversation_id AND m.archived_at IS NULL
+) AS m
+WHERE length(m.content) < length(asked.content) AND starts_with(asked.content, m.content)
 ORDER BY asked.place, length(m.content) DESC, m.memory_id;
 
 -- name: archive_active_memory

@@ -221,12 +221,12 @@ FROM (
 CROSS JOIN (
     SELECT string_agg(
         CASE WHEN octet_length(n.norms) = l.chunks * 24 THEN n.norms ELSE decode(repeat('00', l.chunks * 24), 'hex') END,
-        ''::bytea ORDER BY l.memory_id) AS norms
+        ''::bytea ORDER BY l.memory_id, l.segment) AS norms
     FROM memory_layout AS l
     LEFT JOIN LATERAL (
         -- Looked up one by one: a plan kept from a small table compared all norms with all layouts.
         SELECT norms FROM chunk_norms_{generation}
-        WHERE external_id = $(external_id)p AND memory_id = l.memory_id
+        WHERE external_id = $(external_id)p AND memory_id = l.memory_id AND segment = l.segment
         OFFSET 0
     ) AS n ON true
     WHERE l.external_id = $(external_id)p

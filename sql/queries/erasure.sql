@@ -42,8 +42,12 @@ LIMIT $(limit)p;
 -- name: find_texts_holding
 -- Memories whose whole text holds a text.
 SELECT memory_id::text AS memory_id
-FROM active_memory
-WHERE external_id = $(external_id)p AND strpos(content, $(text)p) > 0;
+FROM active_memory AS m
+WHERE m.external_id = $(external_id)p AND strpos(m.content || CASE WHEN m.segments = 0 THEN '' ELSE (
+    SELECT string_agg(s.content, '' ORDER BY s.segment)
+    FROM memory_segment AS s
+    WHERE s.external_id = $(external_id)p AND s.memory_id = m.memory_id
+) END, $(text)p) > 0;
 
 -- name: find_all
 SELECT DISTINCT memory_id, CASE WHEN memory_id IS NULL THEN position END AS position
@@ -90,6 +94,7 @@ RETURNING external_id, position, event_id, kind, actor, conversation_id, turn, o
 
 -- name: count_rows
 SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(external_id)p) AS active_memory,
+    (SELECT count(*) FROM reminiscence.memory_segment WHERE external_id = $(external_id)p) AS memory_segment,
     (SELECT count(*) FROM reminiscence.memory_turn WHERE external_id = $(external_id)p) AS memory_turn,
     (SELECT count(*) FROM reminiscence.shortterm_memory WHERE external_id = $(external_id)p) AS shortterm_memory,
     (SELECT count(*) FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p) AS memory_chunk,
@@ -149,6 +154,10 @@ SELECT 'active_memory.content', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.active_memory
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
 UNION ALL
+SELECT 'memory_segment.content', memory_id::text || '/' || segment, 'belongs to an erased memory'
+FROM reminiscence.memory_segment
+WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
+UNION ALL
 SELECT 'memory_turn.turn_id', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.memory_turn
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
@@ -165,7 +174,7 @@ SELECT 'memory_heading.title', number::text, 'belongs to an erased memory'
 FROM reminiscence.memory_heading
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
 UNION ALL
-SELECT 'memory_layout.entries', memory_id::text, 'belongs to an erased memory'
+SELECT DISTINCT 'memory_layout.entries', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.memory_layout
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
 UNION ALL
@@ -259,11 +268,11 @@ WHERE v.external_id = $(external_id)p AND NOT EXISTS (
     WHERE h.external_id = $(external_id)p AND h.number = v.number
 )
 UNION ALL
-SELECT 'chunk_norms_{generation}.norms', n.memory_id::text, 'belongs to a text that is gone'
+SELECT DISTINCT 'chunk_norms_{generation}.norms', n.memory_id::text, 'belongs to a text that is gone'
 FROM reminiscence.chunk_norms_{generation} AS n
 WHERE n.external_id = $(external_id)p AND NOT EXISTS (
     SELECT FROM reminiscence.memory_layout AS l
-    WHERE l.external_id = $(external_id)p AND l.memory_id = n.memory_id
+    WHERE l.external_id = $(external_id)p AND l.memory_id = n.memory_id AND l.segment = n.segment
 )
 UNION ALL
 SELECT 'vector_cell_{generation}.vector', s.cell::text, 'is the centre of vectors that are gone'

@@ -56,12 +56,22 @@ WITH ended AS (
 )
 SELECT memory_id, count(*) AS chunks FROM ended GROUP BY memory_id;
 
+-- part: layout
+-- A portion of the chunks that tile the text of a memory m.
+unnest((m.chunk_ids || CASE WHEN m.segments = 0 THEN '{}' ELSE ARRAY(
+    SELECT l.chunk_id
+    FROM memory_segment AS s
+    CROSS JOIN LATERAL unnest(s.chunk_ids) WITH ORDINALITY AS l (chunk_id, place)
+    WHERE s.external_id = $(external_id)p AND s.memory_id = m.memory_id
+    ORDER BY s.segment, l.place
+) END)[$(after)p + 1 : $(after)p + $(limit)p]) WITH ORDINALITY AS layout (chunk_id, place)
+
 -- name: layout_chunks
 -- A portion of the chunks that tile a memory's text, in text order, also those that ended as duplicates or for good.
 SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.estimate, c.source, c.memory_version,
     c.start_date, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended
 FROM active_memory AS m
-CROSS JOIN LATERAL unnest(m.chunk_ids[$(after)p + 1 : $(after)p + $(limit)p]) WITH ORDINALITY AS layout (chunk_id, place)
+CROSS JOIN LATERAL {include layout}
 CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one. A plan made for a small tenant read everything of a large one.
     SELECT * FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = layout.chunk_id OFFSET 0
@@ -280,7 +290,7 @@ ORDER BY near.distance, c.number;
 -- same text and speaker that is trusted no less and holds at the moment from which it would represent both.
 SELECT mine.chunk_id, other.chunk_id AS twin_id, other.memory_id, other.importance, other.confidence
 FROM active_memory AS m
-CROSS JOIN LATERAL unnest(m.chunk_ids[$(after)p + 1 : $(after)p + $(limit)p]) AS layout (chunk_id)
+CROSS JOIN LATERAL {include layout}
 CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one. A plan made before tables were analysed compared every chunk with every other.
     SELECT chunk_id, folded_hash, speaker_key, confidence, start_date FROM memory_chunk

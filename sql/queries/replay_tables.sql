@@ -6,6 +6,9 @@
 CREATE TEMPORARY TABLE active_memory (
     LIKE reminiscence.active_memory INCLUDING DEFAULTS, PRIMARY KEY (memory_id)
 ) ON COMMIT DROP;
+CREATE TEMPORARY TABLE memory_segment (
+    LIKE reminiscence.memory_segment INCLUDING DEFAULTS, PRIMARY KEY (memory_id, segment)
+) ON COMMIT DROP;
 CREATE TEMPORARY TABLE memory_turn (
     LIKE reminiscence.memory_turn INCLUDING DEFAULTS, PRIMARY KEY (scope, turn_id, memory_id)
 ) ON COMMIT DROP;
@@ -28,7 +31,7 @@ CREATE TEMPORARY TABLE posting (
     LIKE reminiscence.posting INCLUDING DEFAULTS INCLUDING STORAGE, PRIMARY KEY (term, block, external_id)
 ) ON COMMIT DROP;
 CREATE TEMPORARY TABLE memory_layout (
-    LIKE reminiscence.memory_layout INCLUDING DEFAULTS, PRIMARY KEY (memory_id, external_id)
+    LIKE reminiscence.memory_layout INCLUDING DEFAULTS, PRIMARY KEY (memory_id, segment, external_id)
 ) ON COMMIT DROP;
 CREATE TEMPORARY TABLE memory_attribute (
     LIKE reminiscence.memory_attribute INCLUDING DEFAULTS, PRIMARY KEY (path, value, item_id)
@@ -52,19 +55,20 @@ CREATE TEMPORARY TABLE graph_mention (
 CREATE INDEX ON graph_mention (chunk_id);
 
 -- name: empty_tables
-TRUNCATE pg_temp.active_memory, pg_temp.memory_turn, pg_temp.shortterm_memory, pg_temp.memory_chunk, pg_temp.memory_heading,
-    pg_temp.posting, pg_temp.memory_layout, pg_temp.memory_attribute, pg_temp.entity, pg_temp.entity_name,
-    pg_temp.relationship, pg_temp.graph_mention;
+TRUNCATE pg_temp.active_memory, pg_temp.memory_segment, pg_temp.memory_turn, pg_temp.shortterm_memory,
+    pg_temp.memory_chunk, pg_temp.memory_heading, pg_temp.posting, pg_temp.memory_layout,
+    pg_temp.memory_attribute, pg_temp.entity, pg_temp.entity_name, pg_temp.relationship, pg_temp.graph_mention;
 
 -- name: analyze_tables
 -- Keys only, and of these only ids: samples of other columns would put memory text into the catalog.
-ANALYZE pg_temp.active_memory (memory_id), pg_temp.memory_turn (memory_id), pg_temp.shortterm_memory (memory_id),
-    pg_temp.memory_chunk (chunk_id), pg_temp.memory_heading (number), pg_temp.posting (block),
+ANALYZE pg_temp.active_memory (memory_id), pg_temp.memory_segment (memory_id), pg_temp.memory_turn (memory_id),
+    pg_temp.shortterm_memory (memory_id), pg_temp.memory_chunk (chunk_id), pg_temp.memory_heading (number), pg_temp.posting (block),
     pg_temp.memory_layout (memory_id), pg_temp.memory_attribute (item_id), pg_temp.entity (entity_id),
     pg_temp.entity_name (entity_id), pg_temp.relationship (relationship_id), pg_temp.graph_mention (item_id, chunk_id);
 
 -- name: count_rows
 SELECT (SELECT count(*) FROM pg_temp.active_memory) AS active_memory,
+    (SELECT count(*) FROM pg_temp.memory_segment) AS memory_segment,
     (SELECT count(*) FROM pg_temp.memory_turn) AS memory_turn,
     (SELECT count(*) FROM pg_temp.shortterm_memory) AS shortterm_memory,
     (SELECT count(*) FROM pg_temp.memory_chunk) AS memory_chunk,

@@ -49,7 +49,7 @@ SELECT stream.*, found.*,
     (SELECT min(day) FROM memory_heading WHERE external_id = $(external_id)p AND day > '-infinity') AS first_day,
     (SELECT max(day) FROM memory_heading WHERE external_id = $(external_id)p AND day > '-infinity') AS last_day,
     CASE WHEN is_whole THEN (
-        SELECT string_agg(entries, ''::bytea ORDER BY memory_id) FROM memory_layout WHERE external_id = $(external_id)p
+        SELECT string_agg(entries, ''::bytea ORDER BY memory_id, segment) FROM memory_layout WHERE external_id = $(external_id)p
     ) END AS layouts,
     CASE WHEN is_whole THEN ARRAY(
         SELECT number FROM memory_chunk
@@ -131,10 +131,10 @@ WITH wanted AS (
         LIMIT $(dated)p::int
     )
 )
-SELECT string_agg(l.entries, ''::bytea) AS layouts,
+SELECT string_agg(l.entries, ''::bytea ORDER BY l.memory_id, l.segment) AS layouts,
     string_agg(
         CASE WHEN octet_length(n.norms) = l.chunks * 24 THEN n.norms ELSE decode(repeat('00', l.chunks * 24), 'hex') END,
-        ''::bytea) AS norms,
+        ''::bytea ORDER BY l.memory_id, l.segment) AS norms,
     ARRAY(
         SELECT number FROM memory_chunk
         WHERE external_id = $(external_id)p AND superseded_at IS NULL AND end_date <= $(known_at)p
@@ -145,7 +145,7 @@ CROSS JOIN LATERAL (
 ) AS l
 LEFT JOIN LATERAL (
     SELECT norms FROM chunk_norms_{generation}
-    WHERE external_id = $(external_id)p AND memory_id = wanted.memory_id
+    WHERE external_id = $(external_id)p AND memory_id = wanted.memory_id AND segment = l.segment
     OFFSET 0
 ) AS n ON true;
 
@@ -300,9 +300,9 @@ SELECT c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importan
     c.recorded_at, CASE WHEN c.number <> ALL($(repeating)p::bigint[]) THEN c.superseded_at END AS superseded_at, c.speaker,
     c.source, c.metadata::text AS metadata,
     c.memory_version, c.span_start, c.span_end, c.derived_from, m.version AS current_version,
-    -- A chunk added with the current version has its original position; a fact has the span of its chunks.
+    -- A chunk added since the text was last written whole has its original position; a fact has the span of its chunks.
     CASE WHEN c.derived_from IS NOT NULL THEN NULL
-        WHEN c.memory_version = m.version THEN c.span_start
+        WHEN c.memory_version >= m.text_version THEN c.span_start
         ELSE m.chunk_starts[array_position(m.chunk_ids, c.chunk_id)] END AS current_start
 FROM unnest($(numbers)p::bigint[]) AS best (number)
 CROSS JOIN LATERAL (

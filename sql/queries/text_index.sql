@@ -21,8 +21,8 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND title = $(
 
 -- name: add_layout
 -- For a memory that has none yet; refresh_layouts would compute the same.
-INSERT INTO memory_layout (external_id, memory_id, entries, chunks, words)
-VALUES ($(external_id)p, $(memory_id)p, $(entries)p::bytea, $(chunks)p, $(words)p);
+INSERT INTO memory_layout (external_id, memory_id, segment, entries, chunks, words)
+VALUES ($(external_id)p, $(memory_id)p, 0, $(entries)p::bytea, $(chunks)p, $(words)p);
 
 -- name: get_headings
 SELECT number, day, title
@@ -61,21 +61,32 @@ WHERE h.external_id = $(external_id)p AND h.memory_id = placed.memory_id AND h.d
 ORDER BY h.number
 LIMIT 1
 
+-- part: asked_segments
+-- All layouts of the memories if asked from 0 on; otherwise those of the text from a segment on, without the facts.
+segment >= $(from_segment)p::int AND ($(from_segment)p = 0 OR segment < 2147483647)
+
 -- name: refresh_layouts
 -- Recomputes the layouts of some memories from their chunks, and returns the change of the tenant's counts.
 -- Flags: 1 begins a text, 2 fact, 4 duplicate; the others are the chunk's own.
 WITH asked AS (
     SELECT DISTINCT a.memory_id FROM unnest($(memory_ids)p::uuid[]) AS a (memory_id)
 ), placed AS (
-    SELECT m.memory_id, m.title, l.place, c.number, (c.start_date AT TIME ZONE 'UTC')::date AS day, c.speaker_key, c.words,
-        c.text_flags | CASE WHEN c.duplicate_of IS NULL THEN 0 ELSE 4 END AS flags
+    SELECT m.memory_id, m.title, t.segment, l.place, c.number, (c.start_date AT TIME ZONE 'UTC')::date AS day, c.speaker_key,
+        c.words, c.text_flags | CASE WHEN c.duplicate_of IS NULL THEN 0 ELSE 4 END AS flags
     FROM asked
     CROSS JOIN LATERAL (
-        SELECT memory_id, title, chunk_ids FROM active_memory
+        SELECT memory_id, title, segments, chunk_ids FROM active_memory
         WHERE external_id = $(external_id)p AND memory_id = asked.memory_id
         OFFSET 0
     ) AS m
-    CROSS JOIN LATERAL unnest(m.chunk_ids) WITH ORDINALITY AS l (chunk_id, place)
+    CROSS JOIN LATERAL (
+        SELECT 0 AS segment, m.chunk_ids WHERE $(from_segment)p = 0
+        UNION ALL
+        SELECT segment, chunk_ids FROM memory_segment
+        WHERE external_id = $(external_id)p AND memory_id = m.memory_id AND segment >= $(from_segment)p AND m.segments > 0
+        OFFSET 0
+    ) AS t
+    CROSS JOIN LATERAL unnest(t.chunk_ids) WITH ORDINALITY AS l (chunk_id, place)
     CROSS JOIN LATERAL (
         SELECT * FROM memory_chunk
         WHERE external_id = $(external_id)p AND chunk_id = l.chunk_id
@@ -83,48 +94,53 @@ WITH asked AS (
         OFFSET 0
     ) AS c
 ), entry AS (
-    SELECT placed.memory_id, 0 AS part, placed.place, placed.words, placed.number, coalesce(heading.number, 0) AS heading,
-        coalesce(heading.words, 0) AS heading_words, placed.day, placed.speaker_key,
-        placed.flags | CASE WHEN placed.place = min(placed.place) OVER (PARTITION BY placed.memory_id) THEN 1 ELSE 0 END
-            AS flags
+    SELECT placed.memory_id, placed.segment, placed.place, placed.words, placed.number,
+        coalesce(heading.number, 0) AS heading, coalesce(heading.words, 0) AS heading_words, placed.day,
+        placed.speaker_key,
+        placed.flags | CASE WHEN row_number() OVER whole = 1 AND NOT EXISTS (
+            SELECT FROM memory_layout AS l
+            WHERE l.external_id = $(external_id)p AND l.memory_id = placed.memory_id AND l.segment < $(from_segment)p
+        ) THEN 1 ELSE 0 END AS flags
     FROM placed
     LEFT JOIN LATERAL ({include newest_heading}) AS heading ON true
+    WINDOW whole AS (PARTITION BY placed.memory_id ORDER BY placed.segment, placed.place)
     UNION ALL
-    SELECT c.memory_id, 1, c.number, c.words, c.number, 0, 0, (c.start_date AT TIME ZONE 'UTC')::date, c.speaker_key,
-        c.text_flags | 3
+    SELECT c.memory_id, 2147483647, c.number, c.words, c.number, 0, 0, (c.start_date AT TIME ZONE 'UTC')::date,
+        c.speaker_key, c.text_flags | 3
     FROM asked
     CROSS JOIN LATERAL (
         SELECT * FROM memory_chunk
         WHERE external_id = $(external_id)p AND memory_id = asked.memory_id AND derived_from IS NOT NULL
-            AND superseded_at IS NULL
+            AND superseded_at IS NULL AND $(from_segment)p = 0
         OFFSET 0
     ) AS c
 ), layout AS MATERIALIZED (
-    SELECT memory_id, count(*)::int AS chunks, sum(words + least(heading_words, 32767)) AS words, string_agg(
+    SELECT memory_id, segment, count(*)::int AS chunks, sum(words + least(heading_words, 32767)) AS words, string_agg(
         int8send(number) || int8send(heading) || int4send(day - DATE '1970-01-01')
             || CASE WHEN speaker_key IS NULL THEN '\x00000000'::bytea
                 ELSE substring(sha256(convert_to(speaker_key, 'UTF8')) FROM 1 FOR 4) END
             || int4send(words) || int2send(flags::smallint) || int2send(least(heading_words, 32767)::smallint),
-        ''::bytea ORDER BY part, place) AS entries
+        ''::bytea ORDER BY place) AS entries
     FROM entry
-    GROUP BY memory_id
-), before AS (
-    SELECT l.memory_id, l.chunks, l.words
+    GROUP BY memory_id, segment
+), before AS MATERIALIZED (
+    SELECT l.memory_id, l.segment, l.chunks, l.words
     FROM asked
     CROSS JOIN LATERAL (
-        SELECT * FROM memory_layout WHERE external_id = $(external_id)p AND memory_id = asked.memory_id OFFSET 0
+        SELECT * FROM memory_layout
+        WHERE external_id = $(external_id)p AND memory_id = asked.memory_id AND {include asked_segments}
+        OFFSET 0
     ) AS l
 ), stored AS (
-    INSERT INTO memory_layout AS m (external_id, memory_id, entries, chunks, words)
-    SELECT $(external_id)p, memory_id, entries, chunks, words FROM layout
-    ON CONFLICT (external_id, memory_id) DO UPDATE
+    INSERT INTO memory_layout AS m (external_id, memory_id, segment, entries, chunks, words)
+    SELECT $(external_id)p, memory_id, segment, entries, chunks, words FROM layout
+    ON CONFLICT (external_id, memory_id, segment) DO UPDATE
     SET entries = excluded.entries, chunks = excluded.chunks, words = excluded.words
     WHERE m.entries <> excluded.entries
 ), emptied AS (
-    DELETE FROM memory_layout
-    WHERE external_id = $(external_id)p AND memory_id = ANY(ARRAY(
-        SELECT memory_id FROM asked EXCEPT SELECT memory_id FROM layout
-    ))
+    DELETE FROM memory_layout AS l
+    USING (SELECT memory_id, segment FROM before EXCEPT SELECT memory_id, segment FROM layout) AS empty
+    WHERE l.external_id = $(external_id)p AND l.memory_id = empty.memory_id AND l.segment = empty.segment
 )
 SELECT (coalesce((SELECT sum(chunks) FROM layout), 0) - coalesce((SELECT sum(chunks) FROM before), 0))::bigint AS chunks,
     (coalesce((SELECT sum(words) FROM layout), 0) - coalesce((SELECT sum(words) FROM before), 0))::bigint AS words;

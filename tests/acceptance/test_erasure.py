@@ -641,6 +641,13 @@ _TAMPERING: dict[str, tuple[str, str]] = {
     "digest": ("UPDATE memory_event SET digest = sha256('x') WHERE position = 1", "id"),
     "missing row": ("DELETE FROM memory_event WHERE position = 1", "id"),
     "active memory": ("INSERT INTO active_memory SELECT (old).* FROM old_active", "id"),
+    "segment": (
+        """
+        INSERT INTO memory_segment
+        SELECT 'agent-1', memory_id, 1, 9, 1, 'It is old.', '{}', '{}', '{}' FROM old_memory
+        """,
+        "id",
+    ),
     "shortterm memory": ("INSERT INTO shortterm_memory SELECT (old).* FROM old_shortterm", "id"),
     "chunk": ("INSERT INTO memory_chunk SELECT (old).* FROM old_chunk", "id"),
     "heading": ("INSERT INTO memory_heading SELECT (old).* FROM old_heading", "id"),
@@ -679,6 +686,21 @@ _TAMPERING: dict[str, tuple[str, str]] = {
     "metadata": ("""UPDATE active_memory SET metadata = '{"a xylophone": 1}'""", "text"),
     "memory's actor": ("UPDATE active_memory SET actor = 'xylophone'", "text"),
     "memory's conversation": ("UPDATE active_memory SET conversation_id = 'xylophone'", "text"),
+    "segment's content": (
+        """
+        INSERT INTO memory_segment
+        SELECT external_id, memory_id, 1, 9, 1, 'a xylophone', '{}', '{}', '{}' FROM active_memory
+        """,
+        "text",
+    ),
+    "segment's turns": (
+        """
+        INSERT INTO memory_segment
+        SELECT external_id, memory_id, 1, 9, 1, 'It is old.', '{"turns": [{"speaker": "xylophone"}]}', '{}', '{}'
+        FROM active_memory
+        """,
+        "text",
+    ),
     "shortterm title": ("UPDATE shortterm_memory SET title = 'a xylophone'", "text"),
     "summary": ("UPDATE shortterm_memory SET summary = 'a xylophone'", "text"),
     "chunk's content": ("UPDATE memory_chunk SET content = 'a xylophone'", "text"),

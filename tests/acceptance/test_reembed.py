@@ -54,7 +54,16 @@ WHERE NOT EXISTS (
 UNION ALL
 SELECT n.memory_id::text
 FROM reminiscence.chunk_norms_{generation} AS n
-LEFT JOIN reminiscence.memory_layout AS l USING (external_id, memory_id)
+LEFT JOIN (
+    -- With six entries of the text on each side; facts stand alone.
+    SELECT external_id, memory_id, segment, substring(
+        string_agg(entries, ''::bytea) OVER (whole ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+        FROM greatest(sum(octet_length(entries)) OVER whole - octet_length(entries) - 192, 0)::int + 1
+        FOR octet_length(entries) + 192 + least(sum(octet_length(entries)) OVER whole - octet_length(entries), 192)::int
+    ) AS entries
+    FROM reminiscence.memory_layout
+    WINDOW whole AS (PARTITION BY external_id, memory_id, segment = 2147483647 ORDER BY segment)
+) AS l USING (external_id, memory_id, segment)
 WHERE n.layout_hash IS DISTINCT FROM sha256(l.entries)
 """
 

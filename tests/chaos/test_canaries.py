@@ -333,7 +333,9 @@ async def _check_index(db: SqlExecutor, lost: set[str]) -> None:
         numbers, _ = decode_postings(row["block"], row["entries"])
         assert len(numbers), "a row without entries says that somebody had the word"
         assert {(row["external_id"], number) for number in numbers.tolist()} <= there
-    layouts = await db.fetch_all("SELECT external_id, memory_id::text AS memory_id, entries FROM memory_layout")
+    layouts = await db.fetch_all(
+        "SELECT external_id, memory_id::text || segment AS memory_id, entries FROM memory_layout"
+    )
     for row in layouts:
         layout = np.frombuffer(row["entries"], LAYOUT_DTYPE)
         named = {*layout["number"].tolist(), *layout["heading"].tolist()} - {0}
@@ -341,7 +343,9 @@ async def _check_index(db: SqlExecutor, lost: set[str]) -> None:
         assert {(row["external_id"], speaker) for speaker in layout["speaker"].tolist() if speaker} <= speakers
     vectors = await db.fetch_all("SELECT external_id, number FROM chunk_vector_1")
     assert {(row["external_id"], row["number"]) for row in vectors} <= there
-    norms = await db.fetch_all("SELECT external_id, memory_id::text AS memory_id, layout_hash FROM chunk_norms_1")
+    norms = await db.fetch_all(
+        "SELECT external_id, memory_id::text || segment AS memory_id, layout_hash FROM chunk_norms_1"
+    )
     hashes = {(row["external_id"], row["memory_id"]): sha256(row["entries"]) for row in layouts}
     assert {(row["external_id"], row["memory_id"]): bytes(row["layout_hash"]) for row in norms} == hashes
 

@@ -17,15 +17,20 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from agent_reminiscence import ActiveMemory, AgentMem, Config, MemoryExistsError, MemoryNotFoundError, Turn
+from agent_reminiscence.database.connection import SqlExecutor, open_connection
+from agent_reminiscence.database.repositories import active_memory
 from agent_reminiscence.domain.memory import IfExists
 from agent_reminiscence.exceptions import InvalidInputError
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.chaos import stories
 from tests.support.chaos.grown import Book, Known, Version, appended
+from tests.support.index_rows import check_index, check_norms
 
 pytestmark = pytest.mark.thorough
 
+# So that even short texts go on in several segments.
+_SEGMENT_CHUNKS = 2
 _KEYS = ("key-0", "key-1", "key-10")
 _CONVERSATIONS = ("chat", "chat-2")
 _SPEAKERS = ("user", "assistant", "Ann")
@@ -42,6 +47,7 @@ class World:
     """A tenant, and the model of what it holds."""
 
     memory: AgentMem
+    db: SqlExecutor
     tenant: str = field(default_factory=lambda: uuid4().hex)
     book: Book = field(default_factory=Book)
 
@@ -324,6 +330,8 @@ async def _check(world: World, tenant: str) -> None:
     """The memories of a tenant, now and at any moment, are those of the model."""
     memory, book = world.memory, world.book
     assert (await memory.admin.verify(tenant)).ok
+    await check_index(world.db, tenant)
+    await check_norms(world.db, tenant)
     active = [one for one in book.memories if one.archived is None]
     found = await memory.get_active_memories(tenant)
     assert [(one.id, one.key) for one in found] == [(one.id, one.key) for one in active]
@@ -390,9 +398,10 @@ def folder() -> Iterator[Path]:
 
 
 def test_any_history_of_keys_and_appends_is_what_a_model_says(
-    test_server: TestServer, repetitions: Repetitions, folder: Path
+    test_server: TestServer, repetitions: Repetitions, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Contents, keys, turns and versions, now and at each pair of times; rebuilt, copied, and after an erasure."""
+    monkeypatch.setattr(active_memory, "SEGMENT_CHUNKS", _SEGMENT_CHUNKS)
     database = asyncio.run(test_server.create_database())
     config = Config(
         postgres_dsn=SecretStr(dsn(test_server.login(database))),
@@ -404,14 +413,17 @@ def test_any_history_of_keys_and_appends_is_what_a_model_says(
     memory = AgentMem(config)
     with asyncio.Runner() as runner:
         runner.run(memory.initialize())
+        db = runner.run(open_connection(test_server.administrator(database)))
+        runner.run(db.execute_script("SET search_path = reminiscence, public"))
         try:
 
             @settings(max_examples=repetitions(everyday=3, reduced=6, full=150), deadline=None, print_blob=True)
             @given(_histories)
             def check(history: list[Any]) -> None:
-                runner.run(_play(World(memory), history, folder))
+                runner.run(_play(World(memory, db), history, folder))
 
             check()
         finally:
+            db.close()
             runner.run(memory.close())
             runner.run(test_server.drop_database(database))

@@ -48,15 +48,16 @@ from tests.support.fakes import SetClock
 # What names a row within its tenant.
 _PROJECTED = {
     "active_memory": "t.memory_id",
+    "memory_segment": "t.memory_id || '/' || t.segment",
     "memory_turn": "(t.scope, t.turn_id, t.memory_id)",
     "shortterm_memory": "t.memory_id",
     "memory_chunk": "t.chunk_id",
     "memory_heading": "t.number",
     "posting": "(t.term, t.block)",
-    "memory_layout": "t.memory_id",
+    "memory_layout": "t.memory_id || '/' || t.segment",
     "memory_attribute": "(t.item_id, t.path, t.value)",
     "chunk_vector_1": "t.number",
-    "chunk_norms_1": "t.memory_id",
+    "chunk_norms_1": "t.memory_id || '/' || t.segment",
     "entity": "t.entity_id",
     "entity_name": "(t.entity_id, t.key)",
     "relationship": "t.relationship_id",
@@ -617,10 +618,10 @@ async def _count_untiled(db: SqlExecutor, tenant: str) -> int:
     """Memories whose chunks, in order, are not their text."""
     (row,) = await db.fetch_all(
         "SELECT count(*) AS memories FROM active_memory AS m WHERE m.external_id = $(tenant)p::text"
-        " AND m.content IS DISTINCT FROM ("
+        " AND (m.segments <> 0 OR m.content IS DISTINCT FROM ("
         "  SELECT string_agg(c.content, '' ORDER BY layout.place)"
         "  FROM unnest(m.chunk_ids) WITH ORDINALITY AS layout (chunk_id, place)"
-        "  JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = layout.chunk_id)",
+        "  JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = layout.chunk_id))",
         {"tenant": tenant},
     )
     return int(row["memories"])
@@ -684,7 +685,10 @@ SELECT f.chunk_id AS id
 FROM memory_chunk AS f
 JOIN active_memory AS m ON m.external_id = f.external_id AND m.memory_id = f.memory_id
 WHERE f.external_id = $(tenant)p::text AND f.derived_from IS NOT NULL AND f.superseded_at IS NULL
-    AND (NOT f.derived_from <@ m.chunk_ids OR f.derived_from && $(ended)p::uuid[])
+    AND (NOT f.derived_from <@ (m.chunk_ids || ARRAY(
+        SELECT unnest(s.chunk_ids) FROM memory_segment AS s
+        WHERE s.external_id = m.external_id AND s.memory_id = m.memory_id
+    )) OR f.derived_from && $(ended)p::uuid[])
 """
 
 

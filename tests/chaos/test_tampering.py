@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.audit import Drift
-from agent_reminiscence.domain.index import LAYOUT_DTYPE
+from agent_reminiscence.domain.index import FACTS_SEGMENT, LAYOUT_DTYPE
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer
 from tests.support.chaos import doomed
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.thorough
 _VECTORS = "chunk_vector_1"
 _NORMS = "chunk_norms_1"
 # A key of each type that no row has.
-_NOWHERE = {"uuid": "00000000-0000-0000-0000-000000000000", "bigint": "-1", "text": "nowhere"}
+_NOWHERE = {"uuid": "00000000-0000-0000-0000-000000000000", "bigint": "-1", "integer": "1000", "text": "nowhere"}
 # A block of postings holds so many events: behind them nothing of one tenant has a number of the other.
 _EVENTS_APART = 64
 
@@ -72,19 +73,29 @@ def _drift(table: str, key: str, problem: Literal["missing", "unexpected", "chan
     return Drift(table=table, key=shown_key(table, key), problem=problem, columns=columns)
 
 
-async def _norms_of(scene: Scene, *numbers: str) -> set[str]:
-    """The memories whose norms follow from some vectors: those whose text of this moment they stand in."""
+async def _norms_of(scene: Scene, *numbers: str) -> dict[str, set[int]]:
+    """The norms that follow from some vectors, each with all numbers that it follows from.
+
+    Those are the ones of its segment of a text, and of the six chunks before and after it.
+    """
     rows = await scene.db.fetch_all(
-        "SELECT memory_id::text AS memory_id, entries FROM memory_layout WHERE external_id = $(tenant)p",
+        f"SELECT memory_id::text AS memory_id, segment, {row_key(_NORMS)} AS key, entries FROM memory_layout"  # noqa: S608
+        " WHERE external_id = $(tenant)p ORDER BY memory_id, segment",
         {"tenant": scene.external_id},
     )
-    layouts = {row["memory_id"]: np.frombuffer(row["entries"], LAYOUT_DTYPE) for row in rows}
-    wanted = [int(number) for number in numbers]
-    return {
-        memory_id
-        for memory_id, layout in layouts.items()
-        if np.isin(layout["number"], wanted).any() or np.isin(layout["heading"], wanted).any()
-    }
+    wanted = set(map(int, numbers))
+    found: dict[str, set[int]] = {}
+    for _, group in groupby(rows, key=lambda row: (row["memory_id"], row["segment"] == FACTS_SEGMENT)):
+        segments = [(row["key"], np.frombuffer(row["entries"], LAYOUT_DTYPE)) for row in group]
+        text = np.concatenate([layout for _, layout in segments])
+        end = 0
+        for key, layout in segments:
+            start, end = end, end + len(layout)
+            reached = text[max(0, start - 6) : end + 6]
+            named = {*reached["number"].tolist(), *reached["heading"].tolist()} - {0}
+            if named & wanted:
+                found[key] = named
+    return found
 
 
 async def _missing(scene: Scene, table: str, keys: Sequence[str]) -> tuple[list[Drift], int]:
@@ -94,11 +105,14 @@ async def _missing(scene: Scene, table: str, keys: Sequence[str]) -> tuple[list[
     """
     if table != _VECTORS:
         return [_drift(table, key, "missing") for key in keys], 0
-    is_all = len(keys) == len(await _keys(scene, table))
-    problem: Literal["unexpected", "changed"] = "unexpected" if is_all else "changed"
-    columns = () if is_all else ("norms",)
-    norms = [_drift(_NORMS, memory_id, problem, *columns) for memory_id in await _norms_of(scene, *keys)]
-    return norms, sum(int(key) > 0 for key in keys)
+    gone = set(map(int, keys))
+    norms = []
+    for segment, named in (await _norms_of(scene, *keys)).items():
+        # Without any vector there is nothing to compute.
+        norms.append(
+            _drift(_NORMS, segment, "changed", "norms") if named - gone else _drift(_NORMS, segment, "unexpected")
+        )
+    return norms, sum(number > 0 for number in gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +192,7 @@ async def _try(scene: Scene, table: str, changes: Sequence[_Change], *, by_rebui
         if is_key:
             expected, missing = await _missing(scene, table, [key])
         if table == _VECTORS and column.name in ("mass", "vector"):
-            norms |= await _norms_of(scene, key)
+            norms |= set(await _norms_of(scene, key))
         changed = await scene.update(table, f"{column.name} = {change.expression}", key)
         assert len(changed) == 1
         if is_key:

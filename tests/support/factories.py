@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from agent_reminiscence import AgentMem
 from agent_reminiscence.config.constants import SCHEMA_NAME
 from agent_reminiscence.database.connection import SqlExecutor, open_connection
+from agent_reminiscence.database.repositories.active_memory import SEGMENT_CHUNKS
 from agent_reminiscence.domain.erasure import ErasureReceipt
 from agent_reminiscence.domain.event import (
     ChunkRating,
@@ -96,6 +97,7 @@ class Tenant:
         told_memory_id: A memory that a model has read, with a fact; the event of it rests on `draft_memory_id`.
         told_entity_id: One of two entities of it with a relationship of a type of its own.
         chat_memory_id: The memory of the conversation `CHAT`, whose key is `CHAT_KEY` and whose turns are `CHAT_TURNS`.
+        log_memory_id: A memory whose text has two segments beside its row, by two appends.
     """
 
     external_id: str
@@ -115,6 +117,7 @@ class Tenant:
     told_memory_id: UUID
     told_entity_id: UUID
     chat_memory_id: UUID
+    log_memory_id: UUID
 
 
 async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
@@ -160,6 +163,7 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     told_id, told_entity_id = await _tell(memory, external_id, rests_on=draft.id)
     await memory.admin.consolidate(external_id, archived.id)
     await memory.admin.archive(external_id, archived.id, end_chunks=True, occurred_at=LONG_AGO + timedelta(days=9))
+    log_id = await _log(memory, external_id)
     return Tenant(
         external_id=external_id,
         memory_id=first.id,
@@ -178,6 +182,7 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
         told_memory_id=told_id,
         told_entity_id=told_entity_id,
         chat_memory_id=chat_id,
+        log_memory_id=log_id,
     )
 
 
@@ -193,6 +198,16 @@ async def _talk(memory: AgentMem, external_id: str) -> UUID:
             {"speaker": "user", "text": "Thank you.", "id": thanks, "time": said, "metadata": {"mood": "glad"}},
         ]
     )
+    return begun.id
+
+
+async def _log(memory: AgentMem, external_id: str) -> UUID:
+    """A text that goes on in two further segments; returns the id of its memory."""
+    days = [f"Robin: On day {day} the boat stayed at the pier." for day in range(1, 2 * SEGMENT_CHUNKS + 2)]
+    first, second, last = days[:SEGMENT_CHUNKS], days[SEGMENT_CHUNKS:-1], days[-1]
+    begun = await memory.create_active_memory(external_id, "Log", "\n".join(first), occurred_at=LONG_AGO)
+    for text in ("\n".join(second), last):
+        await memory.update_active_memory(external_id, begun.id, append=text, occurred_at=LONG_AGO)
     return begun.id
 
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import (
     DUPLICATE,
     FACT,
+    FACTS_SEGMENT,
     FIRST,
     LAYOUT_DTYPE,
     NORMS_DTYPE,
@@ -74,9 +76,10 @@ async def read_postings(db: SqlExecutor, external_id: str) -> dict[int, Posted]:
 
 
 async def read_layouts(db: SqlExecutor, external_id: str) -> dict[str, NDArray[np.void]]:
-    """The layout of each memory of a tenant, by its id."""
+    """The layout of each memory of a tenant, by its id: its whole text, then its facts."""
     rows = await db.fetch_all(
-        "SELECT memory_id, entries FROM memory_layout WHERE external_id = $(external_id)p",
+        "SELECT memory_id, string_agg(entries, ''::bytea ORDER BY segment) AS entries"
+        " FROM memory_layout WHERE external_id = $(external_id)p GROUP BY memory_id",
         {"external_id": external_id},
     )
     return {row["memory_id"]: np.frombuffer(row["entries"], LAYOUT_DTYPE) for row in rows}
@@ -99,7 +102,16 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
     """Compare all of a tenant's index of words with what its texts say, one by one."""
     tenant = {"external_id": external_id}
     chunks = await db.fetch_all("SELECT * FROM memory_chunk WHERE external_id = $(external_id)p", tenant)
-    memories = await db.fetch_all("SELECT * FROM active_memory WHERE external_id = $(external_id)p", tenant)
+    memories = await db.fetch_all(
+        """SELECT memory_id, title, chunk_ids || ARRAY(
+            SELECT l.chunk_id FROM memory_segment AS s, unnest(s.chunk_ids) WITH ORDINALITY AS l (chunk_id, place)
+            WHERE s.external_id = m.external_id AND s.memory_id = m.memory_id
+            ORDER BY s.segment, l.place
+        ) AS chunk_ids
+        FROM active_memory AS m
+        WHERE external_id = $(external_id)p""",
+        tenant,
+    )
     headings = await db.fetch_all("SELECT * FROM memory_heading WHERE external_id = $(external_id)p", tenant)
     languages = await _Languages.read(db, external_id)
     _check_numbers(chunks, await languages.brought_in(db, external_id))
@@ -245,15 +257,23 @@ async def check_norms(db: SqlExecutor, external_id: str, generation: int = 1) ->
         )
     }
     rows = await db.fetch_all(
-        f"""SELECT l.entries, n.norms, n.layout_hash = sha256(l.entries) AS is_current
-        FROM memory_layout AS l FULL JOIN chunk_norms_{generation} AS n USING (external_id, memory_id)
-        WHERE external_id = $(external_id)p""",  # noqa: S608
+        f"""SELECT memory_id, segment, l.entries, n.norms, n.layout_hash
+        FROM memory_layout AS l FULL JOIN chunk_norms_{generation} AS n USING (external_id, memory_id, segment)
+        WHERE external_id = $(external_id)p
+        ORDER BY memory_id, segment""",  # noqa: S608
         {"external_id": external_id},
     )
-    for row in rows:
-        assert row["is_current"], "norms stand beside no layout, or beside another one than they were made for"
-        layout = np.frombuffer(row["entries"], LAYOUT_DTYPE)
-        norms = np.frombuffer(row["norms"], NORMS_DTYPE)
+    for _, group in groupby(rows, key=lambda row: (row["memory_id"], row["segment"] == FACTS_SEGMENT)):
+        segments = list(group)
+        assert all(row["entries"] and row["norms"] for row in segments), "norms stand beside no layout"
+        text = b"".join(row["entries"] for row in segments)
+        end = 0
+        for row in segments:
+            start, end = end, end + len(row["entries"])
+            reached = text[max(0, start - 6 * 32) : end + 6 * 32]
+            assert row["layout_hash"] == sha256(reached), "norms stand beside another layout than they were made for"
+        layout = np.frombuffer(text, LAYOUT_DTYPE)
+        norms = np.frombuffer(b"".join(row["norms"] for row in segments), NORMS_DTYPE)
         assert len(norms) == len(layout)
         # A text begins at each first chunk, and a fact is a text of its own.
         texts = np.cumsum(layout["flags"] & FIRST)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
@@ -25,6 +25,9 @@ from agent_reminiscence.exceptions import MemoryNotFoundError, VersionConflictEr
 
 _SQL = load_queries("sql", "active_memory")
 _PARTS = load_parts("sql", "active_memory")
+# An append writes the last segment of a text anew, or a new one after a segment of this many chunks. Part of the
+# projection: with another number a rebuild gives other rows.
+SEGMENT_CHUNKS: Final = 32
 # What follows the surrogates, which no text holds.
 _AFTER_SURROGATES = "\ue000"
 
@@ -81,6 +84,12 @@ class ActiveMemoryRepository:
         if row is None:
             raise MemoryNotFoundError(external_id, memory_id)
         return MemoryOutline.model_validate(row)
+
+    async def find_outline_by_key(self, db: SqlExecutor, external_id: str, key: str) -> MemoryOutline | None:
+        """Return the same of the memory that has `key` and is not archived; None if there is none."""
+        params = {"external_id": external_id, "key": key, "tail_characters": TAIL_CHARACTERS}
+        row = await db.fetch_one(_SQL["find_outline_by_key"], params)
+        return None if row is None else MemoryOutline.model_validate(row)
 
     async def ask_by_id(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> Deferred[StoredMemory]:
         """Like `get_by_id`, but deferred."""
@@ -202,11 +211,14 @@ class ActiveMemoryRepository:
             raise VersionConflictError(memory.external_id, memory.memory_id, expected_version, stored.version)
         await replace_memory_attributes(db, memory)
 
-    async def append(self, db: SqlExecutor, external_id: str, memory_id: UUID, appended: AppendedText) -> UUID | None:
+    async def append(self, db: SqlExecutor, external_id: str, before: MemoryOutline, appended: AppendedText) -> int:
         """Append to the text of a memory, as its next version.
 
+        Args:
+            before: The memory as it stands.
+
         Returns:
-            The chunk that its text ended with before; None if it had none.
+            The first segment that has changed, from 0; all later ones are new.
 
         Raises:
             VersionConflictError: Another writer was first; read again and decide again.
@@ -214,29 +226,37 @@ class ActiveMemoryRepository:
         turns = json.dumps(appended.turns, ensure_ascii=False) if appended.turns else None
         params = asdict(appended) | {
             "external_id": external_id,
-            "memory_id": memory_id,
+            "memory_id": before.memory_id,
             "turns": turns,
             "chunk_ids": uuid_array(appended.chunk_ids),
             "chunk_starts": int_array(appended.chunk_starts),
         }
-        row = await db.fetch_one(_SQL["append_to_active_memory"], params)
-        if row is None:
-            stored = await self.get_by_id(db, external_id, memory_id)
-            raise VersionConflictError(external_id, memory_id, appended.version - 1, stored.version)
+        segment = before.segments
+        if before.last_chunks >= SEGMENT_CHUNKS:
+            statement, segment = "append_segment", segment + 1
+            params |= {"segment": segment, "first_character": before.characters, "first_chunk": before.chunks}
+        elif segment:
+            statement = "append_to_segment"
+            params["segment"] = segment
+        else:
+            statement = "append_to_active_memory"
+        if not await db.fetch_all(_SQL[statement], params):
+            stored = await self.get_by_id(db, external_id, before.memory_id)
+            raise VersionConflictError(external_id, before.memory_id, appended.version - 1, stored.version)
         await replace_named_attributes(
-            db, external_id, memory_id, conversation_id=appended.conversation_id, actor=appended.actor
+            db, external_id, before.memory_id, conversation_id=appended.conversation_id, actor=appended.actor
         )
-        last = row["last_chunk_id"]
-        return None if last is None else UUID(last)
+        return segment
 
     async def make_due(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> None:
         """Make the rest of the memory due for consolidation, if not all of it is consolidated."""
         await db.defer(_SQL["make_due"], {"external_id": external_id, "memory_id": memory_id})
 
-    async def find_latest_part(self, db: SqlExecutor, external_id: str, keys: KeyRange) -> StoredMemory | None:
+    async def find_latest_part(self, db: SqlExecutor, external_id: str, keys: KeyRange) -> MemoryOutline | None:
         """Return the memory with the last of these keys, archived or not; None if there is none."""
-        row = await db.fetch_one(_SQL["find_latest_part"], {"external_id": external_id, **keys.params()})
-        return None if row is None else _memory(row)
+        params = {"external_id": external_id, "tail_characters": TAIL_CHARACTERS, **keys.params()}
+        row = await db.fetch_one(_SQL["find_latest_part"], params)
+        return None if row is None else MemoryOutline.model_validate(row)
 
     async def find_parts(
         self, db: SqlExecutor, external_id: str, keys: KeyRange, *, before: str | None, limit: int
@@ -313,4 +333,14 @@ def _params(memory: StoredMemory) -> dict[str, Any]:
 
 
 def _memory(row: Row) -> StoredMemory:
-    return StoredMemory.model_validate(row | {"metadata": json.loads(row["metadata"])})
+    metadata: dict[str, Any] = json.loads(row["metadata"])
+    memory = row | {"metadata": metadata}
+    segments = memory.pop("segments")
+    if segments is not None:
+        # From the first to the last.
+        for segment in json.loads(segments):
+            if turns := segment["metadata"].get("turns"):
+                metadata["turns"] = [*(metadata.get("turns") or ()), *turns]
+            memory["chunk_ids"] = [*memory["chunk_ids"], *segment["chunk_ids"]]
+            memory["chunk_starts"] = [*memory["chunk_starts"], *segment["chunk_starts"]]
+    return StoredMemory.model_validate(memory)

@@ -1,50 +1,36 @@
-"""Norms of the windows around chunks, one blob for each memory's layout."""
+"""Norms of the windows around chunks, one blob for each segment of a memory's layout."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from uuid import UUID
-
-import numpy as np
-from numpy.typing import NDArray
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import vector_query
-from agent_reminiscence.database.repositories.chunk_vector import StoredVectors, stored_vectors
-from agent_reminiscence.domain.canonical import beside_many, sha256
-from agent_reminiscence.domain.index import LAYOUT_DTYPE
+
+type SegmentKey = tuple[UUID, int]
+"""A memory, and a segment of its layout."""
 
 
 @dataclass(frozen=True, slots=True)
-class LaidOutVectors:
-    """The text of one memory, and the vectors of its chunks and headings.
+class LaidOutSegment:
+    """A segment of a memory's layout.
 
     Attributes:
-        entries: Of `memory_layout`, as stored; empty if the memory has no layout.
-        has_norms: Whether there are norms.
-        is_current: Whether the norms are up to date; then `stored` is empty.
+        entries: Of `memory_layout`, as stored; empty if only norms are left of the segment.
+        layout_hash: What its norms were computed for; None if it has none.
     """
 
     memory_id: UUID
+    segment: int
     entries: bytes
-    has_norms: bool
-    is_current: bool
-    stored: StoredVectors
-
-    @property
-    def layout(self) -> NDArray[np.void]:
-        """Shape (n,), `LAYOUT_DTYPE`."""
-        return np.frombuffer(self.entries, LAYOUT_DTYPE)
+    layout_hash: bytes | None
 
 
 class ChunkNormsRepository:
     """Rows of `chunk_norms_<generation>`."""
-
-    async def list_stale(self, db: SqlExecutor, external_id: str, generation: int) -> list[tuple[UUID, int]]:
-        """Return memories whose norms are missing or belong to another layout, with their number of chunks."""
-        rows = await db.fetch_all(_sql("list_stale_norms", generation), {"external_id": external_id})
-        return [(UUID(row["memory_id"]), row["chunks"]) for row in rows]
 
     async def list_memories(self, db: SqlExecutor, external_id: str, generation: int) -> list[tuple[UUID, int]]:
         """Return all memories that have a text or norms, with their number of chunks."""
@@ -53,76 +39,70 @@ class ChunkNormsRepository:
 
     async def read(
         self, db: SqlExecutor, external_id: str, generation: int, memory_ids: Sequence[UUID]
-    ) -> dict[UUID, tuple[bytes, bytes]]:
+    ) -> dict[SegmentKey, tuple[bytes, bytes]]:
         """Return the norms of those memories that have any, preceded by the hash of the layout they belong to."""
         params = {"external_id": external_id, "memory_ids": list(memory_ids)}
         rows = await db.fetch_all(_sql("read_norms", generation), params)
-        return {UUID(row["memory_id"]): (row["layout_hash"], row["norms"]) for row in rows}
+        return {(UUID(row["memory_id"]), row["segment"]): (row["layout_hash"], row["norms"]) for row in rows}
 
     async def read_layouts(
-        self, db: SqlExecutor, external_id: str, generation: int, memory_ids: Sequence[UUID], *, is_forced: bool
-    ) -> list[LaidOutVectors]:
-        """Return the texts of some memories, and the vectors of those whose norms are to be computed.
-
-        Args:
-            is_forced: Whether to compute norms even if they belong to the memory's current layout.
-        """
-        params = {"external_id": external_id, "memory_ids": list(memory_ids), "is_forced": is_forced}
-        rows = await db.fetch_all(_sql("read_layout_vectors", generation), params)
-        return await beside_many(
-            lambda: [
-                LaidOutVectors(
-                    UUID(row["memory_id"]),
-                    row["entries"] or b"",
-                    has_norms=row["has_norms"],
-                    is_current=row["is_current"],
-                    stored=stored_vectors(row),
-                )
-                for row in rows
-            ],
-            items=sum(len(row["entries"] or b"") for row in rows) // LAYOUT_DTYPE.itemsize,
-        )
+        self, db: SqlExecutor, external_id: str, generation: int, memory_ids: Sequence[UUID]
+    ) -> list[LaidOutSegment]:
+        """Return the layouts of some memories, memory by memory in the order of the text."""
+        params = {"external_id": external_id, "memory_ids": list(memory_ids)}
+        rows = await db.fetch_all(_sql("read_layouts", generation), params)
+        return [
+            LaidOutSegment(UUID(row["memory_id"]), row["segment"], row["entries"] or b"", row["layout_hash"])
+            for row in rows
+        ]
 
     async def put(
         self,
         db: SqlExecutor,
         external_id: str,
         generation: int,
-        norms: Mapping[UUID, bytes],
-        *,
-        layouts: Mapping[UUID, bytes] | None = None,
+        norms: Mapping[SegmentKey, bytes],
+        layout_hashes: Mapping[SegmentKey, bytes],
     ) -> None:
-        """Store the norms of some memories.
+        """Store the norms of some segments.
 
         Args:
-            layouts: The entries that each was computed for; None uses the stored ones.
+            layout_hashes: What each was computed for.
         """
-        if not norms:
-            return
-        lengths = [len(blob) for blob in norms.values()]
-        params: dict[str, object] = {
-            "external_id": external_id,
-            "memory_ids": list(norms),
-            "lengths": lengths,
-            "firsts": [1 + sum(lengths[:index]) for index in range(len(lengths))],
-            # One value for all: the driver takes bytes in an array for a nested array.
-            "norms": b"".join(norms.values()),
-        }
-        if layouts is None:
-            await db.defer(_sql("put_new_norms", generation), params)
-            return
-        hashes = [sha256(layouts[memory_id]).hex() for memory_id in norms]
-        await db.defer(_sql("put_norms", generation), params | {"layout_hashes": hashes})
+        if norms:
+            params = _params(external_id, [memory_id for memory_id, _ in norms], list(norms.values())) | {
+                "segments": [segment for _, segment in norms],
+                "layout_hashes": [layout_hashes[key].hex() for key in norms],
+            }
+            await db.defer(_sql("put_norms", generation), params)
 
-    async def delete(self, db: SqlExecutor, external_id: str, generation: int, memory_ids: Sequence[UUID]) -> None:
-        """Delete the norms of some memories."""
-        if memory_ids:
-            params = {"external_id": external_id, "memory_ids": list(memory_ids)}
+    async def put_new(self, db: SqlExecutor, external_id: str, generation: int, norms: Mapping[UUID, bytes]) -> None:
+        """Store the norms of memories that this transaction has created."""
+        if norms:
+            params = _params(external_id, list(norms), list(norms.values()))
+            await db.defer(_sql("put_new_norms", generation), params)
+
+    async def delete(self, db: SqlExecutor, external_id: str, generation: int, segments: Sequence[SegmentKey]) -> None:
+        """Delete the norms of some segments."""
+        if segments:
+            params = {
+                "external_id": external_id,
+                "memory_ids": [memory_id for memory_id, _ in segments],
+                "segments": [segment for _, segment in segments],
+            }
             await db.defer(_sql("delete_norms", generation), params)
 
-    async def delete_orphaned(self, db: SqlExecutor, external_id: str, generation: int) -> None:
-        """Delete the norms of memories that no longer have a layout."""
-        await db.execute(_sql("delete_orphaned_norms", generation), {"external_id": external_id})
+
+def _params(external_id: str, memory_ids: list[UUID], norms: list[bytes]) -> dict[str, object]:
+    lengths = [len(blob) for blob in norms]
+    return {
+        "external_id": external_id,
+        "memory_ids": memory_ids,
+        "lengths": lengths,
+        "firsts": [1 + first for first in accumulate(lengths[:-1], initial=0)],
+        # One value for all: the driver takes bytes in an array for a nested array.
+        "norms": b"".join(norms),
+    }
 
 
 def _sql(name: str, generation: int) -> str:

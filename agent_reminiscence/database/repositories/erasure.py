@@ -32,6 +32,7 @@ from agent_reminiscence.domain.index import POSTING_DTYPE, decode_postings
 _KEYS = {
     "memory_event": "position",
     "active_memory": "memory_id",
+    "memory_segment": "memory_id, segment",
     "memory_chunk": "chunk_id",
     "entity": "entity_id",
     "relationship": "relationship_id",

@@ -64,6 +64,7 @@ def _key(*columns: str) -> _Key:
 # The tables that a replay fills.
 PROJECTED_TABLES: Mapping[str, _Key] = {
     "active_memory": _key("memory_id"),
+    "memory_segment": _key("memory_id", "segment"),
     # Turn ids come from callers, so a report names the memory only.
     "memory_turn": _Key(("memory_id", "scope", "turn_id"), shown=("memory_id",)),
     "shortterm_memory": _key("memory_id"),
@@ -71,7 +72,7 @@ PROJECTED_TABLES: Mapping[str, _Key] = {
     "memory_heading": _key("number"),
     # A report holds no memory text, so it names the block and not the term.
     "posting": _Key(("term", "block"), shown=("block",)),
-    "memory_layout": _key("memory_id"),
+    "memory_layout": _key("memory_id", "segment"),
     # What a path or a value says is text of a memory.
     "memory_attribute": _Key(("item_id", "path", "value"), shown=("item_id",)),
     "entity": _key("entity_id"),

@@ -136,9 +136,15 @@ class TextIndexRepository:
             params = {"terms": [term for term, _ in emptied], "blocks": [block for _, block in emptied]}
             await db.execute(_SQL["delete_entries"], {"external_id": external_id, **params})
 
-    async def refresh_layouts(self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID]) -> TextTotals:
-        """Refresh the layouts of some memories from their current rows; returns the change of the tenant's totals."""
-        params = {"external_id": external_id, "memory_ids": list(memory_ids)}
+    async def refresh_layouts(
+        self, db: SqlExecutor, external_id: str, memory_ids: Collection[UUID], *, from_segment: int = 0
+    ) -> TextTotals:
+        """Refresh the layouts of some memories from their current rows; returns the change of the tenant's totals.
+
+        Args:
+            from_segment: Leave earlier segments as they are, and, if it is above 0, the facts.
+        """
+        params = {"external_id": external_id, "memory_ids": list(memory_ids), "from_segment": from_segment}
         row = await db.fetch_one(_SQL["refresh_layouts"], params)
         assert row is not None
         return TextTotals(row["chunks"], row["words"])

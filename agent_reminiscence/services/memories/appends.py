@@ -15,9 +15,9 @@ from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import EventKind, MemoryAppended
-from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline, StoredMemory
+from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline
 from agent_reminiscence.domain.turn import Turn, lay_out_turns, said_at, turn_scope, turns_of
-from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError
 from agent_reminiscence.projections.indexed_text import embedded_text
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
@@ -25,7 +25,7 @@ from agent_reminiscence.services.ledger.requests import AppendTextRequest, Creat
 from agent_reminiscence.services.memories.fold import outcome_of
 from agent_reminiscence.services.memories.languages import TenantLanguage
 from agent_reminiscence.services.memories.layout import LONG_TEXT_CHARACTERS, appended_entries
-from agent_reminiscence.services.memories.updates import MemoryUpdates, check_writable
+from agent_reminiscence.services.memories.updates import check_writable
 from agent_reminiscence.services.memories.writes import MemoryWrites, Written, write_event
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
@@ -65,7 +65,6 @@ class MemoryAppends:
         projector: Projector,
         vectors: WriteVectors,
         writes: MemoryWrites,
-        updates: MemoryUpdates,
     ) -> None:
         self._store = runtime.store
         self._tables = runtime.repositories.tables
@@ -74,7 +73,6 @@ class MemoryAppends:
         self._projector = projector
         self._vectors = vectors
         self._writes = writes
-        self._updates = updates
 
     async def append(self, asked: AppendTextRequest) -> ActiveMemory:
         """Append `memory.appended`, unless all its turns are stored already, and store the next version.
@@ -101,15 +99,25 @@ class MemoryAppends:
             if retried is not None:
                 return await self._writes.first_result(db, retried)
             made = await self._vectors.keep_storable(made, has_tables)
-            memory = await self._updates.find(db, request)
-            scope = turn_scope(memory.memory_id, memory.key)
+            before = await self._find(db, request)
+            scope = turn_scope(before.memory_id, before.key)
             turns = await self.find_new(db, request.external_id, scope, request.turns)
             if request.text is None and not turns:
+                memory = await self._tables.active.get_by_id(db, request.external_id, before.memory_id)
                 return self._writes.to_active(memory)
             # Only now: what is stored already may be told again, whatever became of the memory.
-            check_writable(memory, request.expected_version)
-            written = await self.record(db, memory, request, turns, made)
+            check_writable(before, request.expected_version)
+            written = await self.record(db, before, request, turns, made)
         return await self._writes.finish(written)
+
+    async def _find(self, db: SqlExecutor, request: AppendTextRequest) -> MemoryOutline:
+        if request.memory_id is not None:
+            return await self._tables.active.get_outline(db, request.external_id, request.memory_id)
+        assert request.key is not None, "a request names a memory by its id or its key"
+        memory = await self._tables.active.find_outline_by_key(db, request.external_id, request.key)
+        if memory is None:
+            raise MemoryNotFoundError(request.external_id, key=request.key)
+        return memory
 
     async def find_new(self, db: SqlExecutor, external_id: str, scope: UUID, turns: Sequence[Turn]) -> tuple[Turn, ...]:
         """The turns whose ids are not stored in `scope`; of several with one id the first."""
@@ -145,18 +153,17 @@ class MemoryAppends:
     async def record(
         self,
         db: SqlExecutor,
-        memory: StoredMemory,
+        before: MemoryOutline,
         request: AppendTextRequest,
         turns: Sequence[Turn],
         made: MadeVectors | None,
     ) -> Written:
-        """Append the event in a transaction that has locked the stream; `memory` is as it stands there.
+        """Append the event in a transaction that has locked the stream; `before` is the memory as it stands there.
 
         Args:
             request: Redacted. The event keeps its hash as it was made, so that a retry is recognised.
             turns: Those of its turns that are new.
         """
-        before = await self._tables.active.get_outline(db, memory.external_id, memory.memory_id)
         space = _space_after(before.tail, _BEFORE_TURN if request.text is None else _BEFORE_TEXT)
         start = before.characters + len(space)
         if request.text is not None:

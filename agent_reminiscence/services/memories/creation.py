@@ -8,7 +8,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.domain.event import Event, EventKind, MemoryCreated
-from agent_reminiscence.domain.memory import ActiveMemory, StoredMemory
+from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline, StoredMemory
 from agent_reminiscence.domain.transfer import AddedMemory
 from agent_reminiscence.exceptions import MemoryExistsError
 from agent_reminiscence.projections.created import created_memory
@@ -87,7 +87,7 @@ class MemoryCreation:
         return await self._writes.finish(written)
 
     async def record_next(
-        self, db: SqlExecutor, request: CreateRequest, made: MadeVectors | None, *, completes: StoredMemory | None
+        self, db: SqlExecutor, request: CreateRequest, made: MadeVectors | None, *, completes: MemoryOutline | None
     ) -> Written:
         """Create a conversation's next memory in a transaction that has locked the stream.
 

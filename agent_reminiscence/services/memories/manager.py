@@ -42,7 +42,7 @@ class MemoryManager:
         self._projector = projector
         self._writes = MemoryWrites(runtime, embedding, rules)
         self._updates = MemoryUpdates(runtime, projector, vectors, self._writes)
-        self._appends = MemoryAppends(runtime, projector, vectors, self._writes, self._updates)
+        self._appends = MemoryAppends(runtime, projector, vectors, self._writes)
         self._creation = MemoryCreation(runtime, projector, vectors, self._writes, self._updates, self._appends)
         self.talks = Talks(runtime, projector, vectors, self._writes, self._creation, self._appends)
 

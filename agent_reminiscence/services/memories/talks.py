@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from agent_reminiscence.config.constants import CONVERSATION_KEY_DIGITS, CONVERSATION_KEY_PREFIX, MAX_ID_CHARACTERS
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.domain.memory import ActiveMemory, KeyRange, StoredMemory
+from agent_reminiscence.domain.memory import ActiveMemory, KeyRange, MemoryOutline
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn, conversation_scope, lay_out_turns, read_turns, source_of, turn_text
 from agent_reminiscence.exceptions import InvalidInputError
@@ -90,22 +90,26 @@ class Talks:
             scope = conversation_scope(str(request.conversation_id))
             turns = await self._appends.find_new(db, request.external_id, scope, request.turns)
             if last is not None and not turns:
-                return self._writes.to_active(last)
+                return self._writes.to_active(
+                    await self._tables.active.get_by_id(db, request.external_id, last.memory_id)
+                )
             # Asked under the lock, so that a later turn has a later time.
             now = self._clock() if last is None else max(self._clock(), last.occurred_at)
             written: list[Written] = []
             rest = [turn if turn.time is not None else turn.model_copy(update={"time": now}) for turn in turns]
             while rest:
+                if written:
+                    last = await self._tables.active.get_outline(db, request.external_id, written[-1].memory.memory_id)
                 part, is_next = _next_part(last, rest, request.source)
                 written.append(await self._write(db, request, last, part, made, is_next=is_next))
-                last, rest = written[-1].memory, rest[len(part) :]
+                rest = rest[len(part) :]
         return await self._writes.finish(*written)
 
     async def _write(
         self,
         db: SqlExecutor,
         request: ConversationRequest,
-        last: StoredMemory | None,
+        last: MemoryOutline | None,
         turns: Sequence[Turn],
         made: MadeVectors | None,
         *,
@@ -163,18 +167,18 @@ class Talks:
         return await repeated(read, operation="conversation", external_id=external_id)
 
 
-def _next_part(last: StoredMemory | None, turns: Sequence[Turn], default: Source) -> tuple[list[Turn], bool]:
+def _next_part(last: MemoryOutline | None, turns: Sequence[Turn], default: Source) -> tuple[list[Turn], bool]:
     """The first of some turns that one event records, and whether it begins the conversation's next memory."""
     if (
         last is None
         or last.archived_at is not None
         or _day(turns[0]) > day_of(last.occurred_at)
-        or len(last.content) + 1 + len(turn_text(turns[0])) > CONVERSATION_MEMORY_CHARACTERS
+        or last.characters + 1 + len(turn_text(turns[0])) > CONVERSATION_MEMORY_CHARACTERS
     ):
         # No line break comes before the first turn of a text.
         is_next, size, day = True, -1, _day(turns[0])
     else:
-        is_next, size, day = False, len(last.content), day_of(last.occurred_at)
+        is_next, size, day = False, last.characters, day_of(last.occurred_at)
     part: list[Turn] = []
     for turn in turns:
         size += 1 + len(turn_text(turn))

@@ -11,13 +11,13 @@ from uuid import UUID
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.canonical import beside, beside_many
 from agent_reminiscence.domain.event import EventKind, MemoryArchived, MemoryUpdated
-from agent_reminiscence.domain.memory import ActiveMemory, StoredMemory
+from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline, StoredMemory
 from agent_reminiscence.exceptions import InvalidInputError, MemoryNotFoundError, VersionConflictError
 from agent_reminiscence.projections.indexed_text import heading_text
 from agent_reminiscence.projections.texts import day_of
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
-from agent_reminiscence.services.ledger.requests import AppendTextRequest, ArchiveRequest, CreateRequest, UpdateRequest
+from agent_reminiscence.services.ledger.requests import ArchiveRequest, CreateRequest, UpdateRequest
 from agent_reminiscence.services.memories.fold import outcome_of
 from agent_reminiscence.services.memories.languages import TenantLanguage
 from agent_reminiscence.services.memories.layout import chunked, match, new_texts, same_entries
@@ -119,7 +119,7 @@ class MemoryUpdates:
         outcome = outcome_of(event, payload.chunks, len(before.chunk_ids), due=payload.consolidation_due)
         return Written(memory, outcome, event, has_vectors=has_vectors)
 
-    async def find(self, db: SqlExecutor, request: UpdateRequest | AppendTextRequest | ArchiveRequest) -> StoredMemory:
+    async def find(self, db: SqlExecutor, request: UpdateRequest | ArchiveRequest) -> StoredMemory:
         """The memory that the request names.
 
         Raises:
@@ -260,7 +260,7 @@ def _changes(memory: StoredMemory, asked: Mapping[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def check_writable(memory: StoredMemory, expected_version: int | None) -> None:
+def check_writable(memory: StoredMemory | MemoryOutline, expected_version: int | None) -> None:
     """Refuse to change an archived memory, or one that is not at the version that the caller has read."""
     if expected_version is not None and memory.version != expected_version:
         raise VersionConflictError(memory.external_id, memory.memory_id, expected_version, memory.version)

@@ -106,5 +106,5 @@ async def _reindex_stream(store: PostgresManager, ledger: EventLedger, external_
             )
         await scratch.swap(db, external_id)
         # Texts now have different lengths in terms, so their layouts differ, too.
-        await NormRenewal(repositories.norms).renew(db, external_id, None)
+        await NormRenewal(repositories.norms, repositories.vectors).renew(db, external_id, None)
         await replayer.settle(db, replay)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from uuid import UUID
 
 import numpy as np
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.generations import NORMS_TABLE_PREFIX, VECTOR_TABLE_PREFIX, list_generations
+from agent_reminiscence.database.repositories.chunk_norms import SegmentKey
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.audit import Drift
-from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import NORMS_DTYPE
 from agent_reminiscence.services.vectors.filling import count_masses, text_of
-from agent_reminiscence.services.vectors.renewal import NormRenewal, by_size, compute_norms
+from agent_reminiscence.services.vectors.renewal import NormRenewal, by_size, in_texts
 from agent_reminiscence.text.tokens import bundled_tokenizer
 
 # Tolerance for stored lengths: machines add in different orders, and 32 bits are rounded.
@@ -82,22 +80,24 @@ class VectorUpkeep:
         table = f"{NORMS_TABLE_PREFIX}{generation}"
         found = []
         for batch in by_size(await self._norms.list_memories(db, external_id, generation)):
-            texts = await self._norms.read_layouts(db, external_id, generation, batch, is_forced=True)
-            expected = await asyncio.to_thread(compute_norms, [text for text in texts if text.entries])
+            segments = in_texts(await self._norms.read_layouts(db, external_id, generation, batch))
+            expected = await self._renewal.compute(db, external_id, generation, segments)
             stored = await self._norms.read(db, external_id, generation, batch)
-            hashes = {text.memory_id: sha256(text.entries) for text in texts}
-            for memory_id in sorted({*expected, *stored}):
-                drift = _compare(
-                    memory_id, table, expected.get(memory_id), stored.get(memory_id), hashes.get(memory_id)
-                )
+            hashes = {segment.key: segment.layout_hash for segment in segments}
+            for key in sorted({*expected, *stored}):
+                drift = _compare(key, table, expected.get(key), stored.get(key), hashes.get(key))
                 found += [] if drift is None else [drift]
         return found
 
 
 def _compare(
-    memory_id: UUID, table: str, expected: bytes | None, stored: tuple[bytes, bytes] | None, layout_hash: bytes | None
+    segment: SegmentKey,
+    table: str,
+    expected: bytes | None,
+    stored: tuple[bytes, bytes] | None,
+    layout_hash: bytes | None,
 ) -> Drift | None:
-    key = str(memory_id)
+    key = "/".join(map(str, segment))
     if stored is None:
         return Drift(table=table, key=key, problem="missing")
     if expected is None:

@@ -254,7 +254,7 @@ class EmbeddingService:
         stored = await self._vectors.fill(db, external_id, generation, found.embedded(), made)
         if stored.numbers:
             memory_ids = found.memories(stored.numbers)
-            await self._norms.renew_generation(db, external_id, generation.number, memory_ids, is_forced=True)
+            await self._norms.renew_generation(db, external_id, generation.number, memory_ids, numbers=stored.numbers)
             # For another generation, its builder does this.
             if generation.state == "current" and wants_sorting(stored.text_chunks, stored.cells):
                 await self._queue.enqueue(db)

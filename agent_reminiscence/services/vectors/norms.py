@@ -12,9 +12,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from agent_reminiscence.domain.index import FIRST, NORMS_DTYPE, WINDOWS
+from agent_reminiscence.domain.index import FIRST, NORMS_DTYPE, REACH, WINDOWS
 
-_REACH: Final = max(max(window) for window in WINDOWS)
 # Sums are computed for this many chunks at a time: 4,096 vectors of 256 dimensions take 8 MB.
 _BLOCK_ENTRIES: Final = 4_096
 # Callers compute the norms of more chunks in a thread, so that other tasks can run.
@@ -52,7 +51,7 @@ def window_norms(
     for start in range(0, len(layout), block_entries):
         stop = min(start + block_entries, len(layout))
         # Including the neighbours that the windows reach.
-        begin, end = max(0, start - _REACH), min(stop + _REACH, len(layout))
+        begin, end = max(0, start - REACH), min(stop + REACH, len(layout))
         sums = np.zeros((end - begin + 1, vectors.shape[1]), dtype=np.float64)
         weighted = chunk_masses[begin:end, None].astype(np.float64) * vectors[chunk_indices[begin:end]]
         np.cumsum(weighted, axis=0, out=sums[1:])

@@ -188,7 +188,7 @@ class WriteVectors:
             norms = await asyncio.to_thread(_norms_of, created, stored, made.vectors)
         else:
             norms = _norms_of(created, stored, made.vectors)
-        await self._norms.put(db, external_id, made.generation.number, norms)
+        await self._norms.put_new(db, external_id, made.generation.number, norms)
         if sorts:
             await self._queue.enqueue(db)
         return len(stored) == len(texts)

@@ -103,7 +103,7 @@ async def test_a_tenant_with_all_that_a_tenant_can_have_verifies(
     [stream] = report.streams
     assert report.ok
     assert (stream.faults, stream.drift, stream.missing_vectors, stream.repaired) == ((), (), 0, False)
-    assert (stream.head, stream.events, stream.erased_events) == (36, 36, 1)
+    assert (stream.head, stream.events, stream.erased_events) == (39, 39, 1)
     stored = await stored_rows(administrator, tenant.external_id)
     assert stream.rows == {table: len(stored[table]) for table in stream.rows}
     assert set(stream.rows) == set(PROJECTED_TABLES)
@@ -135,7 +135,7 @@ async def test_a_tenant_of_which_everything_was_erased_verifies(
     report = await _verify(memory, tenant.external_id)
 
     assert report.ok
-    assert (report.events, report.erased_events, set(report.rows.values())) == (37, 34, {0})
+    assert (report.events, report.erased_events, set(report.rows.values())) == (40, 37, {0})
 
 
 @pytest.mark.parametrize("method", ["verify", "repair", "rebuild"])
@@ -508,6 +508,7 @@ async def test_no_report_and_no_log_record_holds_memory_text(
     caplog.set_level(logging.DEBUG)
     for statement in (
         "UPDATE active_memory SET content = content || ' Lisbon'",
+        "UPDATE memory_segment SET content = content || ' Lisbon'",
         "UPDATE shortterm_memory SET summary = 'Lisbon'",
         "UPDATE memory_chunk SET content = content || ' Lisbon'",
         "UPDATE memory_heading SET title = title || ' Lisbon'",
@@ -521,6 +522,7 @@ async def test_no_report_and_no_log_record_holds_memory_text(
     reports: list[AuditReport] = [await memory.admin.verify(tenant.external_id)]
     assert {drift.table for drift in reports[0].streams[0].drift} == {
         "active_memory",
+        "memory_segment",
         "shortterm_memory",
         "memory_chunk",
         "memory_heading",

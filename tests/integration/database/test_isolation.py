@@ -253,6 +253,10 @@ def _chat(w: _World) -> dict[str, Any]:
     return _stream(w) | {"memory_id": w.victim.chat_memory_id}
 
 
+def _log(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"memory_id": w.victim.log_memory_id}
+
+
 def _selected(w: _World) -> dict[str, Any]:
     """All conditions at once: the chat holds each of them."""
     return _stream(w) | {
@@ -378,12 +382,12 @@ def _numbers(w: _World) -> dict[str, Any]:
 
 
 def _new_norms(w: _World) -> dict[str, Any]:
-    # The memory has one chunk and one fact, and each has 24 bytes.
+    # The memory has one chunk, of 24 bytes, beside its fact.
     return _stream(w) | {
         "memory_ids": [w.victim.told_memory_id],
-        "norms": bytes(48),
+        "norms": bytes(24),
         "firsts": [1],
-        "lengths": [48],
+        "lengths": [24],
     }
 
 
@@ -525,12 +529,17 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "get_versions": _memory,
         "get_outline": lambda w: _chat(w) | {"tail_characters": 100},
         "find_by_key": lambda w: _stream(w) | {"key": CHAT_KEY},
+        "find_outline_by_key": lambda w: _stream(w) | {"key": CHAT_KEY, "tail_characters": 100},
         "list_active_memories": _selected,
         "find_creation": _memory,
-        "find_latest_part": lambda w: _stream(w) | conversation_keys(CHAT).params(),
+        "find_latest_part": lambda w: _stream(w) | conversation_keys(CHAT).params() | {"tail_characters": 100},
         "find_parts": lambda w: _stream(w) | conversation_keys(CHAT).params() | {"limit": 10},
         "find_grown": lambda w: _stream(w) | {"conversation_ids": [CHAT], "contents": [w.chat + " And more."]},
         "append_to_active_memory": _appended,
+        "append_to_segment": lambda w: _appended(w) | _log(w) | {"segment": 2},
+        "append_segment": lambda w: (
+            _appended(w) | _log(w) | {"segment": 3, "first_character": 5_000, "first_chunk": 65}
+        ),
         "make_due": _chat,
         "count_active_memories": _stream,
         "find_told_language": _stream,
@@ -554,13 +563,11 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     },
     "chunk_norms": {
         "list_memories": _stream,
-        "list_stale_norms": _stream,
         "read_norms": _memories,
-        "read_layout_vectors": lambda w: _memories(w) | {"is_forced": True},
-        "put_norms": lambda w: _new_norms(w) | {"layout_hashes": ["00"]},
+        "read_layouts": _memories,
+        "put_norms": lambda w: _new_norms(w) | {"segments": [0], "layout_hashes": ["00"]},
         "put_new_norms": _new_norms,
-        "delete_norms": _memories,
-        "delete_orphaned_norms": _stream,
+        "delete_norms": lambda w: _memories(w) | {"segments": [0, 0]},
     },
     "chunk_vector": {
         "find_missing": _missing,
@@ -853,7 +860,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "delete_entries": lambda w: _stream(w) | {"terms": ["hous"], "blocks": [0]},
         "find_heading_days": lambda w: _memory(w) | {"title": "House"},
         "add_layout": lambda w: _stream(w) | {"memory_id": uuid4(), "entries": bytes(32), "chunks": 1, "words": 1},
-        "refresh_layouts": _memories,
+        "refresh_layouts": lambda w: _memories(w) | {"from_segment": 0},
     },
     "totals": {
         "count_chunks": _stream,
@@ -924,14 +931,9 @@ _SAYS_NOT_THERE: dict[tuple[str, str], Callable[[list[Row]], bool]] = {
     ("erasure", "find_not_empty"): lambda rows: all(row["is_missing"] for row in rows),
     ("chunk_vector", "find_uncached"): lambda rows: len(rows) == 2,
     ("chunk_vector", "lacks_vectors"): lambda rows: not any(row["lacks_any"] for row in rows),
-    ("chunk_norms", "read_layout_vectors"): lambda rows: (
-        not any(row["entries"] or row["has_norms"] or row["vectors"] for row in rows)
-    ),
 }
 # What makes a statement do something within its own tenant where it would not by itself.
 _PREPARATIONS = {
-    ("chunk_norms", "list_stale_norms"): "UPDATE memory_layout SET entries = entries || entries",
-    ("chunk_norms", "delete_orphaned_norms"): "DELETE FROM memory_layout",
     ("vector_cell", "delete_empty_cells"): "UPDATE chunk_vector_1 SET cell = cell + 1",
     ("vector_cell", "clear_empty_cells"): "UPDATE chunk_vector_1 SET cell = cell + 1",
     # The number 0 alone says nothing.
@@ -1138,7 +1140,7 @@ async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: Postgres
     """Its statements are made from the registry of text columns and not named, so they are tried here."""
     erasure = ErasureRepository()
     # What a chunk says, what stands in titles, and the id of a turn.
-    texts = ("summer party", "House", CHAT_TURNS[0])
+    texts = ("summer party", "House", CHAT_TURNS[0], "stayed at the pier")
 
     async with store.transaction(world.victim.external_id) as db:
         found = [f for text in texts for f in await erasure.find_text(db, world.victim.external_id, text)]
@@ -1155,6 +1157,7 @@ async def test_the_two_tenants_share_their_partitions(test_server: TestServer, w
         for table in (
             "memory_stream",
             "memory_event",
+            "memory_segment",
             "memory_turn",
             "memory_chunk",
             "posting",
@@ -1176,6 +1179,7 @@ async def test_a_transaction_without_where_sees_its_own_tenant_only(store: Postg
                 "memory_stream",
                 "memory_event",
                 "active_memory",
+                "memory_segment",
                 "memory_turn",
                 "memory_chunk",
                 "shortterm_memory_chunk",

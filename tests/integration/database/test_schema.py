@@ -387,7 +387,9 @@ async def test_a_migration_changes_a_filled_database(
     )
     async with superuser(test_server, database) as db:
         rows = await db.fetch_all("SELECT DISTINCT title, width FROM active_memory ORDER BY title")
-    assert rows == [{"title": title, "width": TEST_DIMENSION} for title in ("CONVERSATION", "DRAFT", "HOUSE", "MILL")]
+    assert rows == [
+        {"title": title, "width": TEST_DIMENSION} for title in ("CONVERSATION", "DRAFT", "HOUSE", "LOG", "MILL")
+    ]
 
 
 async def test_a_migration_that_fails_leaves_the_database_as_it_was(

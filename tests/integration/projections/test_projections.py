@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -103,9 +104,29 @@ async def _chunk_saying(db: SqlExecutor, external_id: str, memory_id: UUID, word
     return found
 
 
+async def _memories(db: SqlExecutor, external_id: str) -> list[Row]:
+    """The rows of all memories, each with its whole text; where segments follow, they begin where the text ended."""
+    memories = await _rows(db, "SELECT * FROM active_memory WHERE external_id = $(external_id)p", external_id)
+    segments = await _rows(
+        db,
+        "SELECT * FROM memory_segment WHERE external_id = $(external_id)p ORDER BY memory_id, segment",
+        external_id,
+    )
+    by_id = {row["memory_id"]: dict(row) for row in memories}
+    counted = Counter(row["memory_id"] for row in segments)
+    assert {memory_id: row["segments"] for memory_id, row in by_id.items()} == {id_: counted[id_] for id_ in by_id}
+    for segment in segments:
+        whole = by_id[segment["memory_id"]]
+        assert (segment["first_character"], segment["first_chunk"]) == (len(whole["content"]), len(whole["chunk_ids"]))
+        whole["content"] += segment["content"]
+        whole["chunk_ids"] = [*whole["chunk_ids"], *segment["chunk_ids"]]
+        whole["chunk_starts"] = [*whole["chunk_starts"], *segment["chunk_starts"]]
+    return list(by_id.values())
+
+
 async def _assert_consistent(db: SqlExecutor, external_id: str) -> None:
     """Everything that is stored twice, or can be computed from something else, agrees."""
-    memories = await _rows(db, "SELECT * FROM active_memory WHERE external_id = $(external_id)p", external_id)
+    memories = await _memories(db, external_id)
     chunks = await _chunks(db, external_id)
     written = await _last_written(db, external_id)
     ended = await _ended(db, external_id)

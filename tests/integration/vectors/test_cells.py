@@ -146,7 +146,7 @@ async def test_a_memory_without_any_vector_among_others_is_no_drift(config: Call
         ("UPDATE chunk_norms_1 SET norms = set_byte(norms, 8, 66)", "chunk_norms_1", ("norms",)),
         ("DELETE FROM chunk_norms_1", "chunk_norms_1", ()),
         (
-            "INSERT INTO chunk_norms_1 SELECT external_id, gen_random_uuid(), '', '' FROM chunk_norms_1",
+            "INSERT INTO chunk_norms_1 SELECT external_id, gen_random_uuid(), 0, '', '' FROM chunk_norms_1",
             "chunk_norms_1",
             (),
         ),

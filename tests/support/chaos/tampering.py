@@ -15,15 +15,16 @@ from tests.support.factories import stored_rows
 # Each table with the columns that name a row within its stream.
 PROJECTED: Mapping[str, tuple[str, ...]] = {
     "active_memory": ("memory_id",),
+    "memory_segment": ("memory_id", "segment"),
     "memory_turn": ("memory_id", "scope", "turn_id"),
     "shortterm_memory": ("memory_id",),
     "memory_chunk": ("chunk_id",),
     "memory_heading": ("number",),
     "posting": ("term", "block"),
-    "memory_layout": ("memory_id",),
+    "memory_layout": ("memory_id", "segment"),
     "memory_attribute": ("item_id", "path", "value"),
     "chunk_vector_1": ("number",),
-    "chunk_norms_1": ("memory_id",),
+    "chunk_norms_1": ("memory_id", "segment"),
     "entity": ("entity_id",),
     "entity_name": ("entity_id", "key"),
     "relationship": ("relationship_id",),
@@ -54,12 +55,15 @@ _OTHER_VALUES = {
     "uuid": "gen_random_uuid()",
     "uuid[]": "array_append({0}, gen_random_uuid())",
 }
-# Where a constraint takes only some words.
+# Where a constraint takes only some values, or the next one may be taken.
 _OTHER_WORDS = {
     ("memory_chunk", "tier"): "CASE tier WHEN 'active' THEN 'longterm' ELSE 'active' END",
     ("entity", "tier"): "CASE tier WHEN 'shortterm' THEN 'longterm' ELSE 'shortterm' END",
     ("relationship", "tier"): "CASE tier WHEN 'shortterm' THEN 'longterm' ELSE 'shortterm' END",
     ("active_memory", "language_origin"): "CASE language_origin WHEN 'chosen' THEN 'default' ELSE 'chosen' END",
+    ("memory_segment", "segment"): f"segment + {_FAR}",
+    ("memory_layout", "segment"): f"segment - {_FAR}",
+    ("chunk_norms_1", "segment"): f"segment - {_FAR}",
     ("memory_event", "source"): "CASE source WHEN 'user' THEN 'model' ELSE 'user' END",
 }
 

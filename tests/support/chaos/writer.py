@@ -1,8 +1,9 @@
 """Writes until it is killed, and says on its standard output what it is about to write and what has been written.
 
 Run as a script by `test_kills.py`; `test_jobs.py` makes the same calls. Each line is one JSON object: `begun` names the
-call with its idempotency key before it is made, `done` what it returned. What a key writes follows from the key alone,
-so that whoever finds a key knows what must stand beside it.
+call with its key before it is made, `done` what it returned. The key is the idempotency key, or begins the ids of a
+conversation's turns. What a key writes follows from the key alone, so that whoever finds a key knows what must stand
+beside it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem, Config, Turn
 from agent_reminiscence.exceptions import InvalidInputError
 
 _TASKS = 3
+_CALLS = {"create": 3, "update": 4, "append": 3, "say": 3, "observe": 2}
 _ROOMS = ("hall", "kitchen", "attic", "cellar", "garden")
+
+CHAT = "chat"
+"""The conversation that all tasks of a tenant add to."""
 
 # So that the work of the dead is taken over, and what failed is tried again, many times in a run of minutes. Each kill
 # of the server is a failure of all that is under way, and no reason to give up.
@@ -36,6 +41,19 @@ def text_of(key: str) -> str:
         for room in dice.sample(_ROOMS, dice.randrange(1, 5))
     ]
     return "\n\n".join([*paragraphs, "The spare key of the blue cabin hangs behind the old clock."])
+
+
+def turns_of(key: str) -> list[Turn]:
+    """What a key says in one call: up to three turns of different trust, so one event each.
+
+    The last one is so long that after a few such calls the conversation's next memory begins.
+    """
+    speakers = ("user", "assistant", "tool")[: random.Random(key).randrange(1, 4)]
+    turns = [Turn(text=text_of(f"{key}/{speaker}"), speaker=speaker, id=f"{key}/{speaker}") for speaker in speakers]
+    if "tool" in speakers:
+        reading = "\n\n".join(text_of(f"{key}/tool/{number}") for number in range(20))
+        turns[-1] = turns[-1].model_copy(update={"text": reading})
+    return turns
 
 
 def settings_for(dsn_or_folder: str, *, worker: bool = False, **settings: Any) -> Config:
@@ -67,7 +85,20 @@ async def update(memory: AgentMem, tenant: str, key: str, memory_id: str) -> dic
     return {"memory_id": str(made.id), "version": made.version, "position": made.write.position}
 
 
-async def append(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
+async def append(memory: AgentMem, tenant: str, key: str, memory_id: str) -> dict[str, Any]:
+    """The key's text at the end of an older memory."""
+    made = await memory.update_active_memory(tenant, memory_id, append=text_of(key), idempotency_key=key)
+    assert made.write is not None
+    return {"memory_id": str(made.id), "version": made.version, "position": made.write.position}
+
+
+async def say(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
+    """The key's turns in the tenant's conversation; the position is that of the last, and none if all were known."""
+    made = await memory.conversation(tenant, CHAT).add_turns(turns_of(key))
+    return {} if made.write is None else {"position": made.write.position}
+
+
+async def observe(memory: AgentMem, tenant: str, key: str) -> dict[str, Any]:
     """An event of a user's own kind with the key's text."""
     event = await memory.ledger.append(tenant, "world.observed", {"text": text_of(key)}, idempotency_key=key)
     return {"position": event.position}
@@ -80,8 +111,12 @@ async def repeat(memory: AgentMem, tenant: str, call: dict[str, Any]) -> dict[st
             return await create(memory, tenant, call["key"])
         case "update":
             return await update(memory, tenant, call["key"], call["memory_id"])
+        case "append":
+            return await append(memory, tenant, call["key"], call["memory_id"])
+        case "say":
+            return await say(memory, tenant, call["key"])
         case _:
-            return await append(memory, tenant, call["key"])
+            return await observe(memory, tenant, call["key"])
 
 
 def _say(**line: Any) -> None:
@@ -94,10 +129,11 @@ async def _write(memory: AgentMem, tenant: str, worker: int, seed: int) -> None:
     mine: list[str] = []
     for number in range(1_000_000):
         key = f"{seed}-{worker}-{number}"
-        call: dict[str, Any] = {"key": key, "call": dice.choices(("create", "update", "append"), (3, 5, 2))[0]}
-        if call["call"] == "update" and not mine:
-            call["call"] = "create"
-        if call["call"] == "update":
+        (name,) = dice.choices(list(_CALLS), list(_CALLS.values()))
+        if name in ("update", "append") and not mine:
+            name = "create"
+        call: dict[str, Any] = {"key": key, "call": name}
+        if name in ("update", "append"):
             call["memory_id"] = dice.choice(mine[-4:])
         _say(begun=call)
         try:
@@ -105,7 +141,7 @@ async def _write(memory: AgentMem, tenant: str, worker: int, seed: int) -> None:
         except InvalidInputError:
             continue  # archived below, by this task or by another
         _say(done=call | made)
-        if call["call"] == "create":
+        if name == "create":
             mine.append(made["memory_id"])
         if mine and dice.random() < 0.15:
             await memory.admin.consolidate(tenant, UUID(dice.choice(mine[-4:])))

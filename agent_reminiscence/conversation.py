@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_ID_CHARACTERS, ConversationKeys
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import ConversationRequest
-from agent_reminiscence.services.memories.talks import MAX_CONVERSATION_ID_CHARACTERS, conversation_keys
 from agent_reminiscence.services.services import Services
 
 # What an application tells its model was said by nobody.
@@ -50,6 +50,7 @@ class Conversation:
                 f"conversation_id has {len(self._conversation_id):,} characters; the limit for conversation() is"
                 f" {MAX_CONVERSATION_ID_CHARACTERS}"
             )
+        self._keys = ConversationKeys(self._conversation_id)
         self._title = "Conversation" if title is None else validation.title(title)
         self._source = validation.source(source)
         self._actor = validation.optional_identifier("actor", actor)
@@ -113,7 +114,7 @@ class Conversation:
             request = ConversationRequest(
                 external_id=self._external_id,
                 conversation_id=self._conversation_id,
-                keys=conversation_keys(self._conversation_id),
+                keys=self._keys,
                 title=self._title,
                 turns=checked,
                 source=self._source,
@@ -136,4 +137,4 @@ class Conversation:
             StoreError: The store is unavailable.
         """
         number = validation.whole_number("limit", limit, minimum=1, maximum=_MAX_TURNS_READ)
-        return await self._talks.read(self._external_id, conversation_keys(self._conversation_id), limit=number)
+        return await self._talks.read(self._external_id, self._keys, limit=number)

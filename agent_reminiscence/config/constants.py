@@ -42,9 +42,6 @@ NAME_LOOKUP_KEYS: Final = 1_000
 # of up to 4 bytes still fit.
 MAX_ID_CHARACTERS: Final = 256
 MAX_TITLE_CHARACTERS: Final = 500
-# Keys of the memories that hold conversations.
-CONVERSATION_KEY_PREFIX: Final = "conversation/"
-CONVERSATION_KEY_DIGITS: Final = 6
 MAX_CONTENT_CHARACTERS: Final = 1_000_000
 # Enough for the positions and speakers of about 2,000 turns.
 MAX_METADATA_BYTES: Final = 262_144

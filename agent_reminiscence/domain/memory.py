@@ -79,29 +79,6 @@ class MemorySelection(_Frozen):
     after: UUID | None = Field(default=None, description="Only those after this memory, in that order.")
 
 
-class KeyRange(_Frozen):
-    """The keys of a conversation's memories: a prefix, and a number with a fixed number of digits."""
-
-    prefix: str
-    digits: int
-
-    def params(self) -> dict[str, object]:
-        """As parameters of a statement; all such keys lie between the first two of them."""
-        return {
-            "key_prefix": self.prefix,
-            "key_end": f"{self.prefix}:",  # Digits come before the colon.
-            "key_length": len(self.prefix) + self.digits,
-        }
-
-    def key(self, number: int) -> str:
-        """The key of the conversation's memory `number`, from 1."""
-        return f"{self.prefix}{number:0{self.digits}}"
-
-    def number(self, key: str) -> int:
-        """The inverse of `key`."""
-        return int(key.removeprefix(self.prefix))
-
-
 TAIL_CHARACTERS = 2_000
 
 

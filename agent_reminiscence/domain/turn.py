@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -10,8 +9,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent_reminiscence.config.constants import CONVERSATION_KEY_DIGITS, CONVERSATION_KEY_PREFIX
-from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.conversation_key import ConversationKeys
 from agent_reminiscence.domain.trust import Source
 
 RESERVED_TURN_KEYS: Final = frozenset({"start", "speaker", "time", "id"})
@@ -99,18 +97,10 @@ def read_turns(content: str, metadata: Mapping[str, Any]) -> list[Turn]:
     return turns
 
 
-_CONVERSATION_KEY: Final = re.compile(re.escape(CONVERSATION_KEY_PREFIX) + rf"(.+)/[0-9]{{{CONVERSATION_KEY_DIGITS}}}")
-
-
 def turn_scope(memory_id: UUID, key: str | None) -> UUID:
     """What the ids of a memory's turns are unique in: its conversation if its key is of one, else the memory."""
-    found = None if key is None else _CONVERSATION_KEY.fullmatch(key)
-    return memory_id if found is None else conversation_scope(found[1])
-
-
-def conversation_scope(conversation_id: str) -> UUID:
-    """What the ids of a conversation's turns are unique in; a hash, because an index entry has a limit."""
-    return UUID(bytes=sha256(f"{CONVERSATION_KEY_PREFIX}{conversation_id}".encode())[:16])
+    keys = ConversationKeys.of(key)
+    return memory_id if keys is None else keys.scope
 
 
 def turns_of(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from uuid import UUID
 from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.config.paths import checked_path
+from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX
 from agent_reminiscence.domain.event import RESERVED_PREFIX
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import IF_EXISTS, IfExists, MemorySelection
@@ -94,9 +95,9 @@ def memory_key(value: object) -> str | None:
 def new_memory_key(value: object) -> str | None:
     """A key for a new memory: none of those that conversations give their memories."""
     key = memory_key(value)
-    if key is not None and key.startswith(constants.CONVERSATION_KEY_PREFIX):
+    if key is not None and key.startswith(CONVERSATION_KEY_PREFIX):
         raise InvalidInputError(
-            f"key {_shown(key)} begins with {constants.CONVERSATION_KEY_PREFIX!r}, which memory.conversation() uses for"
+            f"key {_shown(key)} begins with {CONVERSATION_KEY_PREFIX!r}, which memory.conversation() uses for"
             " its memories; choose another"
         )
     return key

@@ -233,23 +233,26 @@ UPDATE active_memory
 SET due_version = version
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND consolidated_version < version;
 
--- part: latest_part
+-- part: of_conversation
+-- A conversation's keys have a prefix in common, and a number of as many digits; other keys with that prefix are a
+-- caller's own.
 m.key >= $(key_prefix)p AND m.key < $(key_end)p AND length(m.key) = $(key_length)p
     AND right(m.key, -length($(key_prefix)p)) ~ '^[0-9]+$'
+
+-- part: latest_part
+{include of_conversation}
 ORDER BY m.key DESC, m.archived_at DESC NULLS FIRST
 LIMIT 1
 
 -- name: find_latest_part
--- The last of a conversation's memories, archived or not: their keys have a prefix in common, and a number of as many
--- digits; other keys with that prefix are a caller's own. Of two with one key, the one that is not archived.
+-- The last of a conversation's memories, archived or not. Of two with one key, the one that is not archived.
 {include outline which=latest_part};
 
 -- name: find_parts
 -- A conversation's memories that are not archived, the last first.
 SELECT {include columns}
 FROM active_memory AS m
-WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND m.key >= $(key_prefix)p AND m.key < $(key_end)p
-    AND length(m.key) = $(key_length)p AND right(m.key, -length($(key_prefix)p)) ~ '^[0-9]+$'
+WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND {include of_conversation}
 ORDER BY m.key DESC
 LIMIT $(limit)p;
 

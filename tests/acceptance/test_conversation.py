@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError, NotInitializedError, QuotaExceededError, Turn
+from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_ID_CHARACTERS
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.services.memories.talks import CONVERSATION_MEMORY_CHARACTERS, MAX_CONVERSATION_ID_CHARACTERS
+from agent_reminiscence.services.memories.talks import CONVERSATION_MEMORY_CHARACTERS
 from tests.support.fakes import SetClock
 from tests.support.redaction_cases import SECRETS
 from tests.support.servers import BOTH_SERVERS

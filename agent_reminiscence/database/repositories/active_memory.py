@@ -18,8 +18,9 @@ from agent_reminiscence.database.repositories.memory_attribute import (
     replace_memory_attributes,
     replace_named_attributes,
 )
+from agent_reminiscence.domain.conversation_key import ConversationKeys
 from agent_reminiscence.domain.event import LanguageOrigin
-from agent_reminiscence.domain.memory import TAIL_CHARACTERS, KeyRange, MemoryOutline, MemorySelection, StoredMemory
+from agent_reminiscence.domain.memory import TAIL_CHARACTERS, MemoryOutline, MemorySelection, StoredMemory
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import MemoryNotFoundError, VersionConflictError
 
@@ -252,14 +253,14 @@ class ActiveMemoryRepository:
         """Make the rest of the memory due for consolidation, if not all of it is consolidated."""
         await db.defer(_SQL["make_due"], {"external_id": external_id, "memory_id": memory_id})
 
-    async def find_latest_part(self, db: SqlExecutor, external_id: str, keys: KeyRange) -> MemoryOutline | None:
+    async def find_latest_part(self, db: SqlExecutor, external_id: str, keys: ConversationKeys) -> MemoryOutline | None:
         """Return the memory with the last of these keys, archived or not; None if there is none."""
         params = {"external_id": external_id, "tail_characters": TAIL_CHARACTERS, **keys.params()}
         row = await db.fetch_one(_SQL["find_latest_part"], params)
         return None if row is None else MemoryOutline.model_validate(row)
 
     async def find_parts(
-        self, db: SqlExecutor, external_id: str, keys: KeyRange, *, before: str | None, limit: int
+        self, db: SqlExecutor, external_id: str, keys: ConversationKeys, *, before: str | None, limit: int
     ) -> list[StoredMemory]:
         """Return active memories with such keys, the last first.
 

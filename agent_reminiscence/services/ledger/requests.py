@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from uuid_utils.compat import uuid7
 
 from agent_reminiscence.domain.canonical import canonical_json, sha256
+from agent_reminiscence.domain.conversation_key import ConversationKeys
 from agent_reminiscence.domain.event import NewEvent
-from agent_reminiscence.domain.memory import IfExists, KeyRange
+from agent_reminiscence.domain.memory import IfExists
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
 
@@ -147,7 +148,7 @@ class ConversationRequest(WriteRequest):
         title: Of memories that this begins.
     """
 
-    keys: KeyRange
+    keys: ConversationKeys
     title: str
     turns: tuple[Turn, ...]
 

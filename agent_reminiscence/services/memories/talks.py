@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any, Final
 
-from agent_reminiscence.config.constants import CONVERSATION_KEY_DIGITS, CONVERSATION_KEY_PREFIX, MAX_ID_CHARACTERS
 from agent_reminiscence.database.connection import SqlExecutor
-from agent_reminiscence.domain.memory import ActiveMemory, KeyRange, MemoryOutline
+from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_MEMORIES, ConversationKeys
+from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.domain.turn import Turn, conversation_scope, lay_out_turns, read_turns, source_of, turn_text
+from agent_reminiscence.domain.turn import Turn, lay_out_turns, read_turns, source_of, turn_text
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.projections.indexed_text import heading_text
 from agent_reminiscence.projections.texts import day_of
@@ -31,12 +31,6 @@ from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVector
 CONVERSATION_MEMORY_CHARACTERS: Final = 16_000
 # How many of a conversation's memories are read at a time.
 _PARTS_READ: Final = 4
-MAX_CONVERSATION_ID_CHARACTERS: Final = MAX_ID_CHARACTERS - len(CONVERSATION_KEY_PREFIX) - 1 - CONVERSATION_KEY_DIGITS
-
-
-def conversation_keys(conversation_id: str) -> KeyRange:
-    """The keys of a conversation's memories."""
-    return KeyRange(prefix=f"{CONVERSATION_KEY_PREFIX}{conversation_id}/", digits=CONVERSATION_KEY_DIGITS)
 
 
 class Talks:
@@ -87,8 +81,7 @@ class Talks:
             await self._projector.begin(db, request)
             made = await self._vectors.keep_storable(made, has_tables)
             last = await self._tables.active.find_latest_part(db, request.external_id, request.keys)
-            scope = conversation_scope(str(request.conversation_id))
-            turns = await self._appends.find_new(db, request.external_id, scope, request.turns)
+            turns = await self._appends.find_new(db, request.external_id, request.keys.scope, request.turns)
             if last is not None and not turns:
                 return self._writes.to_active(
                     await self._tables.active.get_by_id(db, request.external_id, last.memory_id)
@@ -130,7 +123,7 @@ class Talks:
             said["occurred_at"] = max(said["occurred_at"], last.occurred_at)
             return await self._appends.record(db, last, AppendTextRequest(turns=tuple(turns), **said), turns, made)
         number = 1 if last is None else request.keys.number(str(last.key)) + 1
-        if number >= 10**request.keys.digits:
+        if number > MAX_CONVERSATION_MEMORIES:
             raise InvalidInputError(
                 f"conversation {request.conversation_id!r} has {number - 1:,} memories, the most that there can be;"
                 " begin another conversation"
@@ -146,7 +139,7 @@ class Talks:
         )
         return await self._creation.record_next(db, creation, made, completes=last)
 
-    async def read(self, external_id: str, keys: KeyRange, *, limit: int) -> list[Turn]:
+    async def read(self, external_id: str, keys: ConversationKeys, *, limit: int) -> list[Turn]:
         """The last turns of a conversation, oldest first, without those of archived memories."""
 
         async def read() -> list[Turn]:

@@ -32,13 +32,12 @@ from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.database.text_columns import scanned_columns
 from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.conversation_key import ConversationKeys
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.trust import SOURCES
-from agent_reminiscence.domain.turn import conversation_scope
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.ledger.replay import Replay, Replayer
-from agent_reminiscence.services.memories.talks import conversation_keys
 from agent_reminiscence.text.folding import fold_text
 from tests.conftest import TEST_DIMENSION, TestServer, dsn
 from tests.support.factories import (
@@ -532,8 +531,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_outline_by_key": lambda w: _stream(w) | {"key": CHAT_KEY, "tail_characters": 100},
         "list_active_memories": _selected,
         "find_creation": _memory,
-        "find_latest_part": lambda w: _stream(w) | conversation_keys(CHAT).params() | {"tail_characters": 100},
-        "find_parts": lambda w: _stream(w) | conversation_keys(CHAT).params() | {"limit": 10},
+        "find_latest_part": lambda w: _stream(w) | ConversationKeys(CHAT).params() | {"tail_characters": 100},
+        "find_parts": lambda w: _stream(w) | ConversationKeys(CHAT).params() | {"limit": 10},
         "find_grown": lambda w: _stream(w) | {"conversation_ids": [CHAT], "contents": [w.chat + " And more."]},
         "append_to_active_memory": _appended,
         "append_to_segment": lambda w: _appended(w) | _log(w) | {"segment": 2},
@@ -795,9 +794,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         ),
     },
     "memory_turn": {
-        "add_turns": lambda w: _chat(w) | {"scope": conversation_scope(CHAT), "turn_ids": ["turn-9"]},
+        "add_turns": lambda w: _chat(w) | {"scope": ConversationKeys(CHAT).scope, "turn_ids": ["turn-9"]},
         "delete_turns": _chat,
-        "find_turns": lambda w: _stream(w) | {"scope": conversation_scope(CHAT), "turn_ids": list(CHAT_TURNS)},
+        "find_turns": lambda w: _stream(w) | {"scope": ConversationKeys(CHAT).scope, "turn_ids": list(CHAT_TURNS)},
     },
     "replay_tables": {
         "compare_table": _stream,

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from agent_reminiscence import AgentMem, Config
-from agent_reminiscence.database.connection import SqlExecutor, open_connection
+from agent_reminiscence.database.connection import Row, SqlExecutor, open_connection
 from agent_reminiscence.domain.memory import WriteOutcome
 from agent_reminiscence.embedders.hashing import HashEmbedder
 from agent_reminiscence.text.words import analyse
@@ -23,6 +23,8 @@ _TENANT = "agent-1"
 _DAY = datetime(2024, 3, 1, 12, tzinfo=UTC)
 _CHUNKS = 200
 _MIDDLE = _CHUNKS // 2
+# Whose values grow with a text.
+_LONG_TABLES = ("active_memory", "memory_layout", "chunk_norms_1")
 # Every row that is inserted, deleted, or updated ("=" where all its values stay the same).
 _COUNT_ROWS = """
 CREATE TABLE public.written_row (table_name text NOT NULL, operation text NOT NULL);
@@ -123,6 +125,34 @@ async def meter(server: Server, own_database: str, embedder: CountingEmbedder) -
     await db.execute_script(_COUNT_ROWS)
     yield Meter(embedder, db)
     db.close()
+
+
+@pytest.fixture
+async def stored(server: Server, own_database: str) -> AsyncIterator[SqlExecutor]:
+    """The tables of the memory's database, as a superuser sees them."""
+    db = await open_connection(server.superuser(own_database))
+    yield db
+    db.close()
+
+
+async def _long_values(db: SqlExecutor, *names: str) -> list[Row]:
+    """Where values of some tables are that are too long for their row: one that is written again gets another place."""
+    tables = await db.fetch_all(
+        "SELECT reltoastrelid::regclass::text AS name FROM pg_class"
+        " WHERE relnamespace = 'reminiscence'::regnamespace AND reltoastrelid <> 0"
+        " AND regexp_replace(relname, '_p[0-9]+$', '') = ANY($(names)p::text[]) ORDER BY 1",
+        {"names": list(names)},
+    )
+    found = [
+        row
+        for table in tables
+        for row in await db.fetch_all(
+            f"SELECT $(name)p::text AS name, chunk_id::text, chunk_seq FROM {table['name']} ORDER BY 2, 3",  # noqa: S608
+            {"name": table["name"]},
+        )
+    ]
+    assert found
+    return found
 
 
 def _paragraph(number: int, wording: str = "as it was") -> str:
@@ -230,3 +260,44 @@ def _without_stream(rows: dict[str, int]) -> dict[str, int]:
     assert 0 < rows["memory_stream update"] <= 4
     others = ("memory_stream", "entity", "graph_mention", "relationship")
     return {name: count for name, count in rows.items() if not name.startswith(others)}
+
+
+async def test_a_turn_costs_itself_however_long_the_text_is(
+    memory: AgentMem, meter: Meter, stored: SqlExecutor
+) -> None:
+    """An append writes the last segment: nothing of the text and layout before it, and no window that it is not in."""
+    memory_id = await _create(memory)
+    before = await _long_values(stored, "active_memory", "memory_layout")
+    said = [{"speaker": "Ana", "text": f"Berth {number} is free.", "id": f"turn-{number}"} for number in range(10)]
+    # Windows of the last six chunks before reach into the first segment that is appended.
+    async with meter.counting() as cost:
+        await memory.update_active_memory(_TENANT, memory_id, append=said[:7], occurred_at=_DAY)
+    assert cost.rows["memory_segment insert"] == 1
+    assert await _long_values(stored, "active_memory", "memory_layout") == before
+
+    before = await _long_values(stored, *_LONG_TABLES)
+    for turn in said[7:]:
+        async with meter.counting() as cost:
+            await memory.update_active_memory(_TENANT, memory_id, append=[turn], occurred_at=_DAY)
+
+        assert len(cost.texts) == 1
+        assert cost.rows.pop("posting insert", 0) + cost.rows.pop("posting update", 0) > 0
+        assert cost.rows == {
+            "memory_event insert": 1,
+            # The head of the ledger and the tenant's counts.
+            "memory_stream update": 2,
+            "active_memory update": 1,
+            # Who said it.
+            "memory_attribute insert": 1,
+            "memory_segment update": 1,
+            "memory_turn insert": 1,
+            "memory_chunk insert": 1,
+            # The line break before a turn belongs to the chunk before it.
+            "memory_chunk update": 1,
+            "memory_layout update": 1,
+            "chunk_vector_1 insert": 1,
+            # With the layout, and with the new vector.
+            "chunk_norms_1 update": 2,
+            "embedding_cache insert": 1,
+        }
+        assert await _long_values(stored, *_LONG_TABLES) == before

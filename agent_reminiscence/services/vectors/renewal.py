@@ -54,8 +54,10 @@ class SegmentInText:
 
     def is_stale(self, numbers: NDArray[np.int64]) -> bool:
         """Whether its norms belong to another layout, or rest on one of these chunks and headings."""
+        if self.layout_hash != self.stored_hash:
+            return True
         layout = self.layout
-        return self.layout_hash != self.stored_hash or bool(
+        return len(numbers) > 0 and bool(
             np.isin(layout["number"], numbers).any() or np.isin(layout["heading"], numbers).any()
         )
 

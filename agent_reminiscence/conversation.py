@@ -108,7 +108,7 @@ class Conversation:
                     raise InvalidInputError("a turn of a conversation needs a speaker, such as user or assistant")
                 if turn.speaker.casefold() in _SILENT_ROLES:
                     raise InvalidInputError(
-                        f"{turn.speaker!r} is no speaker: what an application tells its model is not part of the"
+                        f"{turn.speaker!r} is not a speaker: what an application tells its model is not part of the"
                         " conversation; leave such messages out"
                     )
             request = ConversationRequest(

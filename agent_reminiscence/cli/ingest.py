@@ -69,7 +69,7 @@ def _sources(paths: Sequence[Path], file_format: Format | None) -> Iterator[list
             if str(path) != "-":
                 if str(path).startswith("-"):
                     # Most likely a mistyped option: what it should have said may be which memory to write to.
-                    raise InvalidInputError(f"there is no option {path}; a file of that name is ./{path}")
+                    raise InvalidInputError(f"unknown option {path}; if it is a file, write ./{path}")
                 sources.extend(find_sources([path], file_format=file_format))
                 continue
             if file_format is None:
@@ -218,7 +218,7 @@ def _report_ingest(report: _IngestReport, tenant: str, *, as_json: bool) -> None
         out = console()
         say(out, f"{count(report.added, 'memory', 'memories')} added to {tenant!r}.")
         if report.grown:
-            say(out, f"{count(report.grown, 'memory', 'memories')} got what was said since.")
+            say(out, f"{count(report.grown, 'memory', 'memories')} extended with what was said since.")
         if report.unchanged:
             say(out, f"{count(report.unchanged, 'memory was', 'memories were')} already there and left unchanged.")
         if report.empty_files:

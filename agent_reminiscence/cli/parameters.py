@@ -91,7 +91,7 @@ class Where:
         named = {"conversation_ids": self.conversation, "speakers": self.speaker, "sources": self.source}
         for name, values in named.items():
             if values is not None and name in fields:
-                raise InvalidInputError(f"--where has {name!r}, which an option gives as well; give it once")
+                raise InvalidInputError(f"--where has {name!r}, which an option also sets; use only one of them")
         given = fields | {name: values for name, values in named.items() if values is not None}
         return Filter(**given) if given else None
 

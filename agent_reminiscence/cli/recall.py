@@ -123,7 +123,7 @@ def memories(
     admitted = where.filter()
     is_past = as_of_time is not None or known_at_time is not None
     if is_past and admitted is not None:
-        raise InvalidInputError("a list of an earlier time takes no filter; search with --as-of takes one")
+        raise InvalidInputError("a filter cannot be combined with --as-of or --known-at here; search accepts both")
 
     async def read() -> list[ActiveMemory]:
         async with opened(database) as memory:

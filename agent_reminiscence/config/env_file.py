@@ -74,7 +74,7 @@ def _read(file: Path) -> str:
         with file.open("rb") as opened:
             data = opened.read(_MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigurationError(f"there is no env file {str(file)!r}; correct its path") from None
+        raise ConfigurationError(f"no env file at {str(file)!r}; correct its path") from None
     except OSError as error:
         raise ConfigurationError(f"the env file {str(file)!r} cannot be read: {error.strerror}") from None
     if len(data) > _MAX_BYTES:

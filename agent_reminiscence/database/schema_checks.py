@@ -159,7 +159,7 @@ async def check_administrator(db: SqlExecutor, login: str) -> None:
     assert row is not None
     if not row["has_login"]:
         raise ConfigurationError(
-            f"there is no role {login!r}; run CREATE ROLE {identifier(login)} LOGIN PASSWORD '…' first"
+            f"the role {login!r} does not exist; run CREATE ROLE {identifier(login)} LOGIN PASSWORD '…' first"
         )
     if login == row["name"]:
         raise ConfigurationError(f"{login!r} is the administrator itself; the application needs a separate login")

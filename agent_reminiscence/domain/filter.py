@@ -194,11 +194,12 @@ def _keys(name: str, key: object) -> _Path:
         return tuple(_text(f"a key in {name}", one, _MAX_TEXT_CHARACTERS) for one in key)
     if not isinstance(key, str) or not key:
         raise InvalidInputError(
-            f"{name} has the path {_shown(key)}; a path is a text such as 'project.name', or a tuple"
+            f"{name} has the path {_shown(key)}; a path is a str such as 'project.name', or a tuple of str"
         )
     if key.startswith("$"):
         raise InvalidInputError(
-            f"{name} has {_shown(key)} in place of a path; operators come after one, as in {{'year': {{'$gt': 2020}}}}"
+            f"{name} has {_shown(key)} where a path is expected; operators come after a path, as in"
+            " {'year': {'$gt': 2020}}"
         )
     keys, escaped = [""], False
     for character in _text(f"a path in {name}", key, _MAX_TEXT_CHARACTERS):
@@ -210,7 +211,9 @@ def _keys(name: str, key: object) -> _Path:
         else:
             escaped = True
     if escaped:
-        raise InvalidInputError(f"{name} has the path {_shown(key)}, which ends in a backslash; write two for one")
+        raise InvalidInputError(
+            f"{name} has the path {_shown(key)}, which ends in a backslash; write two for a literal one"
+        )
     return tuple(keys)
 
 
@@ -295,7 +298,7 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
 
 def _not_empty(name: str, text: str) -> str:
     if not text.strip():
-        raise InvalidInputError(f"{name} holds {_shown(text)}, which is empty")
+        raise InvalidInputError(f"{name} holds {_shown(text)}, which is blank")
     return text
 
 

@@ -485,7 +485,7 @@ class RemoteEmbedder(BaseEmbedder):
     def _check_breaker(self) -> None:
         if not self._breaker.allows():
             raise _LeftAloneError(
-                f"{self._server} did not respond; it is left alone for another {self._breaker.pause_left_seconds:.1f} s"
+                f"{self._server} did not respond; next attempt in {self._breaker.pause_left_seconds:.1f} s"
             )
 
     async def _is_fault_of_text(self, error: ServerFailedError) -> bool:

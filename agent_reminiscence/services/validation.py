@@ -137,7 +137,7 @@ def turns(name: str, value: object) -> tuple[Turn, ...]:
     """Turns of a conversation: one `Turn` or mapping with its fields, or several."""
     items = [value] if isinstance(value, Turn | Mapping) else value
     if isinstance(items, str | bytes) or not isinstance(items, Iterable):
-        raise InvalidInputError(f"{name} must be a text, a Turn or a list of Turns, not {_shown(value)}")
+        raise InvalidInputError(f"{name} must be a str, a Turn or a list of Turns, not {_shown(value)}")
     checked = tuple(_turn(f"{name}[{index}]", item) for index, item in enumerate(items))
     if not checked:
         raise InvalidInputError(f"{name} is empty; pass one Turn or more")
@@ -153,10 +153,12 @@ def _turn(name: str, value: object) -> Turn:
         raise InvalidInputError(f"{name} must be a Turn or a mapping with its fields, not {type(value).__name__}")
     if unknown := [field for field in fields if field not in Turn.model_fields]:
         known = ", ".join(Turn.model_fields)
-        raise InvalidInputError(f"{name} has a field {_shown(unknown[0])}; a turn has {known}")
+        raise InvalidInputError(f"{name} has the unknown field {_shown(unknown[0])}; a turn has {known}")
     said = json_object(f"{name}.metadata", fields.get("metadata") or {}, constants.MAX_METADATA_BYTES)
     if reserved := sorted(RESERVED_TURN_KEYS.intersection(said)):
-        raise InvalidInputError(f"{name}.metadata has the key {reserved[0]!r}, which a turn says by itself; rename it")
+        raise InvalidInputError(
+            f"{name}.metadata has the key {reserved[0]!r}, which is a field of the turn itself; rename it"
+        )
     speaker = fields.get("speaker")
     return Turn(
         text=_not_blank(f"{name}.text", _text(f"{name}.text", fields.get("text"), constants.MAX_CONTENT_CHARACTERS)),
@@ -241,7 +243,7 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
     if turns is None:
         return checked
     if text is None:
-        raise InvalidInputError("metadata['turns'] are positions in content; pass the content as well")
+        raise InvalidInputError("metadata['turns'] holds positions in content; pass content as well")
     if not isinstance(turns, list):
         raise InvalidInputError("metadata['turns'] must be a list of objects with 'start' and 'speaker'")
     previous = -1

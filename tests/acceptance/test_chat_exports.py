@@ -118,7 +118,7 @@ def test_the_command_line_says_what_has_grown(cli: CommandLine, tmp_path: Path) 
 
     assert output.splitlines() == [
         "0 memories added to 'ana'.",
-        "1 memory got what was said since.",
+        "1 memory extended with what was said since.",
         "1 memory was already there and left unchanged.",
     ]
     *_, totals = cli.json_lines("ingest", tmp_path / "second.zip", "--external-id", "ana")
@@ -134,7 +134,7 @@ def test_nothing_is_written_of_an_export_with_a_shape_that_is_not_known(cli: Com
 
     assert cli.code == 1
     assert "0 memories added" in output
-    assert "message 2: an object with the fields 'thread', 'posts' is not understood; understood are" in cli.err
+    assert "message 2: an object with the fields 'thread', 'posts' is not supported; supported: messages" in cli.err
     assert "Herbert" not in cli.err
 
 

@@ -120,7 +120,7 @@ def test_a_bad_file_leaves_nothing_behind_and_stops_no_other(cli: CommandLine, c
     assert "3 memories added" in output
     assert "2 files were not imported" in cli.err
     assert f"{bad}: line 2, column 29: this is not JSON" in cli.err
-    assert "missing.txt: there is no such file" in cli.err
+    assert "missing.txt: no such file" in cli.err
     assert cli.json("search", "line good", "--external-id", "crew", "--limit", "1")["hits"][0]["title"] != "broken"
 
     bad.write_text('{"role": "user", "content": "This line is good."}\n{"role": "user", "content": "This, too."}\n')
@@ -216,7 +216,10 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, tmp_path
         (["memories", "--external-id", "a", "--postgres-dsn", "mysql://a"], "must begin with postgresql://"),
         (["ingest", "--external-id", "a"], "paths"),
         (["ingest", "-", "--external-id", "a"], "--format"),
-        (["ingest", "note.md", "--data-dri", "d", "--external-id", "a"], "there is no option --data-dri"),
+        (
+            ["ingest", "note.md", "--data-dri", "d", "--external-id", "a"],
+            "unknown option --data-dri; if it is a file, write ./--data-dri",
+        ),
         (["ingest", "-", "--external-id", "a", "--env-file"], "--env-file"),
         (["migrate", "--login", "app"], ADMIN_DSN_VARIABLE),
         (["migrate", "--login", "app", "--admin-dsn", "postgresql://a:s3cret@[b/c"], "cannot be parsed"),

@@ -76,4 +76,4 @@ def test_a_list_of_an_earlier_time_takes_no_filter(cli: CommandLine) -> None:
     cli("memories", "--external-id", "agent-1", "--as-of", "2030-01-01", "--speaker", "Ivo")
 
     assert cli.code == 2
-    assert "takes no filter" in cli.err
+    assert "a filter cannot be combined with --as-of or --known-at" in cli.err

@@ -104,7 +104,7 @@ async def test_a_role_says_how_far_its_words_are_trusted(
 @pytest.mark.parametrize("role", ["system", "developer", "System"])
 async def test_what_an_application_tells_its_model_is_refused(memory: AgentMem, role: str) -> None:
     """It was said by nobody; the message says to leave it out."""
-    with pytest.raises(InvalidInputError, match=f"'{role}' is no speaker.*leave such messages out"):
+    with pytest.raises(InvalidInputError, match=f"'{role}' is not a speaker.*leave such messages out"):
         await memory.conversation("agent-1", "chat").add(role, "You are a helpful assistant.")
     with pytest.raises(InvalidInputError, match="needs a speaker"):
         await memory.conversation("agent-1", "chat").add_turns([{"text": "Hello."}])

@@ -196,7 +196,7 @@ def test_a_named_file_says_where_the_memory_is(
 @pytest.mark.parametrize(
     ("path", "complaint"),
     [
-        ("missing.env", "there is no env file"),
+        ("missing.env", "no env file at"),
         (".", "is not a file"),
         ("a\x00b", "has a NUL character"),
         ("a\ud800", "has a lone surrogate"),

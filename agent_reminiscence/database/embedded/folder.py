@@ -88,11 +88,13 @@ def _check_cluster(folder: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISDIR(found.st_mode):
-        raise ConfigurationError(f"{str(folder)!r} is not a folder, but the memory's database would be; move it away")
+        raise ConfigurationError(
+            f"{str(folder)!r} must be a folder for the memory's database, but is not; move it away"
+        )
     if os.geteuid() not in (0, found.st_uid):
         raise ConfigurationError(
-            f"{str(folder)!r} belongs to user {found.st_uid}, and this is user {os.geteuid()}: run as its owner, or"
-            f" choose another data folder (data_dir, REMINISCENCE_DATA_DIR, --data-dir)"
+            f"{str(folder)!r} belongs to user {found.st_uid}, but this process runs as user {os.geteuid()}: run as"
+            " its owner, or choose another data folder (data_dir, REMINISCENCE_DATA_DIR, --data-dir)"
         )
     if found.st_mode & (stat.S_IWGRP | stat.S_IRWXO):
         raise ConfigurationError(
@@ -101,8 +103,8 @@ def _check_cluster(folder: Path) -> None:
         )
     if not (folder / "PG_VERSION").exists():
         raise ConfigurationError(
-            f"{str(folder)!r} exists, but is no database; move it away, or choose another data folder (data_dir,"
-            " REMINISCENCE_DATA_DIR, --data-dir)"
+            f"{str(folder)!r} exists but does not contain a database; move it away, or choose another data folder"
+            " (data_dir, REMINISCENCE_DATA_DIR, --data-dir)"
         )
 
 

@@ -162,7 +162,7 @@ def system_account() -> Account:
     Raises:
         ConfigurationError: It cannot be created here.
     """
-    refusal = "there is no `useradd`"
+    refusal = "`useradd` was not found"
     for _ in range(10):
         try:
             entry = pwd.getpwnam(SYSTEM_USER)

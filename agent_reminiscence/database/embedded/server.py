@@ -195,7 +195,9 @@ class EmbeddedPostgres:
                 return
             if not Path(sys.executable or "").name.lower().startswith("python"):
                 # A program that embeds Python: running it again would not run our file.
-                _logger.info("the server of %s is not watched: %r is no Python", self._data_dir, sys.executable)
+                _logger.info(
+                    "the server of %s is not watched: %r is not a Python interpreter", self._data_dir, sys.executable
+                )
                 return
             program = [sys.executable, "-I", "-S", str(Path(watcher.__file__)), str(self._data_dir), str(lock)]
             # By way of a shell that ends at once: the watcher is to outlive this process, and is nobody's child. It

@@ -289,6 +289,6 @@ def _log(report: StreamReport) -> None:
         _logger.warning(
             "%d rows differed from what the ledger gives%s",
             len(report.drift),
-            " and were mended" if report.repaired else "",
+            " and were repaired" if report.repaired else "",
             extra=details,
         )

@@ -210,7 +210,7 @@ def _problem(text: str, redaction: object) -> str | None:
     if not rules:
         return "changed a text without naming a rule"
     if text.strip() and not stored.strip():
-        return "left nothing of a text; it must put a placeholder"
+        return "removed a whole text; it must leave a placeholder"
     if len(stored) > 2 * len(text) + _MAX_GROWTH_CHARACTERS:
         return "made a text more than twice as long"
     if "\0" in stored:

@@ -125,7 +125,7 @@ class Talks:
         number = 1 if last is None else request.keys.number(str(last.key)) + 1
         if number > MAX_CONVERSATION_MEMORIES:
             raise InvalidInputError(
-                f"conversation {request.conversation_id!r} has {number - 1:,} memories, the most that there can be;"
+                f"conversation {request.conversation_id!r} has {number - 1:,} memories, which is the limit;"
                 " begin another conversation"
             )
         content, entries = lay_out_turns(turns)

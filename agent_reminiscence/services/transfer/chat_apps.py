@@ -74,7 +74,7 @@ def _branch(value: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str
         return []
     node_id = value.get("current_node")
     if node_id is None:
-        raise InvalidInputError(f"{where}: there is no 'current_node', which says which branch was visible")
+        raise InvalidInputError(f"{where}: 'current_node' is missing, so it is unknown which branch was visible")
     branch: dict[str, Mapping[str, Any]] = {}
     while node_id is not None:
         node = mapping.get(node_id) if isinstance(node_id, str) else None

@@ -75,7 +75,7 @@ def find_sources(paths: Iterable[Path], *, file_format: Format | None = None) ->
         if path.is_dir():
             yield from _files_below(path, file_format)
         elif not path.exists():
-            yield Refusal(shown(path), "there is no such file or folder")
+            yield Refusal(shown(path), "no such file or folder")
         else:
             yield _source(path, file_format)
 

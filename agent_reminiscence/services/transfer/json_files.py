@@ -92,7 +92,7 @@ class _List:
                 yield JsonItem(self._parsed(end, number), number)
             self._pass(end)
             if is_last and self._buffer[end : end + 1] != b"]":
-                raise self._fault("a list ends with ]")
+                raise self._fault("expected a comma or ]")
             self._pass(end + 1)
         self._refuse_more()
 
@@ -158,7 +158,7 @@ class _List:
             rest = self._buffer[self._start :].lstrip(_WHITE_SPACE)
             self._pass(len(self._buffer) - len(rest))
             if rest:
-                raise self._fault("more follows the list")
+                raise self._fault("extra data after the list")
             self._buffer, self._start = self._file.read(BLOCK_BYTES), 0
             if not self._buffer:
                 return

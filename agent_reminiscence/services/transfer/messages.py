@@ -21,8 +21,8 @@ TIME_KEYS: Final = ("timestamp", "time", "created_at", "date")
 CONVERSATION_KEYS: Final = ("conversation_id", "session_id", "conversation", "session")
 MESSAGE_ID_KEYS: Final = ("id", "message_id")
 
-UNDERSTOOD: Final = (
-    "understood are messages (speaker or role, and content or text), conversations (messages), texts (title and"
+SUPPORTED: Final = (
+    "supported: messages (speaker or role, and content or text), conversations (messages), texts (title and"
     " content), and the conversations of a ChatGPT export (mapping) or a Claude export (chat_messages)"
 )
 # Keys may be anything, even names of people; only what looks like a field is shown.
@@ -89,12 +89,12 @@ def read_message(value: object, where: str) -> Message:
     if not isinstance(value, Mapping):
         raise InvalidInputError(
             f"{where}: a message must be an object with speaker (or role) and content (or text), not"
-            f" {_kind_of(value)}; {UNDERSTOOD}"
+            f" {_kind_of(value)}; {SUPPORTED}"
         )
     speaker = _first(value, SPEAKER_KEYS)
     has_text = any(key in value for key in TEXT_KEYS)
     if speaker is None and not has_text:
-        raise InvalidInputError(f"{where}: an object with {_shown_keys(value)} is not understood; {UNDERSTOOD}")
+        raise InvalidInputError(f"{where}: an object with {_shown_keys(value)} is not supported; {SUPPORTED}")
     if not isinstance(speaker, str) or not speaker.strip():
         raise InvalidInputError(f"{where}: the message has no speaker (or role)")
     if len(speaker) > MAX_ID_CHARACTERS:
@@ -209,6 +209,6 @@ def _kind_of(value: object) -> str:
 def _shown_keys(value: Mapping[Any, Any]) -> str:
     shown = [repr(key) for key in value if isinstance(key, str) and _FIELD_NAME.fullmatch(key)][:_MAX_SHOWN_KEYS]
     if not shown:
-        return "no field that is known" if value else "no fields"
+        return "no known field" if value else "no fields"
     more = len(value) - len(shown)
     return f"the fields {', '.join(shown)}{f' and {more:,} more' if more else ''}"

@@ -9,7 +9,7 @@ from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.transfer.chat_apps import chatgpt_messages, claude_messages, is_chatgpt, is_claude
 from agent_reminiscence.services.transfer.json_files import json_document, json_lines
 from agent_reminiscence.services.transfer.messages import (
-    UNDERSTOOD,
+    SUPPORTED,
     Message,
     TextRecord,
     is_text_record,
@@ -60,7 +60,7 @@ def records_of_document(file: NotedFile) -> Iterator[Record]:
         elif isinstance(item.value, dict):
             yield from _read_object(item.value)
         else:
-            raise InvalidInputError(f"the file is not a list of messages, or an object; {UNDERSTOOD}")
+            raise InvalidInputError(f"the file is neither a list of messages nor an object; {SUPPORTED}")
 
 
 def _read_object(value: dict[str, Any]) -> Iterator[Record]:
@@ -73,7 +73,7 @@ def _read_object(value: dict[str, Any]) -> Iterator[Record]:
     elif isinstance(conversations, dict):
         yield from read_records(conversations, "the file", None)
     else:
-        raise InvalidInputError(f"'conversations' is not a list; {UNDERSTOOD}")
+        raise InvalidInputError(f"'conversations' is not a list; {SUPPORTED}")
 
 
 def _read_item(value: object, number: int) -> Iterator[Record]:

@@ -351,7 +351,7 @@ def check_generation(
     if embedder is not None:
         adopt_dimension(embedder, current.model_name, current.dimension)
     if embedder is None:
-        diagnosis.add("embeddings", "skipped", f"made by {made_by}; there is no embedder to compare")
+        diagnosis.add("embeddings", "skipped", f"made by {made_by}; no embedder to compare them with")
     # The name first: an unrecorded dimension is unknown while the embedder's server is away.
     elif embedder.model_name == current.model_name and embedder.dimension == current.dimension:
         diagnosis.add("embeddings", "ok", f"made by {made_by}, as configured")

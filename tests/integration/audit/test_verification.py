@@ -486,7 +486,7 @@ async def test_drift_is_a_warning_and_a_fault_of_the_ledger_is_an_error(
     )
     await memory.admin.verify(tenant.external_id, repair=True)
     [warning] = _says(caplog, logging.WARNING)
-    assert "rows differed from what the ledger gives and were mended" in warning
+    assert "rows differed from what the ledger gives and were repaired" in warning
     assert _says(caplog, logging.ERROR) == []
 
     caplog.clear()

@@ -805,7 +805,7 @@ def _open_the_cluster_to_all(folder: Path) -> str:
 def _put_another_folder_in_the_way(folder: Path) -> str:
     (folder / "postgres").mkdir(parents=True, mode=0o700)
     (folder / "postgres" / "backup.sql").write_text("precious")
-    return "exists, but is no database; move it away"
+    return "exists but does not contain a database; move it away"
 
 
 @pytest.mark.parametrize(

@@ -591,7 +591,7 @@ async def test_the_embedded_database_follows_the_installed_procrastinate_by_itse
 
 async def test_a_login_that_does_not_exist_is_named(test_server: TestServer, new_database: NewDatabase) -> None:
     """The message holds the statement that makes it."""
-    with pytest.raises(ConfigurationError, match=r'no role .nobody.*CREATE ROLE "nobody" LOGIN'):
+    with pytest.raises(ConfigurationError, match=r'the role .nobody. does not exist.*CREATE ROLE "nobody" LOGIN'):
         await migrate(test_server.administrator(await new_database()), login="nobody", parameters=_PARAMETERS)
 
 

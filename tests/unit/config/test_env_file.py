@@ -147,7 +147,7 @@ def test_a_wrong_variable_of_the_environment_is_not_blamed_on_the_file(
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("missing.env", "there is no env file '.*/missing.env'"),
+        ("missing.env", "no env file at '.*/missing.env'"),
         (".", "is not a file"),
         ("/dev/zero", "the env file '/dev/zero' is not a file"),
         ("plain/inside", "the env file '.*/plain/inside' cannot be read: Not a directory"),

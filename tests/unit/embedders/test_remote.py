@@ -211,7 +211,7 @@ async def test_a_server_that_fails_on_everything_is_away() -> None:
         with pytest.raises(EmbedderAwayError, match=r"failed \(500\)"):
             await embedder.embed([f"note {number}" for number in range(10)])
         asked = len(server.embedded)
-        with pytest.raises(EmbedderAwayError, match="is left alone"):
+        with pytest.raises(EmbedderAwayError, match="did not respond; next attempt in"):
             await embedder.embed_queries(["heron?"])
         await embedder.aclose()
 
@@ -318,9 +318,9 @@ async def test_a_silent_server_is_given_up_and_then_left_alone() -> None:
         with pytest.raises(EmbedderAwayError, match=r"did not respond within 0\.2 s"):
             await embedder.embed([SECRET])
         asked = len(server.requests)
-        with pytest.raises(EmbedderAwayError, match="is left alone"):
+        with pytest.raises(EmbedderAwayError, match="did not respond; next attempt in"):
             await embedder.embed([SECRET])
-        with pytest.raises(EmbedderAwayError, match="is left alone"):
+        with pytest.raises(EmbedderAwayError, match="did not respond; next attempt in"):
             await embedder.embed_queries(["heron?"])
         await embedder.aclose()
 

@@ -439,7 +439,7 @@ async def test_a_long_text_is_redacted_beside_the_event_loop() -> None:
         (None, "returned a NoneType instead of a Redaction"),
         (Redaction(None), "returned a NoneType as text"),  # type: ignore[arg-type]
         (Redaction("****"), "changed a text without naming a rule"),
-        (Redaction("", {"word": 1}), "left nothing of a text"),
+        (Redaction("", {"word": 1}), "removed a whole text"),
         (Redaction("****", {"the word hush": 1}), "rules that do not map short names"),
         (Redaction("****", {"word": 0}), "rules that do not map short names"),
         (Redaction("****", ["word"]), "rules that do not map short names"),  # type: ignore[arg-type]

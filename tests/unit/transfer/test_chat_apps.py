@@ -293,7 +293,7 @@ _CLAUDE = claude_conversation("Boat", [claude_message("human", "Ana is ill")])
 @pytest.mark.parametrize(
     ("second", "reason"),
     [
-        (_without(_CHATGPT, "current_node"), "record 2: there is no 'current_node'"),
+        (_without(_CHATGPT, "current_node"), "record 2: 'current_node' is missing"),
         (_without(_CHATGPT, "current_node", value="away"), "record 2: the node 'away' is not in 'mapping'"),
         (_without(_CHATGPT, "current_node", value=["x"]), "record 2: the node of type list is not in"),
         (_without(_CHATGPT, "mapping", _NODE, "parent", value=_NODE), f"record 2: the node '{_NODE}' is its own"),

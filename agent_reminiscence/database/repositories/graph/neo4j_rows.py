@@ -18,7 +18,7 @@ from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.text.folding import name_key
 
-_FOREIGN = "Neo4j holds an altered or foreign {}; `agent-reminiscence verify --repair` mends it"
+_FOREIGN = "Neo4j holds an altered or foreign {}; `agent-reminiscence verify --repair` repairs it"
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
 # Rows per statement.

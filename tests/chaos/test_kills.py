@@ -175,11 +175,21 @@ async def _check_whole(memory: AgentMem, db: SqlExecutor, tenant: str) -> None:
     (report,) = (await memory.admin.verify(tenant)).streams
     assert (report.faults, report.drift) == ((), ())
     untiled = await db.fetch_all(
-        "SELECT m.memory_id FROM active_memory AS m WHERE m.external_id = $(tenant)p::text"
-        " AND m.content IS DISTINCT FROM ("
-        "  SELECT string_agg(c.content, '' ORDER BY layout.place)"
-        "  FROM unnest(m.chunk_ids) WITH ORDINALITY AS layout (chunk_id, place)"
-        "  JOIN memory_chunk AS c ON c.external_id = m.external_id AND c.chunk_id = layout.chunk_id)",
+        "WITH part AS ("
+        "  SELECT memory_id, 0 AS segment, content, chunk_ids FROM active_memory WHERE external_id = $(tenant)p::text"
+        "  UNION ALL"
+        "  SELECT memory_id, segment, content, chunk_ids FROM memory_segment WHERE external_id = $(tenant)p::text"
+        "), whole AS ("
+        "  SELECT memory_id, string_agg(content, '' ORDER BY segment) AS content FROM part GROUP BY memory_id"
+        "), tiles AS ("
+        "  SELECT part.memory_id, string_agg(c.content, '' ORDER BY part.segment, layout.place) AS content"
+        "  FROM part"
+        "  CROSS JOIN LATERAL unnest(part.chunk_ids) WITH ORDINALITY AS layout (chunk_id, place)"
+        "  JOIN memory_chunk AS c ON c.external_id = $(tenant)p::text AND c.chunk_id = layout.chunk_id"
+        "  GROUP BY part.memory_id"
+        ") "
+        "SELECT memory_id FROM whole LEFT JOIN tiles USING (memory_id)"
+        " WHERE whole.content IS DISTINCT FROM tiles.content",
         {"tenant": tenant},
     )
     assert untiled == []

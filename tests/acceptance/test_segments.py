@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,11 +19,12 @@ _TURNS = 3 * SEGMENT_CHUNKS + 5
 
 
 @pytest.fixture
-async def db(server: Server, database: str) -> SqlExecutor:
+async def db(server: Server, database: str) -> AsyncIterator[SqlExecutor]:
     """The memory's database, as a superuser sees it."""
     opened = await open_connection(server.superuser(database))
     await opened.execute_script("SET search_path = reminiscence, public")
-    return opened
+    yield opened
+    opened.close()
 
 
 def _turn(number: int) -> dict[str, Any]:

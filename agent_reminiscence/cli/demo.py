@@ -6,7 +6,6 @@ import asyncio
 import shlex
 import shutil
 import tempfile
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -22,7 +21,7 @@ from agent_reminiscence.cli.terminal import console, say, write_json
 def demo(
     *,
     data_dir: Annotated[
-        Path | None, Parameter(help="Use this folder and keep it. Default: a temporary folder, removed afterwards.")
+        str | None, Parameter(help="Use this folder and keep it. Default: a temporary folder, removed afterwards.")
     ] = None,
     keep: Annotated[bool, Parameter(negative="", help="Keep the temporary folder, so that you can search it.")] = False,
     as_json: AsJson = False,
@@ -35,7 +34,7 @@ def demo(
     """
     out = console()
     stage = story.Stage() if as_json else _ShownStage(out)
-    folder = data_dir or Path(tempfile.mkdtemp(prefix="reminiscence-demo-"))
+    folder = tempfile.mkdtemp(prefix="reminiscence-demo-") if data_dir is None else data_dir
     kept = data_dir is not None or keep
     try:
         seconds = asyncio.run(story.run(folder, stage))
@@ -52,7 +51,7 @@ def demo(
         if kept:
             say(
                 out,
-                f"Kept. Try: agent-reminiscence search --data-dir {shlex.quote(str(folder))}"
+                f"Kept. Try: agent-reminiscence search --data-dir {shlex.quote(folder)}"
                 f" --external-id {story.KEEPER} 'Why is the gallery closed?'",
             )
     return EXIT_WRONG if wrong else EXIT_OK

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -34,7 +33,8 @@ ADMIN_DSN_VARIABLE = "AGENT_REMINISCENCE_ADMIN_DSN"
 class Database:
     """Where the memory is; default: what the settings name, else this user's embedded server."""
 
-    data_dir: Annotated[Path | None, Parameter(help="Data folder of the embedded server.")] = None
+    # A text: a Path would make the working folder of an empty one, which the settings refuse.
+    data_dir: Annotated[str | None, Parameter(help="Data folder of the embedded server.")] = None
     postgres_dsn: Annotated[
         str | None,
         Parameter(

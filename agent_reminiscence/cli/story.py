@@ -143,7 +143,7 @@ class Stage:
         self.claims.append(Claim(text, holds))
 
 
-def demo_config(data_dir: Path) -> Config:
+def demo_config(data_dir: str | Path) -> Config:
     """The demo's settings, overriding the user's: the embedded server and the bundled embedder.
 
     The user's memorizer is kept for its own scene.
@@ -491,7 +491,7 @@ def failed(claims: Sequence[Claim]) -> list[Claim]:
     return [claim for claim in claims if not claim.holds]
 
 
-async def run(data_dir: Path, stage: Stage) -> float:
+async def run(data_dir: str | Path, stage: Stage) -> float:
     """Play the demo on the embedded server in `data_dir`; if a memorizer model is set, also show what it adds.
 
     Returns:

@@ -213,6 +213,9 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, tmp_path
             ["search", "x", "--external-id", "a", "--data-dir", "d", "--postgres-dsn", "postgresql://a@b/c"],
             "contradict",
         ),
+        # What a shell makes of an unset variable; as a path it would be the working folder.
+        (["memories", "--external-id", "a", "--data-dir", ""], "data_dir: must not be empty"),
+        (["demo", "--data-dir", ""], "data_dir: must not be empty"),
         (["memories", "--external-id", "a", "--postgres-dsn", "mysql://a"], "must begin with postgresql://"),
         (["ingest", "--external-id", "a"], "paths"),
         (["ingest", "-", "--external-id", "a"], "--format"),
@@ -247,9 +250,9 @@ def test_a_store_that_is_away_is_exit_code_1(cli: CommandLine) -> None:
     assert "s3cret" not in cli.err
 
 
-def test_a_place_on_the_command_line_replaces_the_one_of_the_environment(cli: CommandLine) -> None:
+def test_a_place_on_the_command_line_replaces_the_one_of_the_environment(cli: CommandLine, tmp_path: Path) -> None:
     """`--data-dir` wins over a DSN in the environment, instead of contradicting it; `doctor` only looks."""
-    document = cli.json("doctor", "--data-dir", "/nonexistent/reminiscence")
+    document = cli.json("doctor", "--data-dir", str(tmp_path / "none"))
 
     assert {"name": "data folder", "status": "ok"}.items() <= document["checks"][-2].items()
     assert cli.code == 0

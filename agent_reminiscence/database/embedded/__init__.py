@@ -1,6 +1,7 @@
 """The embedded PostgreSQL: its programs, the cluster in a data folder, and starting and stopping the server."""
 
 from agent_reminiscence.database.embedded.cluster import ServerAddress
+from agent_reminiscence.database.embedded.folder import check_folder
 from agent_reminiscence.database.embedded.programs import Programs, find_programs, server_binaries
 from agent_reminiscence.database.embedded.server import EmbeddedPostgres, default_data_dir, tell_who_waits
 
@@ -8,6 +9,7 @@ __all__ = [
     "EmbeddedPostgres",
     "Programs",
     "ServerAddress",
+    "check_folder",
     "default_data_dir",
     "find_programs",
     "server_binaries",

@@ -16,7 +16,7 @@ from agent_reminiscence.config.constants import EMBEDDED_DATABASE, EMBEDDED_LOGI
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database import inspection as facts
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
-from agent_reminiscence.database.embedded import EmbeddedPostgres, default_data_dir, find_programs
+from agent_reminiscence.database.embedded import EmbeddedPostgres, check_folder, default_data_dir, find_programs
 from agent_reminiscence.database.generations import all_generations, list_generations, table_sizes
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.schema_checks import check_version
@@ -154,6 +154,12 @@ def _check_data_dir(diagnosis: Diagnosis, data_dir: Path) -> bool:
             f"{data_dir} cannot be read: {error.strerror}",
             "run as its owner, or choose another folder (--data-dir, REMINISCENCE_DATA_DIR)",
         )
+        return False
+    try:
+        check_folder(data_dir)
+    except (ConfigurationError, OSError) as error:
+        # The message says what to do: it is the one that a start would give.
+        diagnosis.add("data folder", "problem", str(error))
         return False
     if not exists:
         diagnosis.add("data folder", "ok", f"{data_dir} holds no server yet")

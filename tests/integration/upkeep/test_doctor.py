@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,10 @@ def _named(diagnosis: Diagnosis, name: str) -> Check:
     found = [check for check in diagnosis.checks if check.name == name]
     assert len(found) == 1, [check.name for check in diagnosis.checks]
     return found[0]
+
+
+def _everything_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 def _problems(diagnosis: Diagnosis) -> list[str]:
@@ -280,6 +285,27 @@ async def test_an_embedded_server_that_is_not_there_is_not_made(empty_folder: Pa
     assert diagnosis.is_healthy
     assert _named(diagnosis, "server").detail == "none yet; it is created on first use"
     assert not (empty_folder / "data").exists()
+
+
+async def test_a_data_folder_that_would_be_refused_is_a_problem(empty_folder: Path) -> None:
+    """The doctor does not promise a server where a start would end in an error, and changes nothing there."""
+    file = empty_folder / "file"
+    file.write_text("A letter.")
+    shared = empty_folder / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    for folder, complaint in (
+        (file, "is not a folder"),
+        (file / "below", "cannot be created"),
+        (empty_folder, "holds other files"),
+        (shared, "every user of this machine may write"),
+    ):
+        diagnosis = await diagnose(partial(Config, data_dir=folder, embedding_provider="hash"))
+
+        found = _named(diagnosis, "data folder")
+        assert (found.status, complaint in found.detail) == ("problem", True), found
+        assert not any(check.name == "server" for check in diagnosis.checks)
+    assert _everything_in(empty_folder) == ["file", "shared"]
 
 
 async def test_an_embedded_server_that_exists_is_looked_at_and_left_stopped(empty_folder: Path) -> None:

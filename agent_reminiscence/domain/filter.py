@@ -149,8 +149,10 @@ def _condition(name: str, path: str, operator: str, value: Any) -> Condition:
 
 
 def _members(name: str, value: Any) -> list[Any]:
-    if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset) or not value:
+    if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
         raise InvalidInputError(f"{name}['$in'] must be a list of one or more values, not {_kind(value)}")
+    if not value:
+        raise InvalidInputError(f"{name}['$in'] is empty, so it would admit nothing; name one or more values")
     if len(value) > MAX_VALUES:
         raise InvalidInputError(f"{name}['$in'] has {len(value):,} values; the limit is {MAX_VALUES:,}")
     if any(item is None for item in value):

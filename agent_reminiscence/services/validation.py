@@ -243,7 +243,10 @@ def memory_metadata(value: object, text: str | None) -> dict[str, Any]:
     if turns is None:
         return checked
     if text is None:
-        raise InvalidInputError("metadata['turns'] holds positions in content; pass content as well")
+        raise InvalidInputError(
+            "metadata['turns'] are positions in content; leave them out to keep them as they are, or pass the"
+            " content as well"
+        )
     if not isinstance(turns, list):
         raise InvalidInputError("metadata['turns'] must be a list of objects with 'start' and 'speaker'")
     previous = -1

@@ -355,7 +355,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("NUL", {"content": "a\x00"}, "content has a NUL character at position 1"),
     ("surrogate", {"content": "a\ud800"}, "content has a lone surrogate at position 1"),
     ("bad metadata", {"metadata": {"x": {1, 2}}}, "metadata holds a set"),
-    ("turns without content", {"metadata": {"turns": []}}, "pass the content as well"),
+    (
+        "turns without content",
+        {"metadata": {"turns": []}},
+        "leave them out to keep them as they are, or pass the content",
+    ),
     ("turn behind the new end", {"content": "ab", "metadata": {"turns": [{"start": 2}]}}, "it is 2"),
     ("version 0", {"content": "x", "expected_version": 0}, "expected_version must be from 1 to 2,147,483,647, not 0"),
     ("bool version", {"content": "x", "expected_version": True}, "expected_version must be a whole number, not True"),

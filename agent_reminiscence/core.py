@@ -336,6 +336,7 @@ class AgentMem:
             language: The memory's language from now on, unchanged passages included. None keeps it, but a language
                 that was only assumed is detected again from the new text.
             expected_version: The version you read; the update is refused if another writer was first.
+            conversation_id: Moves the memory to this conversation; None leaves it in its own.
             occurred_at: As in `create_active_memory`, like all arguments not described here.
 
         Returns:

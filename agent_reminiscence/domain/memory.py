@@ -94,6 +94,7 @@ class MemoryOutline(_Frozen):
     language_origin: LanguageOrigin
     occurred_at: datetime
     archived_at: datetime | None
+    conversation_id: str | None
     consolidated_version: int
     due_version: int
     speaker: str | None = Field(description="Who speaks wherever no turn says otherwise.")

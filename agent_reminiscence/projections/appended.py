@@ -31,7 +31,7 @@ async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Chang
             language_origin=payload.language_origin or before.language_origin,
             source=event.source,
             actor=event.actor,
-            conversation_id=event.conversation_id,
+            conversation_id=event.conversation_id or before.conversation_id,
             occurred_at=event.occurred_at,
             updated_at=event.recorded_at,
             is_due=payload.consolidation_due,

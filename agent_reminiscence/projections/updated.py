@@ -51,7 +51,8 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
             "version": payload.version,
             "source": event.source,
             "actor": event.actor,
-            "conversation_id": event.conversation_id,
+            # A write that names no conversation leaves the memory in its own.
+            "conversation_id": event.conversation_id or before.conversation_id,
             "occurred_at": event.occurred_at,
             "updated_at": event.recorded_at,
             "text_version": payload.version,

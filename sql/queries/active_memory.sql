@@ -40,7 +40,7 @@ WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p;
 -- part: outline
 -- What an append has to know of a memory: all but its text.
 SELECT m.external_id, m.memory_id, m.key, m.version, m.title, m.language, m.language_origin, m.occurred_at, m.archived_at,
-    m.consolidated_version, m.due_version, m.segments,
+    m.conversation_id, m.consolidated_version, m.due_version, m.segments,
     CASE jsonb_typeof(m.metadata -> 'speaker') WHEN 'string' THEN m.metadata ->> 'speaker' END AS speaker,
     coalesce(s.first_character, 0) + length(coalesce(s.content, m.content)) AS characters,
     CASE WHEN length(coalesce(s.content, m.content)) >= $(tail_characters)p OR s.content IS NULL
@@ -258,15 +258,39 @@ LIMIT $(limit)p;
 
 -- name: find_grown
 -- For each of some texts: the memory of the same conversation that holds its beginning, the longest if there are several.
+-- Those that a conversation is recorded in turn by turn are looked at together, by find_told.
 SELECT DISTINCT ON (asked.place) asked.place, m.memory_id
 FROM unnest($(conversation_ids)p::text[], $(contents)p::text[]) WITH ORDINALITY AS asked (conversation_id, content, place)
 CROSS JOIN LATERAL (
     SELECT m.memory_id, {include content} AS content
     FROM active_memory AS m
     WHERE m.external_id = $(external_id)p AND m.conversation_id = asked.conversation_id AND m.archived_at IS NULL
+        AND (m.key IS NULL OR NOT starts_with(m.key, $(reserved)p))
 ) AS m
 WHERE length(m.content) < length(asked.content) AND starts_with(asked.content, m.content)
 ORDER BY asked.place, length(m.content) DESC, m.memory_id;
+
+-- name: find_told
+-- For each of some texts whose conversation is recorded turn by turn: the memory that they go on with, or that they end
+-- with, and where it begins in them. A text says what all memories of the conversation say, up to that one.
+SELECT DISTINCT ON (asked.place) asked.place, told.memory_id, (length(told.text) - length(told.content))::int AS start,
+    asked.content = told.text AS is_whole
+FROM unnest($(key_prefixes)p::text[], $(key_ends)p::text[], $(key_lengths)p::int[], $(contents)p::text[])
+    WITH ORDINALITY AS asked (key_prefix, key_end, key_length, content, place)
+CROSS JOIN LATERAL (
+    SELECT m.memory_id, m.content, string_agg(m.content, E'\n') OVER (ORDER BY m.key) AS text,
+        m.key = max(m.key) OVER () AS is_last
+    FROM (
+        SELECT m.memory_id, m.key, {include content} AS content
+        FROM active_memory AS m
+        WHERE m.external_id = $(external_id)p AND m.archived_at IS NULL AND m.key >= asked.key_prefix
+            AND m.key < asked.key_end AND length(m.key) = asked.key_length
+            AND right(m.key, -length(asked.key_prefix)) ~ '^[0-9]+$'
+        OFFSET 0
+    ) AS m
+) AS told
+WHERE starts_with(asked.content, told.text) AND (told.is_last OR asked.content = told.text)
+ORDER BY asked.place, length(told.text) DESC;
 
 -- name: archive_active_memory
 -- Archived only once; archiving again may only end chunks.

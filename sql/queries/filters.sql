@@ -160,7 +160,9 @@ WITH version AS (
 )
 SELECT held.memory_id, max(version.key) AS key,
     (array_agg(version.actor ORDER BY version.position DESC))[1] AS actor,
-    (array_agg(version.conversation_id ORDER BY version.position DESC))[1] AS conversation_id,
+    -- A write that names no conversation leaves the memory in its own.
+    (array_agg(version.conversation_id ORDER BY version.position DESC)
+        FILTER (WHERE version.conversation_id IS NOT NULL))[1] AS conversation_id,
     (array_agg(version.metadata ORDER BY version.position DESC) FILTER (WHERE version.metadata IS NOT NULL))[1]::text
         AS metadata
 FROM held

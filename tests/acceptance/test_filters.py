@@ -144,9 +144,9 @@ class World:
     def _note(
         self, told: Told, lines: Any, metadata: dict[str, Any], by: dict[str, Any], recorded_at: datetime
     ) -> None:
-        told.versions.append(
-            Version(lines, metadata, by["actor"], by["conversation_id"], by["occurred_at"], recorded_at)
-        )
+        # A write that names no conversation leaves the memory in its own.
+        conversation_id = by["conversation_id"] or (told.versions[-1].conversation_id if told.versions else None)
+        told.versions.append(Version(lines, metadata, by["actor"], conversation_id, by["occurred_at"], recorded_at))
         self.moments.append(recorded_at)
 
     def admits(

@@ -23,6 +23,7 @@ from agent_reminiscence import (
     ActiveMemory,
     AgentMem,
     Config,
+    Filter,
     ImportedMemory,
     InvalidInputError,
     MessageImportReport,
@@ -653,3 +654,74 @@ def test_a_bad_line_late_in_a_long_file_leaves_nothing_behind(cli: CommandLine, 
     assert (cli.code, summary["added"], summary["refused"]) == (1, 0, 1)
     assert f"{path}: line 301, column 29: this is not JSON" in cli.err
     assert cli.json("memories", "--external-id", "crew") == []
+
+
+@pytest.mark.parametrize("days", [1, 3], ids=["one memory", "three memories"])
+async def test_what_was_recorded_turn_by_turn_is_not_imported_again(memory: AgentMem, days: int) -> None:
+    """An import of a conversation that was recorded live adds what is new to its last memory, and nothing twice."""
+    said = [
+        {
+            "role": "user" if turn % 2 else "assistant",
+            "content": f"Lamp {turn} of day {turn % days} burns.",
+            "id": f"turn-{turn}",
+            "conversation_id": "lamps",
+            "timestamp": (_BEGIN + timedelta(days=turn * days // 12, minutes=turn)).isoformat(),
+        }
+        for turn in range(12)
+    ]
+    chat = memory.conversation("crew", "lamps")
+    for one in said[:10]:
+        await chat.add(one["role"], one["content"], id=one["id"], time=datetime.fromisoformat(one["timestamp"]))
+    before = await memory.get_active_memories("crew")
+    assert len(before) == days
+
+    whole = await memory.admin.import_messages("crew", said[:10])
+    assert (whole.added, whole.grown, whole.unchanged) == (0, 0, 1)
+    grown = await memory.admin.import_messages("crew", said)
+    assert (grown.added, grown.grown, grown.unchanged) == (0, 1, 0)
+    again = await memory.admin.import_messages("crew", said)
+    assert (again.added, again.grown, again.unchanged) == (0, 0, 1)
+
+    after = await memory.get_active_memories("crew")
+    assert [one.id for one in after] == [one.id for one in before]
+    turns = await chat.turns(100)
+    assert [turn.id for turn in turns] == [one["id"] for one in said]
+    assert [turn.text for turn in turns] == [one["content"] for one in said]
+    # And it goes on as it was recorded.
+    await chat.add("user", said[11]["content"], id="turn-11")
+    assert await chat.turns(100) == turns
+    assert (await memory.admin.verify("crew")).ok
+
+
+@pytest.mark.parametrize("change", [{"title": "Renamed"}, {"metadata": {"place": "pier"}}], ids=["title", "metadata"])
+async def test_an_edited_memory_stays_in_its_conversation(memory: AgentMem, change: dict[str, Any]) -> None:
+    """A write that names no conversation leaves it there: filters find it by its conversation, now and then."""
+    messages = make_messages(1, length=4)
+    await memory.admin.import_messages("crew", messages[:2])
+    [note] = await memory.get_active_memories("crew")
+    edited = await memory.update_active_memory("crew", note.id, **change)
+    await memory.update_active_memory("crew", note.id, append="Ana: And one candle.")
+
+    where = Filter(conversation_ids=["day-0"])
+    assert edited.conversation_id == "day-0"
+    assert [one.id for one in await memory.get_active_memories("crew", where=where)] == [note.id]
+    for moment in (None, edited.occurred_at):
+        found = await memory.retrieve_memories("crew", "counted lamps", where=where, as_of=moment)
+        assert {hit.memory_id for hit in found.hits} == {note.id}
+    [then] = await memory.admin.active_memories("crew", as_of=edited.occurred_at)
+    assert then.conversation_id == "day-0"
+    assert (await memory.admin.rebuild("crew")).ok
+
+
+async def test_an_import_goes_on_where_a_memory_was_edited(memory: AgentMem) -> None:
+    """Another title is not another conversation."""
+    messages = make_messages(1, length=4)
+    await memory.admin.import_messages("crew", messages[:2])
+    [note] = await memory.get_active_memories("crew")
+    await memory.update_active_memory("crew", note.id, title="Renamed")
+
+    grown = await memory.admin.import_messages("crew", messages)
+
+    assert (grown.added, grown.grown) == (0, 1)
+    [after] = await memory.get_active_memories("crew")
+    assert (after.id, after.title, len(after.metadata["turns"])) == (note.id, "Renamed", 4)

@@ -60,6 +60,7 @@ _ASKED = ModelAsked(
 )
 # A conversation that has grown, with an id of its own for each turn.
 CHAT = "chat"
+LOG = "log"
 CHAT_KEY = "conversation/chat/000001"
 CHAT_TURNS = ("turn-1", "turn-2", "turn-3")
 _CHORES = ("I water the plants.", "I feed the cat.", "I sweep the stairs.", "I fix the gate.", "I wash the car.")
@@ -97,7 +98,7 @@ class Tenant:
         told_memory_id: A memory that a model has read, with a fact; the event of it rests on `draft_memory_id`.
         told_entity_id: One of two entities of it with a relationship of a type of its own.
         chat_memory_id: The memory of the conversation `CHAT`, whose key is `CHAT_KEY` and whose turns are `CHAT_TURNS`.
-        log_memory_id: A memory whose text has two segments beside its row, by two appends.
+        log_memory_id: A memory of the conversation `LOG` whose text has two segments beside its row, by two appends.
     """
 
     external_id: str
@@ -205,7 +206,9 @@ async def _log(memory: AgentMem, external_id: str) -> UUID:
     """A text that goes on in two further segments; returns the id of its memory."""
     days = [f"Robin: On day {day} the boat stayed at the pier." for day in range(1, 2 * SEGMENT_CHUNKS + 2)]
     first, second, last = days[:SEGMENT_CHUNKS], days[SEGMENT_CHUNKS:-1], days[-1]
-    begun = await memory.create_active_memory(external_id, "Log", "\n".join(first), occurred_at=LONG_AGO)
+    begun = await memory.create_active_memory(
+        external_id, "Log", "\n".join(first), occurred_at=LONG_AGO, conversation_id=LOG
+    )
     for text in ("\n".join(second), last):
         await memory.update_active_memory(external_id, begun.id, append=text, occurred_at=LONG_AGO)
     return begun.id

@@ -18,7 +18,7 @@ from agent_reminiscence.database.repositories.memory_attribute import (
     replace_memory_attributes,
     replace_named_attributes,
 )
-from agent_reminiscence.domain.conversation_key import ConversationKeys
+from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX, ConversationKeys
 from agent_reminiscence.domain.event import LanguageOrigin
 from agent_reminiscence.domain.memory import TAIL_CHARACTERS, MemoryOutline, MemorySelection, StoredMemory
 from agent_reminiscence.domain.trust import Source
@@ -56,6 +56,20 @@ class AppendedText:
     is_due: bool
     chunk_ids: tuple[UUID, ...]
     chunk_starts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The memory that a text goes on with.
+
+    Attributes:
+        start: Where it begins in the text: after the conversation's memories before it.
+        is_whole: Whether the text says nothing else.
+    """
+
+    memory_id: UUID
+    start: int = 0
+    is_whole: bool = False
 
 
 class ActiveMemoryRepository:
@@ -272,7 +286,7 @@ class ActiveMemoryRepository:
             params["key_end"] = before
         return [_memory(row) for row in await db.fetch_all(_SQL["find_parts"], params)]
 
-    async def find_grown(self, db: SqlExecutor, external_id: str, texts: Sequence[tuple[str, str]]) -> dict[int, UUID]:
+    async def find_grown(self, db: SqlExecutor, external_id: str, texts: Sequence[tuple[str, str]]) -> dict[int, Begun]:
         """Return the active memories that hold the beginnings of some texts.
 
         Args:
@@ -285,9 +299,23 @@ class ActiveMemoryRepository:
             "external_id": external_id,
             "conversation_ids": [conversation_id for conversation_id, _ in texts],
             "contents": [content for _, content in texts],
+            "reserved": CONVERSATION_KEY_PREFIX,
         }
         rows = await db.fetch_all(_SQL["find_grown"], params)
-        return {row["place"] - 1: UUID(row["memory_id"]) for row in rows}
+        return {row["place"] - 1: Begun(UUID(row["memory_id"])) for row in rows}
+
+    async def find_told(self, db: SqlExecutor, external_id: str, texts: Sequence[tuple[str, str]]) -> dict[int, Begun]:
+        """The same, of conversations that are recorded turn by turn, in one memory or several."""
+        keys = [ConversationKeys(conversation_id).params() for conversation_id, _ in texts]
+        params = {
+            "external_id": external_id,
+            "key_prefixes": [one["key_prefix"] for one in keys],
+            "key_ends": [one["key_end"] for one in keys],
+            "key_lengths": [one["key_length"] for one in keys],
+            "contents": [content for _, content in texts],
+        }
+        rows = await db.fetch_all(_SQL["find_told"], params)
+        return {row["place"] - 1: Begun(UUID(row["memory_id"]), row["start"], row["is_whole"]) for row in rows}
 
     async def archive(self, db: SqlExecutor, external_id: str, memory_id: UUID, *, archived_at: datetime) -> None:
         """Take the memory off the active list; its text and chunks stay.

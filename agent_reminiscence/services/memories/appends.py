@@ -13,6 +13,7 @@ from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS
 from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.repositories.active_memory import Begun
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import EventKind, MemoryAppended
 from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline
@@ -173,7 +174,7 @@ class MemoryAppends:
         return await self._record(db, before, request, addition, made)
 
     async def record_rest(
-        self, db: SqlExecutor, memory_id: UUID, request: CreateRequest, made: MadeVectors | None
+        self, db: SqlExecutor, begun: Begun, request: CreateRequest, made: MadeVectors | None
     ) -> Written | None:
         """Append what a text has beyond that of a memory, which is its beginning.
 
@@ -182,15 +183,21 @@ class MemoryAppends:
         Returns:
             None if the memory does not end where a turn of the text ends; nothing is written then.
         """
-        before = await self._tables.active.get_outline(db, request.external_id, memory_id)
-        turns = [turn for turn in turns_of(request.metadata) if turn["start"] >= before.characters]
-        if not turns or request.content[before.characters : turns[0]["start"]].strip():
+        before = await self._tables.active.get_outline(db, request.external_id, begun.memory_id)
+        end = begun.start + before.characters
+        turns = [turn for turn in turns_of(request.metadata) if turn["start"] >= end]
+        if not turns or request.content[end : turns[0]["start"]].strip():
             return None
         start = turns[0]["start"]
-        addition = Addition(request.content[before.characters : start], request.content[start:], turns)
+        addition = Addition(
+            request.content[end:start],
+            request.content[start:],
+            # Positions count from the beginning of the memory.
+            [turn | {"start": turn["start"] - begun.start} for turn in turns],
+        )
         asked = AppendTextRequest(
             external_id=request.external_id,
-            memory_id=memory_id,
+            memory_id=begun.memory_id,
             text=addition.body,
             actor=request.actor,
             conversation_id=request.conversation_id,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from uuid import UUID
 
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
+from agent_reminiscence.database.repositories.active_memory import Begun
 from agent_reminiscence.domain.event import Event, EventKind, MemoryCreated
 from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline, StoredMemory
 from agent_reminiscence.domain.transfer import AddedMemory
@@ -195,6 +195,17 @@ class MemoryCreation:
                     continue
                 rest = None
                 begun = grown.get(request.idempotency_key) or _find_begun(created, request)
+                if begun is not None and begun.is_whole:
+                    known[request.idempotency_key] = begun.memory_id
+                    added.append(
+                        AddedMemory(
+                            memory_id=begun.memory_id,
+                            added=False,
+                            chunks_added=0,
+                            redactions=dict(request.redactions or {}),
+                        )
+                    )
+                    continue
                 if begun is not None:
                     rest = await self._appends.record_rest(db, begun, request, made)
                 if rest is not None:
@@ -229,7 +240,7 @@ class MemoryCreation:
             await self._writes.queue_work(db, external_id, is_due=is_due)
         return added, created[0][0].recorded_at if created else None, has_vectors
 
-    async def _find_grown(self, db: SqlExecutor, requests: Sequence[CreateRequest]) -> dict[str, UUID]:
+    async def _find_grown(self, db: SqlExecutor, requests: Sequence[CreateRequest]) -> dict[str, Begun]:
         """The memories that hold the beginnings of conversations, by the idempotency key of the request; each once."""
         asked = [
             (one.idempotency_key, one.conversation_id, one.content)
@@ -240,8 +251,9 @@ class MemoryCreation:
             return {}
         texts = [(conversation_id, content) for _, conversation_id, content in asked]
         found = await self._tables.active.find_grown(db, requests[0].external_id, texts)
-        by_memory = {memory_id: asked[index][0] for index, memory_id in sorted(found.items(), reverse=True)}
-        return {key: memory_id for memory_id, key in by_memory.items()}
+        found |= await self._tables.active.find_told(db, requests[0].external_id, texts)
+        by_memory = {begun.memory_id: (asked[index][0], begun) for index, begun in sorted(found.items(), reverse=True)}
+        return dict(by_memory.values())
 
     async def _store_vectors(
         self,
@@ -272,7 +284,7 @@ class MemoryCreation:
         return await self._projector.record(db, event, makes_work=makes_work)
 
 
-def _find_begun(created: Sequence[tuple[Event, MemoryCreated]], request: CreateRequest) -> UUID | None:
+def _find_begun(created: Sequence[tuple[Event, MemoryCreated]], request: CreateRequest) -> Begun | None:
     """The memory of the same batch that holds the beginning of a conversation, the longest if there are several."""
     begun = [
         payload
@@ -282,4 +294,4 @@ def _find_begun(created: Sequence[tuple[Event, MemoryCreated]], request: CreateR
         and len(payload.content) < len(request.content)
         and request.content.startswith(payload.content)
     ]
-    return max(begun, key=lambda payload: len(payload.content)).memory_id if begun else None
+    return Begun(max(begun, key=lambda payload: len(payload.content)).memory_id) if begun else None

@@ -48,13 +48,13 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
         match event.kind:
             case EventKind.UPDATED:
                 updated = MemoryUpdated.model_validate(event.payload)
-                state |= {**updated.changes, "version": updated.version, **_provenance(event)}
+                state |= {**updated.changes, "version": updated.version, **_provenance(event, state["conversation_id"])}
                 state["language"] = updated.language or state["language"]
                 write = outcome_of(event, updated.chunks, live, due=updated.consolidation_due)
                 live = len(updated.chunks)
             case EventKind.APPENDED:
                 appended = MemoryAppended.model_validate(event.payload)
-                state |= {"version": appended.version, **_provenance(event)}
+                state |= {"version": appended.version, **_provenance(event, state["conversation_id"])}
                 state["content"] += appended.content
                 if appended.turns:
                     turns = [*(state["metadata"].get("turns") or []), *appended.turns]
@@ -70,11 +70,12 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
     return ActiveMemory(**state, updates_until_consolidation=left, write=write)
 
 
-def _provenance(event: Event) -> dict[str, Any]:
+def _provenance(event: Event, conversation_id: str | None = None) -> dict[str, Any]:
+    """Who wrote what, when; a write that names no conversation leaves the memory in its own."""
     return {
         "source": event.source,
         "actor": event.actor,
-        "conversation_id": event.conversation_id,
+        "conversation_id": event.conversation_id or conversation_id,
         "occurred_at": event.occurred_at,
         "updated_at": event.recorded_at,
     }

@@ -32,7 +32,7 @@ from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.database.text_columns import scanned_columns
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.conversation_key import ConversationKeys
+from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX, ConversationKeys
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.embedders.hashing import HashEmbedder
@@ -44,6 +44,7 @@ from tests.support.factories import (
     CHAT,
     CHAT_KEY,
     CHAT_TURNS,
+    LOG,
     LONG_AGO,
     Tenant,
     fill_tenant,
@@ -81,6 +82,7 @@ class _World:
     vector: list[float]
     # The text of the victim's conversation.
     chat: str
+    log: str
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +132,7 @@ async def _make_world(test_server: TestServer) -> _World:
         victim = await fill_tenant(memory, "victim")
         intruder = await fill_tenant(memory, neighbour)
         [chat] = await memory.get_active_memories("victim", keys=[CHAT_KEY])
+        [log] = await memory.get_active_memories("victim", ids=[victim.log_memory_id])
     async with superuser(test_server, database) as db:
         await db.execute_script(
             "UPDATE memory_stream SET due_at = now(), work_at = now(),"
@@ -191,6 +194,7 @@ async def _make_world(test_server: TestServer) -> _World:
         observed_position=observed["position"],
         vector=vector,
         chat=chat.content,
+        log=log.content,
     )
 
 
@@ -250,6 +254,10 @@ def _active_memory(w: _World) -> dict[str, Any]:
 
 def _chat(w: _World) -> dict[str, Any]:
     return _stream(w) | {"memory_id": w.victim.chat_memory_id}
+
+
+def _keys() -> dict[str, object]:
+    return ConversationKeys(CHAT).params()
 
 
 def _log(w: _World) -> dict[str, Any]:
@@ -531,9 +539,17 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_outline_by_key": lambda w: _stream(w) | {"key": CHAT_KEY, "tail_characters": 100},
         "list_active_memories": _selected,
         "find_creation": _memory,
-        "find_latest_part": lambda w: _stream(w) | ConversationKeys(CHAT).params() | {"tail_characters": 100},
-        "find_parts": lambda w: _stream(w) | ConversationKeys(CHAT).params() | {"limit": 10},
-        "find_grown": lambda w: _stream(w) | {"conversation_ids": [CHAT], "contents": [w.chat + " And more."]},
+        "find_latest_part": lambda w: _stream(w) | _keys() | {"tail_characters": 100},
+        "find_parts": lambda w: _stream(w) | _keys() | {"limit": 10},
+        "find_grown": lambda w: (
+            _stream(w)
+            | {"conversation_ids": [LOG], "contents": [w.log + " And more."], "reserved": CONVERSATION_KEY_PREFIX}
+        ),
+        "find_told": lambda w: (
+            _stream(w)
+            | {f"{name}es" if name.endswith("x") else f"{name}s": [value] for name, value in _keys().items()}
+            | {"contents": [w.chat + " And more."]}
+        ),
         "append_to_active_memory": _appended,
         "append_to_segment": lambda w: _appended(w) | _log(w) | {"segment": 2},
         "append_segment": lambda w: (

@@ -15,25 +15,25 @@ WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::uuid[]);
 
 -- name: read_layouts
 -- The segments of some memories in the order of the text, with their layouts (NULL where only norms are left) and what
--- layouts their norms belong to.
+-- layouts their norms belong to and how long these are.
 SELECT found.*
 FROM unnest($(memory_ids)p::uuid[]) AS asked (memory_id)
 CROSS JOIN LATERAL (
-    SELECT asked.memory_id, l.segment, l.entries, n.layout_hash
+    SELECT asked.memory_id, l.segment, l.entries, n.layout_hash, n.norm_bytes
     FROM (
         SELECT segment, entries FROM memory_layout
         WHERE external_id = $(external_id)p AND memory_id = asked.memory_id
         OFFSET 0
     ) AS l
     LEFT JOIN LATERAL (
-        SELECT layout_hash FROM chunk_norms_{generation}
+        SELECT layout_hash, octet_length(norms) AS norm_bytes FROM chunk_norms_{generation}
         WHERE external_id = $(external_id)p AND memory_id = asked.memory_id AND segment = l.segment
         OFFSET 0
     ) AS n ON true
     UNION ALL
-    SELECT asked.memory_id, n.segment, NULL, n.layout_hash
+    SELECT asked.memory_id, n.segment, NULL, n.layout_hash, n.norm_bytes
     FROM (
-        SELECT segment, layout_hash FROM chunk_norms_{generation}
+        SELECT segment, layout_hash, octet_length(norms) AS norm_bytes FROM chunk_norms_{generation}
         WHERE external_id = $(external_id)p AND memory_id = asked.memory_id
         OFFSET 0
     ) AS n

@@ -105,6 +105,21 @@ async def test_an_update_puts_a_text_together_again(memory: AgentMem, db: SqlExe
     assert (await memory.admin.verify("agent-1")).ok
 
 
+async def test_a_short_last_segment_is_found_by_meaning_when_its_text_is_put_together(
+    memory: AgentMem, db: SqlExecutor
+) -> None:
+    """Its chunks, and those that its memory's row had alone: the windows of the row's last ones reached all of it."""
+    log = await memory.create_active_memory("agent-1", "Log", _text(range(SEGMENT_CHUNKS)))
+    await memory.update_active_memory("agent-1", log.id, append=[_turn(SEGMENT_CHUNKS), _turn(SEGMENT_CHUNKS + 1)])
+    assert await db.fetch_all("SELECT segment FROM memory_segment") == [{"segment": 1}]
+
+    await memory.update_active_memory("agent-1", log.id, description="What came in")
+
+    assert await db.fetch_all("SELECT segment FROM memory_segment") == []
+    await check_norms(db, "agent-1")
+    assert (await memory.admin.verify("agent-1")).ok
+
+
 async def test_a_consolidation_of_a_few_turns_leaves_the_other_segments(memory: AgentMem, db: SqlExecutor) -> None:
     """Its chunks, and the summary of the whole text; a rebuild gives the same rows."""
     log = await _log(memory)

@@ -34,6 +34,7 @@ class SegmentInText:
         before: How many of them stand before its own.
         length: How many are its own.
         stored_hash: The hash that its norms were stored with; None if it has none.
+        stored_length: How many entries these are of.
     """
 
     key: SegmentKey
@@ -41,6 +42,7 @@ class SegmentInText:
     before: int
     length: int
     stored_hash: bytes | None
+    stored_length: int
 
     @property
     def layout(self) -> NDArray[np.void]:
@@ -54,7 +56,8 @@ class SegmentInText:
 
     def is_stale(self, numbers: NDArray[np.int64]) -> bool:
         """Whether its norms belong to another layout, or rest on one of these chunks and headings."""
-        if self.layout_hash != self.stored_hash:
+        # The hash alone does not tell where its own entries end: what followed them may have become part of it.
+        if (self.layout_hash, self.length) != (self.stored_hash, self.stored_length):
             return True
         layout = self.layout
         return len(numbers) > 0 and bool(
@@ -159,6 +162,7 @@ def in_texts(rows: Iterable[LaidOutSegment]) -> list[SegmentInText]:
                     before=(start - first) // size,
                     length=len(row.entries) // size,
                     stored_hash=row.layout_hash,
+                    stored_length=row.norms,
                 )
             )
     return found

@@ -666,7 +666,7 @@ GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz) TO reminiscence_eraser;
 -- into cells of like ones, so that a search of a large one looks into the nearest cells; a small one has one cell, 0.
 -- chunk_norms_<number>: for each entry of a segment's layout, in its order, 24 bytes big-endian: the mass of the chunk (4), that
 -- of its heading (4), and the lengths of the sums of vectors in the four windows around the chunk (4 each). layout_hash is
--- the SHA-256 of the entries that they were computed for, the neighbours that its windows reach included.
+-- the SHA-256 of the entries that they were computed for: the six before the segment, the SHA-256 of its own, the six after.
 -- vector_cell_<number>: the centre of each cell.
 CREATE FUNCTION create_chunk_vectors(number integer, dimension integer) RETURNS void
 LANGUAGE plpgsql

@@ -362,7 +362,7 @@ async def _add_vectors(
             "external_id": event.external_id,
             "memory_id": event.payload["memory_id"],
             "segment": 0,
-            "layout_hash": sha256(layout.tobytes()),
+            "layout_hash": sha256(sha256(layout.tobytes())),
             "norms": norms.tobytes(),
         },
     )

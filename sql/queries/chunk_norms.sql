@@ -15,25 +15,25 @@ WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::uuid[]);
 
 -- name: read_layouts
 -- The segments of some memories in the order of the text, with their layouts (NULL where only norms are left) and what
--- layouts their norms belong to and how long these are.
+-- layouts their norms belong to.
 SELECT found.*
 FROM unnest($(memory_ids)p::uuid[]) AS asked (memory_id)
 CROSS JOIN LATERAL (
-    SELECT asked.memory_id, l.segment, l.entries, n.layout_hash, n.norm_bytes
+    SELECT asked.memory_id, l.segment, l.entries, n.layout_hash
     FROM (
         SELECT segment, entries FROM memory_layout
         WHERE external_id = $(external_id)p AND memory_id = asked.memory_id
         OFFSET 0
     ) AS l
     LEFT JOIN LATERAL (
-        SELECT layout_hash, octet_length(norms) AS norm_bytes FROM chunk_norms_{generation}
+        SELECT layout_hash FROM chunk_norms_{generation}
         WHERE external_id = $(external_id)p AND memory_id = asked.memory_id AND segment = l.segment
         OFFSET 0
     ) AS n ON true
     UNION ALL
-    SELECT asked.memory_id, n.segment, NULL, n.layout_hash, n.norm_bytes
+    SELECT asked.memory_id, n.segment, NULL, n.layout_hash
     FROM (
-        SELECT segment, layout_hash, octet_length(norms) AS norm_bytes FROM chunk_norms_{generation}
+        SELECT segment, layout_hash FROM chunk_norms_{generation}
         WHERE external_id = $(external_id)p AND memory_id = asked.memory_id
         OFFSET 0
     ) AS n
@@ -56,7 +56,7 @@ ON CONFLICT (external_id, memory_id, segment) DO UPDATE SET layout_hash = exclud
 -- name: put_new_norms
 -- Norms of memories created by this transaction: their layouts are known without being read, and are all of their texts.
 INSERT INTO chunk_norms_{generation} (external_id, memory_id, segment, layout_hash, norms)
-SELECT $(external_id)p, m.memory_id, 0, sha256(l.entries), substring($(norms)p::bytea FROM m.first FOR m.length)
+SELECT $(external_id)p, m.memory_id, 0, sha256(sha256(l.entries)), substring($(norms)p::bytea FROM m.first FOR m.length)
 FROM unnest($(memory_ids)p::uuid[], $(firsts)p::int[], $(lengths)p::int[]) AS m (memory_id, first, length)
 CROSS JOIN LATERAL (
     SELECT entries FROM memory_layout

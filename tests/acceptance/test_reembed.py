@@ -55,16 +55,19 @@ UNION ALL
 SELECT n.memory_id::text
 FROM reminiscence.chunk_norms_{generation} AS n
 LEFT JOIN (
-    -- With six entries of the text on each side; facts stand alone.
-    SELECT external_id, memory_id, segment, substring(
-        string_agg(entries, ''::bytea) OVER (whole ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
-        FROM greatest(sum(octet_length(entries)) OVER whole - octet_length(entries) - 192, 0)::int + 1
-        FOR octet_length(entries) + 192 + least(sum(octet_length(entries)) OVER whole - octet_length(entries), 192)::int
-    ) AS entries
-    FROM reminiscence.memory_layout
-    WINDOW whole AS (PARTITION BY external_id, memory_id, segment = 2147483647 ORDER BY segment)
+    -- The segment's own entries as a hash, and six of the text on each side; facts stand alone.
+    SELECT external_id, memory_id, segment, sha256(
+        substring(text FROM greatest(first - 192, 0) + 1 FOR least(first, 192)) || sha256(entries)
+            || substring(text FROM first + octet_length(entries) + 1 FOR 192)
+    ) AS layout_hash
+    FROM (
+        SELECT *, (sum(octet_length(entries)) OVER whole)::int - octet_length(entries) AS first,
+            string_agg(entries, ''::bytea) OVER (whole ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS text
+        FROM reminiscence.memory_layout
+        WINDOW whole AS (PARTITION BY external_id, memory_id, segment = 2147483647 ORDER BY segment)
+    ) AS placed
 ) AS l USING (external_id, memory_id, segment)
-WHERE n.layout_hash IS DISTINCT FROM sha256(l.entries)
+WHERE n.layout_hash IS DISTINCT FROM l.layout_hash
 """
 
 

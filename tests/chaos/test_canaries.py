@@ -346,7 +346,7 @@ async def _check_index(db: SqlExecutor, lost: set[str]) -> None:
     norms = await db.fetch_all(
         "SELECT external_id, memory_id::text || segment AS memory_id, layout_hash FROM chunk_norms_1"
     )
-    hashes = {(row["external_id"], row["memory_id"]): sha256(row["entries"]) for row in layouts}
+    hashes = {(row["external_id"], row["memory_id"]): sha256(sha256(row["entries"])) for row in layouts}
     assert {(row["external_id"], row["memory_id"]): bytes(row["layout_hash"]) for row in norms} == hashes
 
 

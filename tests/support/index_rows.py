@@ -270,7 +270,7 @@ async def check_norms(db: SqlExecutor, external_id: str, generation: int = 1) ->
         end = 0
         for row in segments:
             start, end = end, end + len(row["entries"])
-            reached = text[max(0, start - 6 * 32) : end + 6 * 32]
+            reached = text[max(0, start - 6 * 32) : start] + sha256(text[start:end]) + text[end : end + 6 * 32]
             assert row["layout_hash"] == sha256(reached), "norms stand beside another layout than they were made for"
         layout = np.frombuffer(text, LAYOUT_DTYPE)
         norms = np.frombuffer(b"".join(row["norms"] for row in segments), NORMS_DTYPE)

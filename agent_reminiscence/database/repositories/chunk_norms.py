@@ -9,7 +9,6 @@ from uuid import UUID
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.queries import vector_query
-from agent_reminiscence.domain.index import NORMS_DTYPE
 
 type SegmentKey = tuple[UUID, int]
 """A memory, and a segment of its layout."""
@@ -22,14 +21,12 @@ class LaidOutSegment:
     Attributes:
         entries: Of `memory_layout`, as stored; empty if only norms are left of the segment.
         layout_hash: What its norms were computed for; None if it has none.
-        norms: How many entries its norms are of; 0 if it has none.
     """
 
     memory_id: UUID
     segment: int
     entries: bytes
     layout_hash: bytes | None
-    norms: int
 
 
 class ChunkNormsRepository:
@@ -55,13 +52,7 @@ class ChunkNormsRepository:
         params = {"external_id": external_id, "memory_ids": list(memory_ids)}
         rows = await db.fetch_all(_sql("read_layouts", generation), params)
         return [
-            LaidOutSegment(
-                UUID(row["memory_id"]),
-                row["segment"],
-                row["entries"] or b"",
-                row["layout_hash"],
-                (row["norm_bytes"] or 0) // NORMS_DTYPE.itemsize,
-            )
+            LaidOutSegment(UUID(row["memory_id"]), row["segment"], row["entries"] or b"", row["layout_hash"])
             for row in rows
         ]
 

@@ -34,7 +34,6 @@ class SegmentInText:
         before: How many of them stand before its own.
         length: How many are its own.
         stored_hash: The hash that its norms were stored with; None if it has none.
-        stored_length: How many entries these are of.
     """
 
     key: SegmentKey
@@ -42,7 +41,6 @@ class SegmentInText:
     before: int
     length: int
     stored_hash: bytes | None
-    stored_length: int
 
     @property
     def layout(self) -> NDArray[np.void]:
@@ -51,13 +49,13 @@ class SegmentInText:
 
     @property
     def layout_hash(self) -> bytes:
-        """The hash that its norms are stored with."""
-        return sha256(self.entries)
+        """The hash that its norms are stored with; it also tells where its own entries begin and end."""
+        start, end = (count * LAYOUT_DTYPE.itemsize for count in (self.before, self.before + self.length))
+        return sha256(self.entries[:start] + sha256(self.entries[start:end]) + self.entries[end:])
 
     def is_stale(self, numbers: NDArray[np.int64]) -> bool:
         """Whether its norms belong to another layout, or rest on one of these chunks and headings."""
-        # The hash alone does not tell where its own entries end: what followed them may have become part of it.
-        if (self.layout_hash, self.length) != (self.stored_hash, self.stored_length):
+        if self.layout_hash != self.stored_hash:
             return True
         layout = self.layout
         return len(numbers) > 0 and bool(
@@ -162,7 +160,6 @@ def in_texts(rows: Iterable[LaidOutSegment]) -> list[SegmentInText]:
                     before=(start - first) // size,
                     length=len(row.entries) // size,
                     stored_hash=row.layout_hash,
-                    stored_length=row.norms,
                 )
             )
     return found

@@ -20,6 +20,8 @@ WITH given AS MATERIALIZED (
     DELETE FROM memory_attribute AS a
     USING (SELECT * FROM stored EXCEPT SELECT * FROM given) AS former
     WHERE a.external_id = $(external_id)p AND a.path = former.path AND a.value = former.value AND a.item_id = former.item_id
+        -- Known before the join: a plan made for a small table compared all of the tenant's.
+        AND a.item_id = ANY($(replaced)p::uuid[])
 )
 INSERT INTO memory_attribute (external_id, path, value, item_id)
 SELECT $(external_id)p, added.path, added.value, added.item_id

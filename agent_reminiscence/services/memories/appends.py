@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_CONTENT_CHARACTERS
-from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.repositories.active_memory import Begun
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import EventKind, MemoryAppended
@@ -94,7 +94,7 @@ class MemoryAppends:
 
     async def _append(self, request: AppendTextRequest) -> ActiveMemory:
         made = await self.make_for(request.text, request.turns)
-        async with self._store.transaction(request.external_id) as db:
+        async with self._store.transaction(request.external_id, settings=PLANNED_ONCE) as db:
             has_tables = await self._vectors.look_for_tables(db, made)
             retried = await self._projector.begin(db, request)
             if retried is not None:

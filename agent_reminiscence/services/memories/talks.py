@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any, Final
 
-from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.domain.conversation_key import MAX_CONVERSATION_MEMORIES, ConversationKeys
 from agent_reminiscence.domain.memory import ActiveMemory, MemoryOutline
 from agent_reminiscence.domain.trust import Source
@@ -76,7 +76,7 @@ class Talks:
     async def _add(self, request: ConversationRequest) -> ActiveMemory:
         heading = heading_text(request.title, day_of(self._clock()))
         made = await self._appends.make_for(None, request.turns, heading)
-        async with self._store.transaction(request.external_id) as db:
+        async with self._store.transaction(request.external_id, settings=PLANNED_ONCE) as db:
             has_tables = await self._vectors.look_for_tables(db, made)
             await self._projector.begin(db, request)
             made = await self._vectors.keep_storable(made, has_tables)

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config
+from agent_reminiscence import AgentMem, Config, Turn
 from agent_reminiscence.config.constants import APP_ROLE, EMBEDDED_LOGIN, TIERS
 from agent_reminiscence.database.connection import PLANNED_ONCE, SqlExecutor
 from agent_reminiscence.database.migrations import SchemaParameters
@@ -26,6 +26,7 @@ from tests.conftest import TEST_DIMENSION, TestServer
 from tests.support.factories import superuser
 
 _NEWCOMER = "agent-2"
+_THEN = datetime(2026, 1, 1, tzinfo=UTC)
 # Below some 600 the planner holds one index for as good as the other, which nobody notices at that size.
 _LINES = 1_500
 # Whoever reads all of a long text, or of the tables, for each of its chunks reads 1,500 rows for each and more.
@@ -124,6 +125,17 @@ async def _small_writes(memory: AgentMem) -> None:
         await memory.admin.consolidate(_NEWCOMER, note.id)
 
 
+async def _small_talk(memory: AgentMem) -> None:
+    """The same in a conversation."""
+    for number in range(8):
+        await memory.conversation(_NEWCOMER, "Crows").add("Ann", f"crow number {number}", id=f"crow-{number}")
+
+
+def _turn(number: int) -> Turn:
+    text, moment = f"heron number {number}", _THEN + timedelta(minutes=number)
+    return Turn(speaker="Ann", text=text, id=str(number), time=moment, metadata={"number": number})
+
+
 @pytest.mark.parametrize(
     ("analysed", "kept_plans"),
     [
@@ -154,6 +166,42 @@ async def test_writing_a_long_text_reads_few_rows_for_each_chunk(
         read = {name: rows / _LINES for name, rows in (await rows_read.by_index()).items() if rows >= _LINES}
         assert sum(read.values()) > 1, "nothing was counted"
         assert sum(read.values()) < _MOST_ROWS_READ_PER_CHUNK, read
+
+
+@pytest.mark.parametrize(
+    ("analysed", "kept_plans"),
+    [
+        pytest.param(_no_one, _no_one, id="an empty partition"),
+        pytest.param(_a_neighbour, _no_one, id="one that another tenant fills"),
+        pytest.param(_no_one, _small_talk, id="plans kept since it was empty"),
+        pytest.param(_a_beginning, _small_talk, id="plans kept since it was small"),
+    ],
+)
+async def test_a_turn_is_added_without_reading_the_others(
+    test_server: TestServer,
+    database: str,
+    config: Callable[..., Config],
+    analysed: Callable[[AgentMem], Awaitable[None]],
+    kept_plans: Callable[[AgentMem], Awaitable[None]],
+) -> None:
+    """What it reads is bounded by its own memory, however many the conversation and the tenant have."""
+    async with AgentMem(config()) as memory:
+        await analysed(memory)
+        async with superuser(test_server, database) as db:
+            await db.execute_script("ANALYZE")
+        await kept_plans(memory)
+        herons = memory.conversation(_NEWCOMER, "Herons")
+        for first in range(0, _LINES, 50):
+            await herons.add_turns([_turn(number) for number in range(first, first + 50)])
+        await herons.add_turns([_turn(_LINES)])
+        rows_read = _RowsRead(test_server, database, memory)
+        await rows_read.begin()
+
+        await herons.add_turns([_turn(_LINES + 1)])
+
+        read = {name: rows for name, rows in (await rows_read.by_index()).items() if rows}
+        assert sum(read.values()) > 1, "nothing was counted"
+        assert sum(read.values()) < _LINES, read
 
 
 @pytest.mark.parametrize(

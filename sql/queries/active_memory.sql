@@ -45,7 +45,7 @@ SELECT m.external_id, m.memory_id, m.key, m.version, m.title, m.language, m.lang
     coalesce(s.first_character, 0) + length(coalesce(s.content, m.content)) AS characters,
     CASE WHEN length(coalesce(s.content, m.content)) >= $(tail_characters)p OR s.content IS NULL
         THEN right(coalesce(s.content, m.content), $(tail_characters)p)
-        -- Two are enough: a segment has 32 chunks before the next one begins.
+        -- Two are enough to go by: a segment has 32 chunks before the next one begins.
         ELSE right(coalesce(before.content, m.content) || s.content, $(tail_characters)p) END AS tail,
     coalesce(s.first_chunk, 0) + cardinality(coalesce(s.chunk_ids, m.chunk_ids)) AS chunks,
     cardinality(coalesce(s.chunk_ids, m.chunk_ids)) AS last_chunks,
@@ -266,6 +266,8 @@ CROSS JOIN LATERAL (
     FROM active_memory AS m
     WHERE m.external_id = $(external_id)p AND m.conversation_id = asked.conversation_id AND m.archived_at IS NULL
         AND (m.key IS NULL OR NOT starts_with(m.key, $(reserved)p))
+    -- OFFSET 0: the text is put together once.
+    OFFSET 0
 ) AS m
 WHERE length(m.content) < length(asked.content) AND starts_with(asked.content, m.content)
 ORDER BY asked.place, length(m.content) DESC, m.memory_id;

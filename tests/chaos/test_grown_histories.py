@@ -97,22 +97,24 @@ class Create:
 
 @dataclass(frozen=True)
 class Update:
-    """Another text, which drops the turns, or another title, which keeps them."""
+    """Another text, which drops the turns, or another title, which keeps them; or a description of what is there."""
 
     which: int
     by_key: bool
     lines: tuple[int, ...] | None
-    title: int
+    title: int | None
     day: int
 
     async def run(self, world: World) -> None:
         known = world.pick(self.which)
         if known is None:
             return
-        title, last = stories.TITLES[self.title], known.last
+        last = known.last
+        title = last.title if self.title is None else stories.TITLES[self.title]
         # Nothing is dropped by a text that is the same.
         content = last.content if self.lines is None else stories.content(self.lines)
-        changes: dict[str, Any] = {"title": title} | ({} if self.lines is None else {"content": content})
+        changes: dict[str, Any] = {"description": "Of boats."} if self.title is None else {"title": title}
+        changes |= {} if self.lines is None else {"content": content}
         call = world.memory.update_active_memory(
             world.tenant, **world.name(known, by_key=self.by_key), occurred_at=_moment(self.day), **changes
         )
@@ -304,7 +306,7 @@ _steps = st.one_of(
     _talks,
     st.builds(GrowByTurns, _which, st.booleans(), _turns),
     st.builds(Grow, _which, st.booleans(), st.integers(0, 3), _days),
-    st.builds(Update, _which, st.booleans(), st.none() | stories.lines, stories.titles, _days),
+    st.builds(Update, _which, st.booleans(), st.none() | stories.lines, st.none() | stories.titles, _days),
     st.builds(Archive, _which, st.booleans(), _days, st.booleans()),
     st.just(Consolidate()),
     st.builds(Erase, st.sampled_from(("memory", "conversation")), _which),

@@ -140,9 +140,9 @@ def _turn(number: int) -> Turn:
     ("analysed", "kept_plans"),
     [
         pytest.param(_no_one, _no_one, id="an empty partition"),
-        pytest.param(_a_neighbour, _no_one, id="one that another tenant fills"),
+        pytest.param(_a_neighbour, _no_one, id="one that another tenant fills", marks=pytest.mark.thorough),
         pytest.param(_no_one, _small_writes, id="plans kept since it was empty"),
-        pytest.param(_a_beginning, _small_writes, id="plans kept since it was small"),
+        pytest.param(_a_beginning, _small_writes, id="plans kept since it was small", marks=pytest.mark.thorough),
     ],
 )
 async def test_writing_a_long_text_reads_few_rows_for_each_chunk(
@@ -172,9 +172,9 @@ async def test_writing_a_long_text_reads_few_rows_for_each_chunk(
     ("analysed", "kept_plans"),
     [
         pytest.param(_no_one, _no_one, id="an empty partition"),
-        pytest.param(_a_neighbour, _no_one, id="one that another tenant fills"),
+        pytest.param(_a_neighbour, _no_one, id="one that another tenant fills", marks=pytest.mark.thorough),
         pytest.param(_no_one, _small_talk, id="plans kept since it was empty"),
-        pytest.param(_a_beginning, _small_talk, id="plans kept since it was small"),
+        pytest.param(_a_beginning, _small_talk, id="plans kept since it was small", marks=pytest.mark.thorough),
     ],
 )
 async def test_a_turn_is_added_without_reading_the_others(
@@ -255,6 +255,9 @@ _KEYS = [
     ("memory_chunk", ["speaker_key"]),
     ("memory_attribute", ["path"]),
     ("memory_attribute", ["item_id"]),
+    ("memory_segment", ["memory_id"]),
+    ("memory_layout", ["memory_id"]),
+    ("memory_turn", ["memory_id"]),
     ("memory_heading", ["number"]),
     ("memory_heading", ["memory_id"]),
     ("memory_event", ["position"]),
@@ -277,15 +280,13 @@ _A_VALUE = {"uuid": f"'{UUID(int=7)}'", "bigint": "7", "integer": "7", "text": "
 
 
 @pytest.mark.parametrize("is_analysed", [True, False])
-@pytest.mark.parametrize(("table", "columns"), _KEYS, ids=lambda key: key if isinstance(key, str) else "+".join(key))
 async def test_what_is_in_a_nearly_empty_table_is_found_by_its_own_index(
     test_server: TestServer,
     database: str,
     config: Callable[..., Config],
     store: PostgresManager,
-    table: str,
-    columns: list[str],
     is_analysed: bool,
+    subtests: pytest.Subtests,
 ) -> None:
     """All indexes cost the same there, and the plan may be kept until each lookup reads very much by a wrong one."""
     async with AgentMem(config()) as memory:
@@ -294,6 +295,12 @@ async def test_what_is_in_a_nearly_empty_table_is_found_by_its_own_index(
         async with superuser(test_server, database) as db:
             await db.execute_script("ANALYZE")
 
+    for table, columns in _KEYS:
+        with subtests.test(table=table, columns=columns):
+            await _check_key(store, table, columns)
+
+
+async def _check_key(store: PostgresManager, table: str, columns: list[str]) -> None:
     async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
         types = await db.fetch_all(
             "SELECT attname::text AS name, format_type(atttypid, NULL) AS type FROM pg_attribute"

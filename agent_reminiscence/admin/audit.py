@@ -88,13 +88,15 @@ class AuditAdmin(Topic):
         locked; the comparison uses one snapshot, whatever is written meanwhile. Differences are logged, without text.
 
         Args:
-            external_id: One stream; None is all, one after another.
+            external_id: One stream; None is all, one after another. A stream of which everything was erased has events
+                and can be checked.
             repair: Rebuild streams that differ. A fault in the ledger itself cannot be repaired, and nothing is
                 rebuilt from a faulty ledger.
             progress: Called after each page of events.
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ExternalIdNotFoundError: Nothing was ever stored for `external_id`, so there is nothing to check.
             StoreError: The store is unavailable.
         """
         return await self._services.verification.verify(
@@ -120,6 +122,7 @@ class AuditAdmin(Topic):
 
         Raises:
             InvalidInputError: The id is invalid.
+            ExternalIdNotFoundError: Nothing was ever stored for `external_id`, so there is nothing to rebuild.
             StoreError: The store is unavailable; the current stream is unchanged, those before it are rebuilt.
         """
         return await self._services.verification.rebuild(
@@ -191,6 +194,8 @@ class AuditAdmin(Topic):
         Raises:
             InvalidInputError: An argument is invalid or None, or more than one of the first three is given.
             MemoryNotFoundError: `external_id` has no such memory.
+            ExternalIdNotFoundError: Nothing was ever stored for `external_id`: most likely it is mistyped. Nothing is
+                written. If everything was erased before, the call succeeds and its receipt names nothing.
             StoreError: The store is unavailable; nothing is erased.
         """
         given = {

@@ -6,8 +6,8 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated
@@ -48,30 +48,17 @@ class _Target:
     text: str | Unset
 
     async def preview(self, database: Database) -> ErasurePreview:
-        async with opened(database) as memory:
-            return await self._preview(memory)
-
-    async def _preview(self, memory: AgentMem) -> ErasurePreview:
-        """What would be erased; refused where nothing is stored, because a receipt would look like an erasure."""
-        try:
-            found = await memory.admin.erase(
+        async with opened(database) as memory, self._named(memory):
+            return await memory.admin.erase(
                 self.external_id,
                 memory_id=self.memory_id,
                 conversation_id=self.conversation_id,
                 text=self.text,
                 dry_run=True,
             )
-        except MemoryNotFoundError:
-            await check_stored(memory, self.external_id)
-            raise
-        if not found.items:
-            await check_stored(memory, self.external_id)
-        return found
 
     async def erase(self, database: Database, actor: str | None) -> ErasureReceipt:
-        async with opened(database) as memory:
-            if not await memory.ledger.head(self.external_id):
-                await self._preview(memory)
+        async with opened(database) as memory, self._named(memory):
             return await memory.admin.erase(
                 self.external_id,
                 memory_id=self.memory_id,
@@ -79,6 +66,15 @@ class _Target:
                 text=self.text,
                 actor=actor,
             )
+
+    @asynccontextmanager
+    async def _named(self, memory: AgentMem) -> AsyncIterator[None]:
+        """Say of a memory that was not found if the whole `external_id` is unknown."""
+        try:
+            yield
+        except MemoryNotFoundError:
+            await check_stored(memory, self.external_id)
+            raise
 
 
 def _or_unset(option: str | None) -> str | Unset:

@@ -13,7 +13,6 @@ from rich.console import Console
 from agent_reminiscence.cli.parameters import EXIT_OK, EXIT_WRONG, HERE, AsJson, Database, OptionalTenant, opened
 from agent_reminiscence.cli.terminal import console, count, progress_of_stages, say, write_json
 from agent_reminiscence.domain.audit import AuditProgress, AuditReport, Drift, LedgerFault, StreamReport
-from agent_reminiscence.exceptions import ExternalIdNotFoundError
 
 # Why Neo4j was not compared.
 _GRAPH_LINES = {"behind": "Neo4j is behind and was not compared", "unavailable": "Neo4j is unavailable"}
@@ -39,7 +38,7 @@ def verify(
             async with opened(database) as memory:
                 return await memory.admin.verify(external_id, repair=repair, progress=progress)
 
-    report = _of_something(asyncio.run(look()), external_id)
+    report = asyncio.run(look())
     _show(report, as_json=as_json)
     clean = report.ok and not any(stream.drift for stream in report.streams)
     return EXIT_OK if clean else EXIT_WRONG
@@ -57,25 +56,9 @@ def rebuild(*, external_id: OptionalTenant = None, as_json: AsJson = False, data
             async with opened(database) as memory:
                 return await memory.admin.rebuild(external_id, progress=progress)
 
-    report = _of_something(asyncio.run(work()), external_id)
+    report = asyncio.run(work())
     _show(report, as_json=as_json)
     return EXIT_OK if report.ok else EXIT_WRONG
-
-
-def _of_something(report: AuditReport, external_id: str | None) -> AuditReport:
-    """`report`, unless it says of an `external_id` that nothing is as it should be: most likely it is mistyped.
-
-    Looked at afterwards, because rows without events are a finding.
-
-    Raises:
-        ExternalIdNotFoundError: It has neither events nor rows.
-    """
-    if external_id is not None and all(
-        stream.ok and not stream.events and not stream.drift and not any(stream.rows.values())
-        for stream in report.streams
-    ):
-        raise ExternalIdNotFoundError(external_id)
-    return report
 
 
 @contextmanager

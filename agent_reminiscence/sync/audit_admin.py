@@ -84,13 +84,15 @@ class AuditAdmin(Twin):
         locked; the comparison uses one snapshot, whatever is written meanwhile. Differences are logged, without text.
 
         Args:
-            external_id: One stream; None is all, one after another.
+            external_id: One stream; None is all, one after another. A stream of which everything was erased has events
+                and can be checked.
             repair: Rebuild streams that differ. A fault in the ledger itself cannot be repaired, and nothing is
                 rebuilt from a faulty ledger.
             progress: Called after each page of events.
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ExternalIdNotFoundError: Nothing was ever stored for `external_id`, so there is nothing to check.
             StoreError: The store is unavailable.
         """
         return self._thread.call(lambda: self._wrapped.verify(external_id, repair=repair, progress=progress))
@@ -109,6 +111,7 @@ class AuditAdmin(Twin):
 
         Raises:
             InvalidInputError: The id is invalid.
+            ExternalIdNotFoundError: Nothing was ever stored for `external_id`, so there is nothing to rebuild.
             StoreError: The store is unavailable; the current stream is unchanged, those before it are rebuilt.
         """
         return self._thread.call(lambda: self._wrapped.rebuild(external_id, progress=progress))
@@ -178,6 +181,8 @@ class AuditAdmin(Twin):
         Raises:
             InvalidInputError: An argument is invalid or None, or more than one of the first three is given.
             MemoryNotFoundError: `external_id` has no such memory.
+            ExternalIdNotFoundError: Nothing was ever stored for `external_id`: most likely it is mistyped. Nothing is
+                written. If everything was erased before, the call succeeds and its receipt names nothing.
             StoreError: The store is unavailable; nothing is erased.
         """
         return self._thread.call(

@@ -17,6 +17,7 @@ from agent_reminiscence import (
     AgentMem,
     Config,
     ErasureReceipt,
+    ExternalIdNotFoundError,
     InvalidInputError,
     MemoryNotFoundError,
 )
@@ -377,6 +378,7 @@ async def test_what_is_not_there_cannot_be_told_from_what_is_anothers(memory: Ag
 async def test_another_tenants_text_and_conversation_are_out_of_reach(memory: AgentMem, superuser: SqlExecutor) -> None:
     """An erasure that finds nothing leaves an empty receipt and nothing else, whatever others hold."""
     await _fill(memory)
+    await memory.admin.erase("agent-2", memory_id=(await memory.create_active_memory("agent-2", "Note", "Short.")).id)
     before = await stored_rows(superuser, "agent-1")
 
     for way in ("text", "conversation", "tenant"):
@@ -387,6 +389,37 @@ async def test_another_tenants_text_and_conversation_are_out_of_reach(memory: Ag
         assert (await memory.admin.verify_erased(receipt, text="xylophone")).ok
 
     assert await stored_rows(superuser, "agent-1") == before
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("way", ["text", "conversation", "tenant"])
+async def test_an_unknown_external_id_is_refused(
+    memory: AgentMem, superuser: SqlExecutor, way: str, *, dry_run: bool
+) -> None:
+    """A mistyped id gets neither a receipt, which would look like an erasure, nor an event."""
+    await _fill(memory)
+    before = await stored_rows(superuser)
+
+    with pytest.raises(ExternalIdNotFoundError, match="no memory is stored for external_id 'mistyped'") as refused:
+        await memory.admin.erase("mistyped", **_WAYS[way](_UNKNOWN), dry_run=dry_run)
+
+    assert refused.value.external_id == "mistyped"
+    assert await stored_rows(superuser) == before
+
+
+async def test_rows_without_events_can_still_be_erased(memory: AgentMem, superuser: SqlExecutor) -> None:
+    """A ledger that somebody removed is damaged, and what it left behind goes with the erasure."""
+    await memory.create_active_memory("house", "Key", "The spare key is under the stone.")
+    await superuser.execute_script(
+        "SET session_replication_role = replica;"
+        "DELETE FROM reminiscence.memory_event WHERE external_id = 'house';"
+        "DELETE FROM reminiscence.memory_stream WHERE external_id = 'house'"
+    )
+
+    receipt = await memory.admin.erase("house")
+
+    assert receipt.rows["active_memory"] == 1
+    assert await memory.get_active_memories("house") == []
 
 
 _TOO_MUCH: list[dict[str, Any]] = [

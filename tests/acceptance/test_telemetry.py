@@ -200,7 +200,7 @@ async def test_a_call_is_part_of_the_callers_trace(observed: Opens, recording: R
     async with observed() as memory:
         with tracer.start_as_current_span("run"):
             await memory.retrieve_memories("agent-1", "when do we ship?")
-            await memory.admin.verify("agent-1")
+            await memory.admin.verify()
 
     below = recording.children(recording.span("run"))
     assert below[0].name == RETRIEVE

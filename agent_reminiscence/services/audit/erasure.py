@@ -29,7 +29,7 @@ from agent_reminiscence.domain.erasure import (
     remains,
 )
 from agent_reminiscence.domain.event import EventKind
-from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
+from agent_reminiscence.exceptions import ExternalIdNotFoundError, MemoryNotFoundError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.graph.comparison import ENTITY_TABLE, RELATIONSHIP_TABLE
 from agent_reminiscence.services.graph.follower import GraphFollower
@@ -93,6 +93,7 @@ class ErasureService:
 
         Raises:
             MemoryNotFoundError: `external_id` has no such memory.
+            ExternalIdNotFoundError: Nothing was ever stored for `external_id`.
         """
         return await repeated(
             lambda: self._preview(request), operation="preview of an erasure", external_id=request.external_id
@@ -100,6 +101,7 @@ class ErasureService:
 
     async def _preview(self, request: EraseRequest) -> ErasurePreview:
         async with self._store.transaction(request.external_id, read_only=True) as db:
+            await self._check_stored(db, request)
             selection = await self._select(db, request)
             items = await self._erasure.list_items(db, request.external_id, selection)
         return ErasurePreview(external_id=request.external_id, scope=request.scope, items=tuple(items))
@@ -112,6 +114,7 @@ class ErasureService:
         Raises:
             InvalidInputError: The actor looks like a secret.
             MemoryNotFoundError: `external_id` has no such memory.
+            ExternalIdNotFoundError: Nothing was ever stored for `external_id`.
             CommitUnknownError: The connection was lost during COMMIT. Erase again: what is gone will not be found.
             StoreError: The store is unavailable, or the final scan still found something; nothing was erased.
         """
@@ -135,6 +138,8 @@ class ErasureService:
     async def _erase(self, request: EraseRequest) -> ErasureReceipt:
         tenant = request.external_id
         async with self._store.scratch_transaction(tenant, role=ERASER_ROLE) as db:
+            # Before the lock, which creates a stream that does not exist.
+            await self._check_stored(db, request)
             await self._scratch.create(db)
             if request.scope == "tenant":
                 # Nothing is left, so nothing has to be replayed and no event can fail to replay.
@@ -238,6 +243,21 @@ class ErasureService:
                 f" ({others[0].problem}), so nothing was erased: what stays would be rebuilt from it. verify() lists"
                 " all such events; you can still erase() the whole external_id"
             )
+
+    async def _check_stored(self, db: SqlExecutor, request: EraseRequest) -> None:
+        """Refuse an `external_id` for which nothing was ever stored: its receipt would look like an erasure.
+
+        What was erased before is known by its emptied events. Rows without events are a damaged ledger, and an erasure
+        takes them away.
+        """
+        if request.memory_id is not None:
+            # It is refused as unknown, in the same words for every tenant that does not have it.
+            return
+        tenant = request.external_id
+        if await self._ledger.head(db, tenant) or await self._ledger.read_page(db, tenant, after=0, limit=1):
+            return
+        if not any((await self._erasure.count_rows(db, tenant)).values()):
+            raise ExternalIdNotFoundError(tenant)
 
     async def _select(self, db: SqlExecutor, request: EraseRequest) -> Selection:
         selection = await self._erasure.select(

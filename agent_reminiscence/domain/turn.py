@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agent_reminiscence.domain.conversation_key import ConversationKeys
 from agent_reminiscence.domain.trust import Source
@@ -28,9 +28,16 @@ class Turn(BaseModel):
     speaker: str | None = None
     time: datetime | None = Field(default=None, description="When it was said, with a time zone; None: when written.")
     id: str | None = Field(
-        default=None, description="Your own id of it; a turn with an id that is stored already is not appended again."
+        default=None,
+        description="Your own id of it, also a UUID; a turn with an id that is stored already is not appended again.",
     )
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("id", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        """A UUID as its text, as the id of an imported message is read."""
+        return str(value) if isinstance(value, UUID) else value
 
 
 _SOURCES: Final[Mapping[str, Source]] = {

@@ -164,9 +164,14 @@ def _turn(name: str, value: object) -> Turn:
         text=_not_blank(f"{name}.text", _text(f"{name}.text", fields.get("text"), constants.MAX_CONTENT_CHARACTERS)),
         speaker=None if speaker is None else _speaker(f"{name}.speaker", speaker),
         time=optional_moment(f"{name}.time", fields.get("time")),
-        id=optional_identifier(f"{name}.id", fields.get("id")),
+        id=_turn_id(f"{name}.id", fields.get("id")),
         metadata=said,
     )
+
+
+def _turn_id(name: str, value: object) -> str | None:
+    """A caller's own id of a turn; a UUID counts as its text."""
+    return str(value) if isinstance(value, UUID) else optional_identifier(name, value)
 
 
 def _speaker(name: str, value: object) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from agent_reminiscence.conversation import Conversation as AsyncConversation
 from agent_reminiscence.domain.memory import ActiveMemory
@@ -29,7 +30,7 @@ class Conversation(Twin):
         role: str,
         text: str,
         *,
-        id: str | None = None,
+        id: str | UUID | None = None,
         time: datetime | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> ActiveMemory:
@@ -38,7 +39,8 @@ class Conversation(Twin):
         Args:
             role: Who says it: `user`, `assistant`, `tool` or a name.
             text: What is said.
-            id: Your own id of the turn. A turn whose id the conversation holds already is not recorded again.
+            id: Your own id of the turn; a UUID counts as its text. A turn whose id the conversation holds already is
+                not recorded again.
             time: When it was said, with a time zone; None is now.
             metadata: A JSON object, stored with the turn.
 

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -131,6 +132,22 @@ async def test_a_known_turn_is_not_recorded_again(memory: AgentMem) -> None:
     other = await memory.conversation("agent-1", "chat-2").add("user", "Hello.", id="t1")
     theirs = await memory.conversation("agent-2", "chat").add("user", "Hello.", id="t1")
     assert (other.version, theirs.version) == (1, 1)
+
+
+async def test_the_id_of_a_turn_may_be_a_uuid(memory: AgentMem) -> None:
+    """As that of an imported message may: it counts as its text, however the turn is given."""
+    chat = memory.conversation("agent-1", "chat")
+    own = uuid4()
+
+    made = [
+        await chat.add("user", "Hello.", id=own),
+        await chat.add("user", "Hello.", id=str(own)),
+        await chat.add_turns([{"speaker": "user", "text": "Hello.", "id": own}]),
+        await chat.add_turns([Turn.model_validate({"speaker": "user", "text": "Hello.", "id": own})]),
+    ]
+
+    assert [memory.write is not None for memory in made] == [True, False, False, False]
+    assert [turn.id for turn in await chat.turns()] == [str(own)]
 
 
 async def test_turns_of_archived_memories_stay_known(memory: AgentMem) -> None:

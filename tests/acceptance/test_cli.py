@@ -216,6 +216,7 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, tmp_path
         # What a shell makes of an unset variable; as a path it would be the working folder.
         (["memories", "--external-id", "a", "--data-dir", ""], "data_dir: must not be empty"),
         (["demo", "--data-dir", ""], "data_dir: must not be empty"),
+        (["memories", "--external-id", "a", "--data-dir", "/proc/memory"], "'/proc/memory' cannot be created: "),
         (["memories", "--external-id", "a", "--postgres-dsn", "mysql://a"], "must begin with postgresql://"),
         (["ingest", "--external-id", "a"], "paths"),
         (["ingest", "-", "--external-id", "a"], "--format"),

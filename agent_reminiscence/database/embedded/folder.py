@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
@@ -26,6 +27,9 @@ _OURS: Final = frozenset(
 # What a file system or the desktop puts into an empty folder.
 _NOBODYS: Final = frozenset({"lost+found", ".DS_Store"})
 _NAMED_ENTRIES: Final = 3
+
+# What is wrong with the place, and would be so at any time.
+_OF_THE_PLACE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS})
 
 _CHOOSE: Final = "choose another one (data_dir, REMINISCENCE_DATA_DIR, --data-dir)"
 
@@ -65,6 +69,22 @@ def check_folder(data_dir: Path) -> None:
             f" such as {str(data_dir / 'memory')!r} (data_dir, REMINISCENCE_DATA_DIR, --data-dir)"
         )
     _check_cluster(data_dir / "postgres")
+
+
+def create_folder(data_dir: Path) -> None:
+    """Create `data_dir` for this user alone, unless it exists.
+
+    Raises:
+        ConfigurationError: There can be no folder in this place, such as below `/proc`, whatever its permissions say.
+    """
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        if error.errno not in _OF_THE_PLACE:
+            raise
+        raise ConfigurationError(
+            f"the data folder {str(data_dir)!r} cannot be created: {error.strerror}; {_CHOOSE}"
+        ) from error
 
 
 def _check_parent(data_dir: Path) -> None:

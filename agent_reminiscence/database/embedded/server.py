@@ -39,7 +39,7 @@ import platformdirs
 
 from agent_reminiscence.database.embedded import watcher
 from agent_reminiscence.database.embedded.cluster import Cluster, Deadline, ServerAddress
-from agent_reminiscence.database.embedded.folder import check_folder
+from agent_reminiscence.database.embedded.folder import check_folder, create_folder
 from agent_reminiscence.database.embedded.programs import run_environment
 from agent_reminiscence.database.embedded.watcher import WATCH_LOCK, WATCHER_LOCK, open_lock, try_lock
 from agent_reminiscence.exceptions import ConfigurationError, ReminiscenceError, StoreError, StoreTimeoutError
@@ -141,7 +141,7 @@ class EmbeddedPostgres:
             if self._users_lock is None:
                 check_folder(self._data_dir)
             self._cluster.check()
-            self._data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            create_folder(self._data_dir)
             with self._start_lock(deadline) as start_lock:
                 joining = self._users_lock is None
                 if joining:

@@ -837,6 +837,12 @@ async def test_a_folder_that_cannot_be_used_is_refused_and_left_alone(
     assert _contents(tmp_path) == before
 
 
+async def test_a_place_that_takes_no_folder_is_refused() -> None:
+    """Its permissions promise more than it keeps: below `/proc` nobody can create anything, not even root."""
+    with pytest.raises(ConfigurationError, match=r"the data folder '/proc/memory' cannot be created: .*--data-dir"):
+        await EmbeddedPostgres(Path("/proc/memory")).start()
+
+
 def _contents(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {
         str(path): (path.stat().st_mode, path.read_bytes() if path.is_file() else b"") for path in folder.rglob("*")

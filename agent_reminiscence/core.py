@@ -382,7 +382,7 @@ class AgentMem:
                     raise InvalidInputError(f"append cannot be combined with {others[0]}; make two calls")
                 if language is not None:
                     raise InvalidInputError("append cannot be combined with language; make two calls")
-                text = validation.content(append) if isinstance(append, str) else None
+                text = validation.content(append, "append") if isinstance(append, str) else None
                 addition = AppendTextRequest(
                     text=text, turns=() if text is not None else validation.turns("append", append), **named_and_dated()
                 )

@@ -28,6 +28,7 @@ from agent_reminiscence.cli.parameters import (
 from agent_reminiscence.cli.settings import env_file_named
 from agent_reminiscence.cli.terminal import complain
 from agent_reminiscence.cli.termination import Termination
+from agent_reminiscence.cli.wording import worded
 from agent_reminiscence.config.installation import installed_version
 from agent_reminiscence.exceptions import ReminiscenceError, UsageError
 
@@ -97,17 +98,15 @@ def run(tokens: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    words = sys.argv[1:] if tokens is None else tokens
     try:
-        result = _app.meta(_env_file_first(sys.argv[1:] if tokens is None else tokens))
+        result = _app.meta(_env_file_first(words))
     except CycloptsError as error:
         complain(f"agent-reminiscence: {' '.join(str(error).split())} (see --help)")
         return EXIT_USAGE
-    except UsageError as error:
-        complain(f"agent-reminiscence: {error}")
-        return EXIT_USAGE
     except ReminiscenceError as error:
-        complain(f"agent-reminiscence: {error}")
-        return EXIT_WRONG
+        complain(f"agent-reminiscence: {worded(error, words)}")
+        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_WRONG
     return result if isinstance(result, int) else EXIT_OK
 
 

@@ -26,6 +26,7 @@ from agent_reminiscence.domain.attributes import (
     stored_path,
 )
 from agent_reminiscence.domain.trust import SOURCES, Source
+from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
 
 MAX_CONDITIONS: Final = 32
@@ -345,14 +346,14 @@ def _moment(name: str, value: object) -> datetime:
 
 
 def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else kind_of(value)
 
 
 def _shown(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:
-        text = f"a {type(value).__name__} too large to show"
+        text = f"{kind_of(value)} too large to show"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 

@@ -23,6 +23,7 @@ from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import IF_EXISTS, IfExists, MemorySelection
 from agent_reminiscence.domain.trust import SOURCES, Source
 from agent_reminiscence.domain.turn import RESERVED_TURN_KEYS, Turn
+from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
 
 MAX_DESCRIPTION_CHARACTERS: Final = 10_000
@@ -204,9 +205,9 @@ def title(value: object) -> str:
     return _not_blank("title", _text("title", value, constants.MAX_TITLE_CHARACTERS))
 
 
-def content(value: object) -> str:
-    """The text of a memory."""
-    return _not_blank("content", _text("content", value, constants.MAX_CONTENT_CHARACTERS))
+def content(value: object, name: str = "content") -> str:
+    """The text of a memory, or what is added to it."""
+    return _not_blank(name, _text(name, value, constants.MAX_CONTENT_CHARACTERS))
 
 
 def description(value: object) -> str | None:
@@ -360,7 +361,7 @@ def where(value: object) -> Filter | None:
     if value is None or (isinstance(value, Filter) and not value.is_of_memories and not value.is_of_passages):
         return None
     if not isinstance(value, Filter):
-        raise InvalidInputError(f"where must be a Filter, such as Filter(actors=['bot']), not a {type(value).__name__}")
+        raise InvalidInputError(f"where must be a Filter, such as Filter(actors=['bot']), not {kind_of(value)}")
     return value
 
 
@@ -520,9 +521,7 @@ def _json(name: str, value: object, *, depth: int) -> Any:
             }
         case list() | tuple():
             return [_json(name, item, depth=depth + 1) for item in value]
-    raise InvalidInputError(
-        f"{name} holds a {type(value).__name__}, which is not JSON; convert it to text or numbers first"
-    )
+    raise InvalidInputError(f"{name} holds {kind_of(value)}, which is not JSON; convert it to text or numbers first")
 
 
 def _shown(value: object) -> str:
@@ -530,7 +529,7 @@ def _shown(value: object) -> str:
         text = repr(value)
     except ValueError:
         # An integer of more than 4,300 digits cannot be written out.
-        text = f"a {type(value).__name__} too large to show"
+        text = f"{kind_of(value)} too large to show"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
@@ -553,7 +552,7 @@ def parse_time(value: object) -> datetime:
             ) from None
         return moment if moment.utcoffset() is not None else moment.replace(tzinfo=UTC)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InvalidInputError(f"a {type(value).__name__} is not a time; write ISO 8601, or seconds since 1970")
+        raise InvalidInputError(f"{kind_of(value)} is not a time; write ISO 8601, or seconds since 1970")
     if abs(value) >= _MILLISECONDS_FROM:
         raise InvalidInputError(f"the time {value!r} looks like milliseconds; write seconds since 1970")
     try:

@@ -206,16 +206,16 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, tmp_path
         (["frobnicate"], "frobnicate"),
         (["search"], "query"),
         (["search", "x", "--external-id", "a", "--limit", "many"], "many"),
-        (["search", "x", "--external-id", "a", "--limit", "0"], "limit must be from 1 to 200"),
-        (["search", "x", "--external-id", " a"], "external_id"),
+        (["search", "x", "--external-id", "a", "--limit", "0"], "--limit must be from 1 to 200"),
+        (["search", "x", "--external-id", " a"], "--external-id ' a' begins or ends with a space"),
         (["search", "x", "--external-id", "a", "--as-of", "soon"], "--as-of: 'soon' is not a time"),
         (
             ["search", "x", "--external-id", "a", "--data-dir", "d", "--postgres-dsn", "postgresql://a@b/c"],
-            "contradict",
+            "--postgres-dsn and --data-dir contradict each other",
         ),
         # What a shell makes of an unset variable; as a path it would be the working folder.
-        (["memories", "--external-id", "a", "--data-dir", ""], "data_dir: must not be empty"),
-        (["demo", "--data-dir", ""], "data_dir: must not be empty"),
+        (["memories", "--external-id", "a", "--data-dir", ""], "--data-dir: must not be empty"),
+        (["demo", "--data-dir", ""], "--data-dir: must not be empty"),
         (["memories", "--external-id", "a", "--data-dir", "/proc/memory"], "'/proc/memory' cannot be created: "),
         (["memories", "--external-id", "a", "--postgres-dsn", "mysql://a"], "must begin with postgresql://"),
         (["ingest", "--external-id", "a"], "paths"),
@@ -227,7 +227,7 @@ def test_remembered_words_do_not_command_the_terminal(cli: CommandLine, tmp_path
         (["ingest", "-", "--external-id", "a", "--env-file"], "--env-file"),
         (["migrate", "--login", "app"], ADMIN_DSN_VARIABLE),
         (["migrate", "--login", "app", "--admin-dsn", "postgresql://a:s3cret@[b/c"], "cannot be parsed"),
-        (["migrate", "--login", "app", "--print-sql", "--chunk-partitions", "0"], "chunk_partitions"),
+        (["migrate", "--login", "app", "--print-sql", "--chunk-partitions", "0"], "--chunk-partitions: "),
     ],
 )
 def test_a_wrong_call_is_one_line_on_standard_error(cli: CommandLine, words: list[str], complaint: str) -> None:

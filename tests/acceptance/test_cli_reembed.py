@@ -120,7 +120,7 @@ def test_a_build_can_be_given_up(
     [
         (["--status", "--cancel"], "mutually exclusive"),
         (["--cancel", "--provider", "hash"], "leave them out with --status, --cancel and --drop-old"),
-        (["--provider", "nobody"], "embedding_provider is 'nobody'"),
+        (["--provider", "nobody"], "--provider is 'nobody'"),
         (["--provider", "hash", "--dimension", "0"], "at least 1"),
     ],
 )

@@ -14,6 +14,7 @@ from tests.acceptance.conftest import SocketServer
 from tests.support.command_line import CommandLine, command_line
 
 _UNKNOWN = ("--external-id", "crwe")
+_KNOWN = ("--external-id", "crew")
 _SAID = "agent-reminiscence: no memory is stored for external_id 'crwe'; check its spelling\n"
 _MEMORY = "0198f000-0000-7000-8000-000000000000"
 
@@ -103,6 +104,44 @@ def test_of_one_that_is_stored_nothing_is_said(cli: CommandLine, words: list[str
     assert (cli.code, cli.err) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (
+            ["history", _MEMORY, *_KNOWN],
+            f"external_id 'crew' has no memory '{_MEMORY}'; `memories` lists the active ones",
+        ),
+        (["history", "x", *_KNOWN], "memory_id must be a UUID, as `memories` prints it, not 'x'"),
+        (["consolidate", "crew", "--memory", "x"], "--memory must be a UUID, as `memories` prints it, not 'x'"),
+        (["erase", *_KNOWN, "--memory-id=x", "--yes"], "--memory-id must be a UUID, as `memories` prints it, not 'x'"),
+        (["erase", *_KNOWN, "--text", "a", "--yes"], "--text 'a' has fewer than 3 characters and"),
+        (["neighbourhood", "Zed", *_KNOWN], "external_id 'crew' has no entity 'Zed'; `entities` lists those it has"),
+        (["entities", *_KNOWN, "--type", ""], "--type must not be empty, but is ''"),
+        (["entities", "", *_KNOWN], "the name must not be empty, but is ''"),
+        (["search", "x", *_KNOWN, "--token-budget", "0"], "--token-budget must be at least 1, not 0"),
+        (["search", "x", *_KNOWN, "--conversation", ""], "--conversation holds '', which is blank"),
+        (["search", "x", *_KNOWN, "--where", '{"speakers": [1]}'], "speakers must be a str, not an int"),
+        (["worker", "--concurrency", "0"], "--concurrency: Input should be greater than or equal to 1"),
+        (
+            ["export", "{folder}/there", *_KNOWN],
+            "{folder}/there exists; choose another path, or replace it with --overwrite",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_an_error_names_commands_and_options_and_no_call_of_python(
+    cli: CommandLine, tmp_path: Path, words: list[str], complaint: str
+) -> None:
+    """Whoever typed a command reads what they typed, and what they may type instead."""
+    (tmp_path / "there").write_text("precious")
+
+    cli(*(word.replace("{folder}", str(tmp_path)) for word in words))
+
+    assert cli.code == 2
+    assert cli.err.startswith(f"agent-reminiscence: {complaint.replace('{folder}', str(tmp_path))}")
+    assert "()" not in cli.err
+
+
 def test_rows_without_events_are_a_finding(cli: CommandLine, socket_server: SocketServer, database: str) -> None:
     """Somebody who removes a ledger does not make it look like a typing error."""
 
@@ -128,8 +167,8 @@ def test_rows_without_events_are_a_finding(cli: CommandLine, socket_server: Sock
     [
         (["export", "a\x00b", "--external-id", "crew"], "path has a NUL character"),
         (["import", "a\ud800"], "path has a lone surrogate"),
-        (["memories", "--external-id", "crew", "--data-dir", "a\x00b"], "data_dir: has a NUL character"),
-        (["demo", "--data-dir", "a\ud800"], "data_dir: has a lone surrogate"),
+        (["memories", "--external-id", "crew", "--data-dir", "a\x00b"], "--data-dir: has a NUL character"),
+        (["demo", "--data-dir", "a\ud800"], "--data-dir: has a lone surrogate"),
         (["verify-erased", "a\x00b"], "receipt has a NUL character"),
         (
             ["erase", "--external-id", "crew", "--all", "--yes", "--receipt", "a\ud800"],

@@ -145,7 +145,7 @@ def test_a_worker_takes_a_sensible_concurrency(cli: CommandLine) -> None:
     cli("worker", "--concurrency", "0", "--until-idle")
 
     assert cli.code == 2
-    assert "worker_concurrency" in cli.err
+    assert "--concurrency: " in cli.err
 
 
 def test_listing_jobs_does_none_of_them(cli: CommandLine, config: Callable[..., Config]) -> None:

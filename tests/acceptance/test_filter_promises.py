@@ -248,7 +248,7 @@ async def test_a_filter_goes_together_with_the_other_arguments(memory: AgentMem)
 @pytest.mark.parametrize("wrong", [{"actors": ["bot"]}, "actors", 3])
 async def test_only_a_filter_is_one(memory: AgentMem, wrong: Any) -> None:
     """A mapping would be taken for metadata by one reader and for fields by another."""
-    with pytest.raises(InvalidInputError, match=f"where must be a Filter.* not a {type(wrong).__name__}"):
+    with pytest.raises(InvalidInputError, match=f"where must be a Filter.* not an? {type(wrong).__name__}"):
         await memory.retrieve_memories("agent-1", _QUESTION, where=wrong)
     with pytest.raises(InvalidInputError, match="where must be a Filter"):
         await memory.get_active_memories("agent-1", where=wrong)

@@ -18,6 +18,7 @@ from agent_reminiscence.domain.event import NewEvent
 from agent_reminiscence.domain.memory import IfExists
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
+from agent_reminiscence.domain.wording import kind_of
 
 
 class Unset(Enum):
@@ -98,7 +99,7 @@ class WriteRequest:
         """
         is_ours = type(self) is WriteRequest and not (self.actor or self.conversation_id or self.idempotency_key)
         if self.redactions is None and not is_ours:
-            raise RuntimeError(f"a {type(self).__name__} must be redacted before it is written")
+            raise RuntimeError(f"{kind_of(self)} must be redacted before it is written")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

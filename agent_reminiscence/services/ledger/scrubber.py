@@ -14,6 +14,7 @@ from typing import Any, Final
 from agent_reminiscence.domain.canonical import is_large
 from agent_reminiscence.domain.event import USER_REDACTIONS_KEY
 from agent_reminiscence.domain.turn import Turn, turn_text
+from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError, RedactionError
 from agent_reminiscence.redaction.redactor import DefaultRedactor, Redaction, Redactor
 from agent_reminiscence.services.ledger.requests import (
@@ -197,12 +198,12 @@ def _raised_at(error: Exception) -> str:
 def _problem(text: str, redaction: object) -> str | None:
     """What is wrong with a redactor's result; None if nothing is."""
     if not isinstance(redaction, Redaction):
-        return f"returned a {type(redaction).__name__} instead of a Redaction"
+        return f"returned {kind_of(redaction)} instead of a Redaction"
     # A user's redactor may ignore the annotations.
     stored: object = redaction.text
     rules: object = redaction.rules
     if not isinstance(stored, str):
-        return f"returned a {type(stored).__name__} as text"
+        return f"returned {kind_of(stored)} as text"
     if not isinstance(rules, Mapping) or not all(map(_is_count, rules.items())):
         return "returned rules that do not map short names (letters, digits, - _ .) to how often they matched"
     if stored == text:

@@ -17,6 +17,8 @@ MAX_JSON_BYTES: Final = 64 * 1024 * 1024
 
 _BOM: Final = b"\xef\xbb\xbf"
 _WHITE_SPACE: Final = b" \t\r\n"
+# Python's own limit is higher, and differs between its versions.
+_DEEP: Final = 500
 _COMMA: Final = ord(",")
 # Everything up to a bracket, to a string that the buffer cuts off or, in the second one, to a comma. Possessive, so
 # that no text makes them try twice.
@@ -183,6 +185,28 @@ def _parse(data: bytes, where: str, *, line: int, column: int = 0) -> Any:
         ) from None
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"line {line + data[: error.start].count(b'\n')}: this is not UTF-8 text") from None
-    except (ValueError, RecursionError) as error:
-        # Numbers with thousands of digits, and brackets nested thousands deep.
+    except RecursionError:
+        passed = data[: _deeply_nested(data)].decode()
+        lines = passed.count("\n")
+        at = (0 if lines else column) + len(passed) - (passed.rfind("\n") + 1)
+        raise InvalidInputError(
+            f"line {line + lines}, column {at + 1}: the JSON is nested too deeply, {_DEEP} levels or more"
+        ) from None
+    except ValueError as error:
+        # Numbers with thousands of digits.
         raise InvalidInputError(f"{where} cannot be read as JSON: {error}") from None
+
+
+def _deeply_nested(data: bytes) -> int:
+    """Where `data` is nested `_DEEP` levels; what Python cannot parse is nested deeper."""
+    deepest = depth = at = found = 0
+    while depth < _DEEP and (skipped := _INSIDE_ITEM.match(data, at)) is not None:
+        at = skipped.end()
+        mark = data[at : at + 1]
+        if mark not in (b"[", b"{", b"]", b"}"):
+            break
+        depth += 1 if mark in b"[{" else -1
+        if depth > deepest:
+            deepest, found = depth, at
+        at += 1
+    return found

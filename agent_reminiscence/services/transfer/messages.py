@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
+from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.validation import parse_time
@@ -95,7 +96,10 @@ def read_message(value: object, where: str) -> Message:
     has_text = any(key in value for key in TEXT_KEYS)
     if speaker is None and not has_text:
         raise InvalidInputError(f"{where}: an object with {_shown_keys(value)} is not supported; {SUPPORTED}")
-    if not isinstance(speaker, str) or not speaker.strip():
+    if speaker is not None and not isinstance(speaker, str):
+        key = next(key for key in SPEAKER_KEYS if value.get(key) is not None)
+        raise InvalidInputError(f"{where}: the {key} must be text, not {_kind_of(speaker)}")
+    if speaker is None or not speaker.strip():
         raise InvalidInputError(f"{where}: the message has no speaker (or role)")
     if len(speaker) > MAX_ID_CHARACTERS:
         raise InvalidInputError(
@@ -202,8 +206,16 @@ def _printable(text: str, where: str) -> str:
 
 
 def _kind_of(value: object) -> str:
-    names = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list", type(None): "null"}
-    return names.get(type(value), type(value).__name__)
+    names = {
+        str: "text",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+        type(None): "null",
+    }
+    return names.get(type(value)) or kind_of(value)
 
 
 def _shown_keys(value: Mapping[Any, Any]) -> str:

@@ -454,7 +454,7 @@ async def _check_vectors(
             "warning",
             f"{sum(missing.values()):,} chunks of {len(missing):,} external_ids have none{scope}; they are found by"
             " words only",
-            "await memory.admin.consolidate(external_id) fills them in",
+            "run `agent-reminiscence consolidate EXTERNAL_ID`, or await memory.admin.consolidate(external_id)",
         )
     else:
         diagnosis.add("vectors", "ok", f"none missing{scope}")

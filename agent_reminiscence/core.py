@@ -444,7 +444,8 @@ class AgentMem:
             as_of: What was true in the world at this time. None is the latest the memory holds: without what was
                 replaced, and with what only begins later.
             known_at: What the memory knew at this time; None is all it knows. Without `as_of`, this is also `as_of`.
-            where: Only passages that this filter admits, before they are ranked: up to `limit` of these are returned.
+            where: Only passages that this filter admits, before they are ranked: up to `limit` of these are returned,
+                without those that have nothing to do with the question.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
                 the hits are still returned, and `omitted` says why there is no answer.
             strict: With `synthesis`: whether a missing answer is an error.

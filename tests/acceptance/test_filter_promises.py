@@ -99,6 +99,20 @@ async def test_archived_memories_are_filtered_by_what_they_are(memory: AgentMem)
     assert [one.id for one in await memory.get_active_memories("agent-1", where=Filter(key_prefix="ho"))] == [new.id]
 
 
+async def test_a_filter_admits_no_hit_that_has_nothing_to_do_with_the_question(
+    memory: AgentMem,
+) -> None:
+    """It leaves out; it does not fill up to `limit` with what neither words nor meaning lead to."""
+    for number in range(3):
+        await memory.create_active_memory("agent-1", "House", f"{_TWICE} {number}", metadata={"of": number})
+    admitted = Filter(metadata={"of": {"$gte": 0}})
+
+    asked = await memory.retrieve_memories("agent-1", _QUESTION, limit=3, where=admitted)
+    senseless = await memory.retrieve_memories("agent-1", "xyzzy", limit=3, where=admitted)
+
+    assert (len(asked.hits), senseless.hits, senseless.found) == (3, (), False)
+
+
 async def test_another_tenants_ids_keys_and_metadata_admit_nothing(memory: AgentMem) -> None:
     """The same words, keys and metadata are there twice, and only one's own come back."""
     ids = {}

@@ -357,7 +357,17 @@ async def test_a_file_holds_everything_but_what_was_erased(memory: AgentMem, hou
     assert "whispers" not in text
     assert "key of a secret" not in text
     assert "the flat above the bakery" in text
-    assert exported_titles(file) == ["House", "House", "House", "Draft", "House", "House", "Conversation", "Mill"]
+    assert exported_titles(file) == [
+        "House",
+        "House",
+        "House",
+        "Draft",
+        "House",
+        "House",
+        "Conversation",
+        "Mill",
+        "Log",
+    ]
 
 
 async def test_only_the_owner_may_read_a_file_and_none_is_replaced_unasked(

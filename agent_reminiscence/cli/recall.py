@@ -37,13 +37,18 @@ def search(
     *,
     external_id: Tenant,
     limit: Annotated[
-        int | None, Parameter(help="Maximum number of hits; default: the setting retrieval_limit, 10.")
+        int | None,
+        Parameter(
+            help="Maximum number of hits; default: the setting retrieval_limit, or 10, or what fits a token budget."
+        ),
     ] = None,
     tier: Annotated[
         list[Literal["active", "shortterm", "longterm"]] | None,
         Parameter(negative="", help="Only this tier; repeatable."),
     ] = None,
-    token_budget: Annotated[int | None, Parameter(help="Maximum number of tokens of text.")] = None,
+    token_budget: Annotated[
+        int | None, Parameter(help="Maximum number of tokens of the hits as rendered for a prompt.")
+    ] = None,
     as_of: AsOf = None,
     known_at: KnownAt = None,
     min_confidence: Annotated[

@@ -132,9 +132,16 @@ class Config(BaseSettings):
         default=None,
         description="Language of texts that name none, such as en or de; unset: detected from each text.",
     )
-    retrieval_limit: int = Field(default=10, ge=1, le=MAX_RESULTS, description="Maximum hits if a call names no limit.")
+    retrieval_limit: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_RESULTS,
+        description="Maximum hits if a call names no limit; unset: 10, or as many as fit a token budget, up to 100.",
+    )
     token_budget: int | None = Field(
-        default=None, ge=1, description="Maximum tokens of returned text if a call names no budget; unset: no limit."
+        default=None,
+        ge=1,
+        description="Maximum tokens of the rendered hits if a call names no budget; unset: no limit.",
     )
     neo4j_uri: str | None = Field(
         default=None,

@@ -22,7 +22,7 @@ class SearchRequest:
 
     Attributes:
         limit: Maximum number of hits, from 1.
-        token_budget: Maximum tokens of the hits' text; None is no limit.
+        token_budget: Maximum tokens of the hits as they are rendered; None is no limit.
         min_confidence: Only chunks with at least this confidence, 0 to 1; None is any.
         where: Which memories and passages may be returned; None is any.
         min_match: Only hits with at least this `match`, 0 to 1; None is any.

@@ -324,9 +324,11 @@ class AgentMem(Lifecycle):
 
         Args:
             query: At most 20,000 characters, in any language; there are no query operators.
-            limit: Maximum number of hits, 1 to 200; None is the configured default, 10.
+            limit: Maximum number of hits, 1 to 200; None is the configured default: 10, or with `token_budget` as many
+                as fit, up to 100.
             tiers: Search only these of active, shortterm and longterm; None is all.
-            token_budget: Maximum tokens of the hits' text; what does not fit is omitted and counted.
+            token_budget: Maximum tokens of the hits as `as_prompt()` renders them; what does not fit is omitted and
+                counted.
             min_confidence: Only chunks with at least this confidence, 0 to 1.
             min_match: Only hits with at least this `match`, 0 to 1; the rest is counted in `omitted`. None keeps all
                 hits; `found` says whether the best one is good enough.

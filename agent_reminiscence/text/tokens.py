@@ -79,6 +79,20 @@ def count_tokens_batch(texts: Sequence[str]) -> list[int]:
     return [len(encoding) for encoding in encode_each(tokenizer, texts)]
 
 
+def count_lines(lines: Sequence[str]) -> list[int]:
+    """Count what each line adds to a text that it is appended to, its line break included.
+
+    The bundled tokenizer merges nothing across a line break, so these counts add up to that of the whole text exactly;
+    estimates add up to at least the estimate of the whole.
+    """
+    tokenizer = bundled_tokenizer()
+    texts = [f"\n{line}" for line in lines]
+    if tokenizer is None:
+        return [estimate_tokens(text) for text in texts]
+    # The tokenizer puts a space before each text, which a line in the middle of a text does not have.
+    return [len(encoding) - 1 for encoding in encode_each(tokenizer, texts)]
+
+
 def encode_each(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:
     """Tokenize each of `texts` without special tokens, in parallel where that pays.
 

@@ -247,7 +247,7 @@ async def test_a_filter_goes_together_with_the_other_arguments(memory: AgentMem)
     """The budget and the match are those of admitted hits, and what they leave out is counted."""
     await _furnish(memory, "agent-1")
 
-    budget = await memory.retrieve_memories("agent-1", _QUESTION, where=_ROOMS, token_budget=20)
+    budget = await memory.retrieve_memories("agent-1", _QUESTION, where=_ROOMS, token_budget=60)
     match = await memory.retrieve_memories("agent-1", "What did the zebra eat?", where=_ROOMS, min_match=0.9)
     tiers = await memory.retrieve_memories("agent-1", _QUESTION, where=_ROOMS, tiers=["longterm"])
     confident = await memory.retrieve_memories("agent-1", _QUESTION, where=_ROOMS, min_confidence=1)

@@ -16,6 +16,7 @@ from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.services.recall.ranking import Weights
+from agent_reminiscence.text.tokens import count_tokens
 from tests.acceptance.conftest import Server
 from tests.support.proxy import TcpSwitch
 from tests.support.steps import lines
@@ -236,13 +237,14 @@ async def test_positions_are_those_of_the_chunks_that_are_named(memory: AgentMem
     assert [(len(item.chunk_ids), len(item.positions)) for item in of_some] == [(1, 0)] * 3
 
 
-async def test_a_token_budget_is_for_the_text_of_hits(memory: AgentMem, tenant: str) -> None:
+async def test_a_token_budget_is_for_the_hits(memory: AgentMem, tenant: str) -> None:
     """What does not fit is counted as ever; the entities are there all the same."""
     await _remember(memory, tenant, _BOAT, _WORK, _MILL)
 
-    found = await memory.retrieve_memories(tenant, _QUESTION, token_budget=15)
+    found = await memory.retrieve_memories(tenant, _QUESTION, token_budget=60)
 
-    assert sum(hit.tokens for hit in found.hits) <= 15
+    assert len(found.hits) == 1
+    assert count_tokens(found.as_prompt()) <= 60
     assert [left.reason for left in found.omitted] == ["token_budget"]
     assert "Ivo Brandt" in _names(found)
 

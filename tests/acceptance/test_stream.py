@@ -67,7 +67,7 @@ async def test_a_stream_has_the_limits_of_a_call_without_one(config: MakeConfig)
 
         assert len((await last()).hits) == 2
         assert len((await last(limit=3)).hits) == 3
-        short = await last(limit=4, token_budget=20)
+        short = await last(limit=4, token_budget=70)
         assert len(short.hits) == 1
         assert [(left.reason, left.count) for left in short.omitted] == [("token_budget", 3)]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agent_reminiscence.agents.plans import Role, Said
-from agent_reminiscence.domain.retrieval import split_recalled
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.folding import WORD
+from agent_reminiscence.text.rendering import split_recalled
 
 MAX_MESSAGES: Final = 1_000
 MAX_CONVERSATION_CHARACTERS: Final = 100_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent_reminiscence.config.constants import MAX_RESULTS
+from agent_reminiscence.config import constants
 from agent_reminiscence.config.settings import Config
 from agent_reminiscence.domain.search import LATEST, SearchRequest
 from agent_reminiscence.services import validation
@@ -29,14 +29,14 @@ def search_request(
     Raises:
         InvalidInputError: An argument is invalid.
     """
-    hits = validation.optional_number("limit", limit, maximum=MAX_RESULTS)
-    budget = validation.optional_number("token_budget", token_budget)
+    hits = validation.optional_number("limit", limit, maximum=constants.MAX_RESULTS)
+    budget = validation.optional_number("token_budget", token_budget) or config.token_budget
     request = SearchRequest(
         external_id=validation.external_id(external_id),
         query=validation.query(query),
-        limit=config.retrieval_limit if hits is None else hits,
+        limit=_limit(config, hits, budget),
         tiers=validation.tiers(tiers),
-        token_budget=config.token_budget if budget is None else budget,
+        token_budget=budget,
         min_confidence=None if min_confidence is None else validation.share("min_confidence", min_confidence),
         min_match=None if min_match is None else validation.share("min_match", min_match),
         as_of=validation.optional_moment("as_of", as_of),
@@ -47,3 +47,11 @@ def search_request(
         return request
     # A question about past knowledge also concerns the world of that time, unless it names another moment.
     return replace(request, as_of=request.known_at)
+
+
+def _limit(config: Config, limit: int | None, token_budget: int | None) -> int:
+    """The maximum number of hits: what the call or the configuration names, or enough to fill a token budget."""
+    named = config.retrieval_limit if limit is None else limit
+    if named is not None:
+        return named
+    return constants.DEFAULT_RESULTS if token_budget is None else constants.BUDGET_RESULTS

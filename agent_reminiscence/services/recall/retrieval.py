@@ -15,6 +15,7 @@ from agent_reminiscence.domain.retrieval import (
     RetrievalResult,
     SearchHit,
     Usage,
+    as_passage,
 )
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import EmbeddingError, RedactionError
@@ -22,11 +23,12 @@ from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opened, Opening, QuestionVector
 from agent_reminiscence.services.recall.graph_list import NO_GRAPH, GraphPart, GraphRecall
-from agent_reminiscence.services.recall.summary import summarise, within
+from agent_reminiscence.services.recall.summary import summarise
 from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
 from agent_reminiscence.services.vectors.generations import NoEmbedderError
+from agent_reminiscence.text.rendering import choose_fitting
 from agent_reminiscence.text.tokens import TokenCounts
 
 _logger = logging.getLogger("agent_reminiscence.retrieval")
@@ -179,9 +181,11 @@ class RetrievalService:
             if len(matching) < len(hits):
                 omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
             hits = matching
-        hits, over_budget = within(hits, request.token_budget)
-        if over_budget:
-            omitted.append(Omission(reason="token_budget", count=over_budget))
+        if request.token_budget is not None:
+            fitting = choose_fitting([as_passage(hit) for hit in hits], request.token_budget)
+            if len(fitting) < len(hits):
+                omitted.append(Omission(reason="token_budget", count=len(hits) - len(fitting)))
+            hits = [hits[index] for index in fitting]
         return hits, omitted
 
     async def _embed(

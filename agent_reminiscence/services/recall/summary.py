@@ -30,15 +30,3 @@ def _best_sentence(text: str, asked: set[str]) -> str:
             best, most = sentence, shared
         rest = rest[len(sentence) :].strip()
     return best
-
-
-def within(hits: Sequence[SearchHit], token_budget: int | None) -> tuple[list[SearchHit], int]:
-    """Return the hits that fit the budget, best first, and how many did not; shorter hits may follow one too long."""
-    if token_budget is None:
-        return list(hits), 0
-    kept, left = [], token_budget
-    for hit in hits:
-        if hit.tokens <= left:
-            kept.append(hit)
-            left -= hit.tokens
-    return kept, len(hits) - len(kept)

@@ -30,7 +30,7 @@ def test_no_setting_is_needed() -> None:
 
     assert (config.postgres_dsn, config.data_dir, config.embedding_provider) == (None, None, "wordllama")
     assert (config.active_memory_update_threshold, config.shortterm_promotion_threshold) == (5, 0.7)
-    assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (10, None, 1)
+    assert (config.retrieval_limit, config.token_budget, config.chunk_partitions) == (None, None, 1)
 
 
 def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

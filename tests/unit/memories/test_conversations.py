@@ -19,10 +19,10 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from agent_reminiscence.domain.retrieval import _FENCE_NOTE
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.memories.conversations import is_acknowledgement, read_conversation
 from agent_reminiscence.services.memories.remembering import _Stored
+from agent_reminiscence.text.rendering import NOTE
 
 
 def _said(messages: Any) -> list[tuple[str, str]]:
@@ -116,7 +116,7 @@ def test_an_acknowledgement_is_told_by_its_words(text: str, is_one: bool) -> Non
 
 def test_a_message_without_bounds_is_refused_before_it_is_searched() -> None:
     """Fences that nothing closes, each of another length: looking for their ends would take minutes."""
-    text = "".join(f"{_FENCE_NOTE}\n{'`' * length}memory\n" for length in range(3, 3_000))
+    text = "".join(f"{NOTE}\n{'`' * length}memory\n" for length in range(3, 3_000))
 
     with pytest.raises(InvalidInputError, match="characters, more than 100,000"):
         read_conversation([{"role": "tool", "content": text}])

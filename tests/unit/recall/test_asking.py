@@ -16,8 +16,8 @@ _NOW, _MAY, _JUNE = (datetime(2024, month, 1, tzinfo=UTC) for month in (9, 5, 6)
 _LEFT_OUT = ("limit", "tiers", "token_budget", "min_confidence", "min_match", "as_of", "known_at")
 
 
-def _asked(**arguments: Any) -> SearchRequest:
-    config = Config(retrieval_limit=7, token_budget=900)
+def _asked(config: Config | None = None, **arguments: Any) -> SearchRequest:
+    config = config or Config(retrieval_limit=7, token_budget=900)
     return search_request(config, "agent-1", "where is the boat?", **dict.fromkeys(_LEFT_OUT) | arguments)
 
 
@@ -27,6 +27,27 @@ def test_what_is_left_out_is_the_configured_default_or_no_restriction() -> None:
 
     assert (request.limit, request.token_budget) == (7, 900)
     assert (request.is_past, request.is_filtered) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "limit", "token_budget"),
+    [
+        ({}, {}, 10, None),
+        ({}, {"token_budget": 500}, 100, 500),
+        ({}, {"token_budget": 500, "limit": 3}, 3, 500),
+        ({"token_budget": 900}, {}, 100, 900),
+        ({"token_budget": 900}, {"token_budget": 500}, 100, 500),
+        ({"retrieval_limit": 7}, {"token_budget": 500}, 7, 500),
+        ({"retrieval_limit": 7}, {"limit": 200}, 200, None),
+    ],
+)
+def test_a_budget_without_a_limit_is_filled(
+    settings: dict[str, int], arguments: dict[str, int], limit: int, token_budget: int | None
+) -> None:
+    """Ten hits would leave most of a budget unused; a limit that somebody has named holds."""
+    request = _asked(Config(**settings), **arguments)
+
+    assert (request.limit, request.token_budget) == (limit, token_budget)
 
 
 def test_a_question_about_the_present_means_that_of_whoever_reads() -> None:
@@ -45,7 +66,7 @@ def test_a_question_about_the_present_means_that_of_whoever_reads() -> None:
     ],
 )
 def test_a_question_about_another_moment_keeps_it(
-    arguments: dict[str, datetime], as_of: datetime, known_at: datetime
+    arguments: dict[str, Any], as_of: datetime, known_at: datetime
 ) -> None:
     """Past knowledge is about the world of its time; the world of a time is told by all that is known today."""
     request = _asked(**arguments).read_at(_NOW)

@@ -7,7 +7,7 @@ import random
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.text.tokens import count_tokens
 from benchmarks.common import Timing, print_table
 from benchmarks.conversations import UNANSWERABLE, Conversation, Question
+from tests.support.rendered import read_rendering
 
 DEPTHS = (5, 10, 20)
 BUDGETS = (500, 1_000, 2_000)
@@ -44,6 +45,8 @@ class Answer:
     ranked: tuple[str, ...]
     within_budget: Mapping[int, tuple[str, ...]]
     seconds: float
+    # By budget, how many of its tokens are used.
+    tokens: Mapping[int, int]
 
 
 class System(Protocol):
@@ -92,17 +95,21 @@ class Product:
             raise RuntimeError(f"{usage.vectors_missing} vectors are missing: word-only search would skew the figures")
 
     async def ask(self, question: str) -> Answer:
-        """Ask once for the ranking, which is what is timed, and once for each token budget."""
+        """Ask once for the ranking, which is what is timed, and once for each token budget.
+
+        What a budget holds is read from the rendering that a model would be shown.
+        """
         started = time.perf_counter()
         result = await self._memory.retrieve_memories(self._external_id, question, limit=max(DEPTHS))
         seconds = time.perf_counter() - started
-        within = {}
+        within, tokens = {}, {}
+        every = await self._memory.retrieve_memories(self._external_id, question, limit=BUDGET_LIMIT)
         for budget in BUDGETS:
-            cut = await self._memory.retrieve_memories(
-                self._external_id, question, limit=BUDGET_LIMIT, token_budget=budget
-            )
-            within[budget] = _utterance_ids(cut)
-        return Answer(_utterance_ids(result), within, seconds)
+            found = await self._memory.retrieve_memories(self._external_id, question, token_budget=budget)
+            tokens[budget] = _check_budget(found, every, budget)
+            shown = {passage.number for passage in read_rendering(found.as_prompt())} if found.hits else set()
+            within[budget] = _utterance_ids(found, shown)
+        return Answer(_utterance_ids(result), within, seconds, tokens)
 
     async def is_found(self, conversation: Conversation, question: str) -> bool:
         """Whether the package says that it has found anything."""
@@ -113,11 +120,31 @@ class Product:
         return _utterance_ids(await self._memory.retrieve_memories(conversation.external_id, question, limit=limit))
 
 
-def _utterance_ids(result: RetrievalResult) -> tuple[str, ...]:
-    """An utterance that was cut into several chunks counts once, where its first chunk stands."""
+def _utterance_ids(result: RetrievalResult, numbers: Collection[int] | None = None) -> tuple[str, ...]:
+    """An utterance that was cut into several chunks counts once, where its first chunk stands.
+
+    Args:
+        numbers: Only of these hits; None is all.
+    """
     if "no_query_vector" in {omission.reason for omission in result.omitted}:
         raise RuntimeError("a question has no vector: word-only search would skew the figures")
-    return tuple(dict.fromkeys(hit.metadata["id"] for hit in result.hits))
+    hits = [hit for number, hit in enumerate(result.hits, start=1) if numbers is None or number in numbers]
+    return tuple(dict.fromkeys(hit.metadata["id"] for hit in hits))
+
+
+def _check_budget(found: RetrievalResult, every: RetrievalResult, budget: int) -> int:
+    """Return the tokens of what is rendered.
+
+    Raises:
+        RuntimeError: They are more than the budget, or the best of the hits that were left out would have fitted.
+    """
+    used = count_tokens(found.as_prompt())
+    shown = {hit.chunk_id for hit in found.hits}
+    left_out = [hit for hit in every.hits if hit.chunk_id not in shown]
+    more = found.model_copy(update={"hits": (*found.hits, *left_out[:1])})
+    if used > budget or (left_out and count_tokens(more.as_prompt()) <= budget):
+        raise RuntimeError(f"{used} of {budget} tokens are used, and {len(left_out)} hits are left out")
+    return used
 
 
 class Baseline:
@@ -137,11 +164,11 @@ class Baseline:
         await self.index([f"({session.date}) {utterance.line}" for session, utterance in said])
 
     async def ask(self, question: str) -> Answer:
-        """Sort all utterances; a budget takes what fits, best first."""
+        """Sort all utterances; a budget takes what fits, best first, and pays for their texts alone."""
         started = time.perf_counter()
         order = await self.order(question)
         seconds = time.perf_counter() - started
-        within = {}
+        within, tokens = {}, {}
         for budget in BUDGETS:
             left, kept = budget, []
             for index in order[:BUDGET_LIMIT]:
@@ -149,7 +176,8 @@ class Baseline:
                     left -= self._tokens[index]
                     kept.append(self._ids[index])
             within[budget] = tuple(kept)
-        return Answer(tuple(self._ids[index] for index in order[: max(DEPTHS)]), within, seconds)
+            tokens[budget] = budget - left
+        return Answer(tuple(self._ids[index] for index in order[: max(DEPTHS)]), within, seconds, tokens)
 
     async def index(self, texts: list[str]) -> None:
         """Prepare to rank `texts`."""
@@ -241,6 +269,7 @@ class Row:
     recall: Mapping[int, float]
     ndcg: float
     budget_recall: Mapping[int, float]
+    tokens: Mapping[int, int]
     seconds: float
 
     @classmethod
@@ -251,6 +280,7 @@ class Row:
             {depth: _share(answer.ranked[:depth], question.evidence) for depth in DEPTHS},
             _ndcg(answer.ranked[:10], question.evidence),
             {budget: _share(ids, question.evidence) for budget, ids in answer.within_budget.items()},
+            answer.tokens,
             answer.seconds,
         )
 
@@ -289,6 +319,10 @@ def _averages(rows: Sequence[Row]) -> dict[str, float]:
     averages = {f"R@{depth}": _per_cent(row.recall[depth] for row in rows) for depth in DEPTHS}
     averages["nDCG@10"] = _per_cent(row.ndcg for row in rows)
     averages |= {f"{budget} tokens": _per_cent(row.budget_recall[budget] for row in rows) for budget in BUDGETS}
+    averages |= {
+        f"all in {budget}": _per_cent(float(row.budget_recall[budget] == 1) for row in rows) for budget in BUDGETS
+    }
+    averages |= {f"used of {budget}": round(float(np.mean([row.tokens[budget] for row in rows]))) for budget in BUDGETS}
     return {"questions": len(rows)} | averages
 
 
@@ -363,6 +397,15 @@ def _exchange(text: str, names: Sequence[str], others: Sequence[str]) -> str:
 def print_results(results: Sequence[Mapping[str, Any]]) -> None:
     """Print the tables."""
     shown = ["questions", *(f"R@{depth}" for depth in DEPTHS), "nDCG@10", *(f"{budget} tokens" for budget in BUDGETS)]
+    print_table(
+        ["system", "category", *shown],
+        [
+            [result["system"], category, *(averages[name] for name in shown)]
+            for result in results
+            for category, averages in result["categories"].items()
+        ],
+    )
+    shown = [f"{kind} {budget}" for budget in BUDGETS for kind in ("all in", "used of")]
     print_table(
         ["system", "category", *shown],
         [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -12,12 +12,22 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 from pydantic_ai import Agent, ModelRetry, RunContext, Tool, ToolOutput
 
-from agent_reminiscence.agents.material import ABOUT_MATERIAL, MAX_SHOWN_CHARACTERS, as_line, cut, quoted
+from agent_reminiscence.agents.material import (
+    ABOUT_MATERIAL,
+    ABOUT_PASSAGES,
+    MAX_SHOWN_CHARACTERS,
+    as_line,
+    cut,
+    framed,
+    quoted,
+)
 from agent_reminiscence.agents.running import ANSWER_TOOL
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.domain.retrieval import RelationshipHit, RetrievalResult, SearchHit
+from agent_reminiscence.domain.retrieval import RelationshipHit, RetrievalResult, SearchHit, as_passage
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.rendering import Passage as Shown
+from agent_reminiscence.text.rendering import render_lines
 
 MAX_ANSWER_CHARACTERS = 8_000
 # The most one tool call shows; a model that wants more calls again.
@@ -53,7 +63,8 @@ another tier, for the names in the question. You may run several searches at onc
 - If memory does not hold the answer, set `is_known` to false, say so in a sentence, and cite nothing.
 - Answer in the language of the question, in a few sentences.
 
-{ABOUT_MATERIAL}"""
+{ABOUT_MATERIAL}
+{ABOUT_PASSAGES}"""
 
 
 class RetrievalAnswer(BaseModel):
@@ -103,27 +114,15 @@ class RetrieverDeps:
     shown: dict[int, int] = field(default_factory=dict)
     _numbers: dict[UUID, int] = field(default_factory=dict)
 
-    def show_hits(self, hits: Iterable[SearchHit], step: int) -> list[Mapping[str, Any]]:
-        """Rows of `hits`, each with its number; a hit shown twice keeps its number."""
-        rows: list[Mapping[str, Any]] = []
+    def show_hits(self, hits: Iterable[SearchHit], step: int) -> list[str]:
+        """Lines of `hits`, each with its number; a hit shown twice keeps its number."""
+        shown: dict[int, Shown] = {}
         for hit in hits:
             text, is_cut = cut(hit.content.strip(), _SHOWN_PASSAGE_CHARACTERS)
             content = text if is_cut else hit.content
-            rows.append(
-                {
-                    "ref": self._number(hit.chunk_id, Passage(hit.memory_id, hit.title, content, hit.chunk_id), step),
-                    "trust": hit.source,
-                    "tier": hit.tier,
-                    "title": hit.title,
-                    "said_by": hit.speaker,
-                    "match": round(hit.match, 2),
-                    "from": f"{hit.start_date:%Y-%m-%d}",
-                    "until": None if hit.end_date is None else f"{hit.end_date:%Y-%m-%d}",
-                    "text": text,
-                    "is_cut": is_cut,
-                }
-            )
-        return rows
+            number = self._number(hit.chunk_id, Passage(hit.memory_id, hit.title, content, hit.chunk_id), step)
+            shown[number] = replace(as_passage(hit), text=text)
+        return render_lines(shown)
 
     def show_memories(self, memories: Iterable[ActiveMemory], step: int) -> list[Mapping[str, Any]]:
         """Rows of memories, in order, as many as fit."""
@@ -178,7 +177,7 @@ def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str) -> s
     Args:
         question: As the model shall read it, without secrets.
     """
-    passages = quoted("passages", deps.show_hits(found.hits[:_SHOWN_HITS], 0)) or "(recall found no passage)"
+    passages = framed("passages", deps.show_hits(found.hits[:_SHOWN_HITS], 0)) or "(recall found no passage)"
     relationships = quoted("relationships", _rows(found))
     asked = quoted("question", [{"text": question}])
     parts = (passages, _doubt(found), relationships, "Answer this question:", asked)
@@ -274,7 +273,7 @@ async def _search(context: RunContext[RetrieverDeps], query: str, tiers: Sequenc
 
 
 def _passages(context: RunContext[RetrieverDeps], found: RetrievalResult) -> str:
-    passages = quoted("passages", context.deps.show_hits(found.hits[:_SHOWN_HITS], context.run_step))
+    passages = framed("passages", context.deps.show_hits(found.hits[:_SHOWN_HITS], context.run_step))
     return "\n\n".join(part for part in (passages, _doubt(found)) if part)
 
 

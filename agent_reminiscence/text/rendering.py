@@ -93,6 +93,14 @@ def render(passages: Sequence[Passage], token_budget: int | None = None) -> str:
     return page.write()
 
 
+def render_lines(passages: Mapping[int, Passage]) -> list[str]:
+    """The lines of some passages, by their numbers, without note and fence: for a frame of somebody else's."""
+    page = _Page()
+    for rank, (number, passage) in enumerate(passages.items()):
+        page.place(_Entry(rank, passage), number)
+    return page.lines()
+
+
 def choose_fitting(passages: Sequence[Passage], token_budget: int) -> list[int]:
     """The indices of the passages that fit `token_budget` when they alone are rendered, ascending.
 
@@ -256,11 +264,15 @@ class _Page:
         """The rendering; '' if nothing is shown."""
         if not self.shown:
             return ""
+        fence = _fence(max(entry.backticks for entry, _ in self.shown.values()))
+        return "\n".join([NOTE, f"{fence}memory", *self.lines(), fence])
+
+    def lines(self) -> list[str]:
+        """All lines within the fence."""
         groups: dict[Hashable, list[_Entry]] = {}
         for entry, _ in self.shown.values():
             groups.setdefault(entry.group, []).append(entry)
-        fence = _fence(max(entry.backticks for entry, _ in self.shown.values()))
-        lines = [NOTE, f"{fence}memory"]
+        lines: list[str] = []
         for group in sorted(groups.values(), key=lambda group: min((one.day, one.start, one.rank) for one in group)):
             group.sort(key=lambda one: (one.is_concluded, one.start, one.position, one.rank))
             lines.append(group[0].heading)
@@ -271,7 +283,7 @@ class _Page:
                     lines.append(entry.conclusion)
                 later = self.later.get(entry.rank)
                 lines += entry.write(self._number(entry.rank), None if later is None else self._number(later))
-        return "\n".join([*lines, fence])
+        return lines
 
     def _changes(self, entry: _Entry) -> dict[int, int]:
         """The references that change when `entry` is shown, by rank: each passage refers to the last one like it."""

@@ -30,6 +30,7 @@ from tests.acceptance.conftest import SocketServer
 from tests.support.factories import stored_rows, superuser
 from tests.support.injections import CANARY, CANARY_WORDS, INJECTIONS, OTHER_TENANT, Injection
 from tests.support.memorizing import Shown, concludes, fact, hits_of, payloads, reads
+from tests.support.rendered import read_lines
 from tests.support.scripted import ScriptedModel, Step, answer, call, call_all
 from tests.support.steps import head_of, lines
 
@@ -160,6 +161,7 @@ def _material(model: ScriptedModel) -> tuple[list[dict[str, Any]], set[str]]:
 def _read(text: str, rows: list[dict[str, Any]], outside: set[str]) -> None:
     """Read a text line by line, by everything that anybody may take for the end of a line."""
     fence = None
+    passages: list[str] = []
     for line in text.splitlines():
         if fence is None and line.startswith("<<<"):
             fence = line.removeprefix("<<<")
@@ -167,9 +169,15 @@ def _read(text: str, rows: list[dict[str, Any]], outside: set[str]) -> None:
             fence = None
         elif fence is None:
             outside |= set() if line.startswith(_NOTES) else {line}
+        elif fence == "passages":
+            passages.append(line)
         else:
             rows.append(json.loads(line))
     assert fence is None
+    rows += [
+        {"ref": one.number, "title": one.title, "trust": one.source, "said_by": one.speaker, "text": one.text}
+        for one in read_lines(passages)
+    ]
 
 
 def _check_shown(model: ScriptedModel, injection: Injection, instructions: str, tools: dict[str, set[str]]) -> None:

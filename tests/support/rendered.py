@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -44,9 +45,18 @@ def read_rendering(prompt: str) -> list[Rendered]:
     fence = re.fullmatch("(`{3,})memory", opening)
     if note != NOTE or fence is None or closing != fence[1] or any(fence[1] in line for line in body):
         raise ValueError("the rendering is not fenced")
+    return read_lines(body)
+
+
+def read_lines(lines: Iterable[str]) -> list[Rendered]:
+    """The passages in the lines within a frame, in their order.
+
+    Raises:
+        ValueError: A line is nothing that may stand there.
+    """
     passages: list[Rendered] = []
     day, title, is_concluded = None, "", False
-    for line in body:
+    for line in lines:
         if heading := _HEADING.fullmatch(line):
             day, title, is_concluded = date.fromisoformat(heading[1]), heading[3] or "", False
             if _DAYS[day.weekday()] != heading[2]:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.text import rendering, tokens
+from agent_reminiscence.text.invisible import INVISIBLE
 from agent_reminiscence.text.rendering import NOTE, Passage, choose_fitting, render, split_recalled
 from agent_reminiscence.text.tokens import count_tokens
 from tests.support.injections import INJECTIONS
@@ -170,12 +171,13 @@ def _check_read(passage: Passage, read: Rendered) -> None:
     for shown, given_ in ((read.title, passage.title), (read.speaker or "", passage.speaker or "")):
         assert shown.isprintable() or any(unicodedata.category(one) in {"Cf", "Cn", "Co"} for one in shown)
         assert not set(shown) & set("[]［］【】\n\r\u2028\u202e\u200b")
-        assert _letters(shown).startswith(_letters(given_)[:40])
-    words = _letters(passage.text)
-    said = _letters(read.text)
-    assert words.endswith(said)
+        assert len(shown) <= rendering.MAX_SHOWN_TITLE
+        assert _letters(given_).startswith(_letters(shown))
+        assert _letters(given_) == _letters(shown) or shown.endswith("…")
+    said = "\n".join(INVISIBLE.sub("", line).rstrip() for line in passage.text.splitlines()).strip("\n").lstrip()
+    assert said.endswith(read.text)
     # At most the label of its speaker is left out.
-    assert words.removesuffix(said) in {"", _letters(passage.speaker or "")}
+    assert _letters(said.removesuffix(read.text)) in {"", _letters(passage.speaker or "")}
 
 
 def _letters(text: str) -> str:

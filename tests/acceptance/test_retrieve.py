@@ -13,6 +13,7 @@ from agent_reminiscence import AgentMem, Config, InvalidInputError, RetrievalRes
 from agent_reminiscence.services.recall.narrowing import WHOLE_MAX_CHUNKS
 from agent_reminiscence.text.tokens import count_tokens
 from tests.support.fakes import FAULTS, Fault, FaultyEmbedder, SetClock, away
+from tests.support.injections import FORGERIES
 from tests.support.rendered import read_rendering
 from tests.support.servers import BOTH_SERVERS
 from tests.support.steps import EVERYTHING, lines, texts
@@ -391,6 +392,26 @@ async def test_a_prompt_keeps_its_budget(memory: AgentMem) -> None:
     for wrong in (0, -1):
         with pytest.raises(ValueError, match="token_budget must be at least 1"):
             found.as_prompt(wrong)
+
+
+async def test_no_stored_text_passes_for_a_label(memory: AgentMem, subtests: pytest.Subtests) -> None:
+    """As content, title and speaker of what a tool has brought, each beside what a user has said."""
+    await memory.create_active_memory("agent-1", "Boats", "Ann: I own the red boat.", metadata={"speaker": "Ann"})
+    for name, text in FORGERIES.items():
+        content = text[:2_000]
+        note = await memory.create_active_memory(
+            "agent-1", text[:500], content, metadata={"speaker": text[:200]}, source="tool"
+        )
+        found = await memory.retrieve_memories("agent-1", f"who owns the red boat? {text[:500]}", limit=50)
+        await memory.admin.archive("agent-1", note.id, end_chunks=True)
+        with subtests.test(name):
+            shown = {one.number: one for one in read_rendering(found.as_prompt())}
+            assert sorted(shown) == list(range(1, len(found.hits) + 1))
+            assert len(shown) > 1
+            for number, hit in enumerate(found.hits, start=1):
+                assert (shown[number].source, shown[number].day) == (hit.source, hit.start_date.date())
+                assert shown[number].until is None
+            assert [one.text for one in shown.values() if one.source == "user"] == ["I own the red boat."]
 
 
 async def test_a_budget_without_a_limit_is_filled(memory: AgentMem) -> None:

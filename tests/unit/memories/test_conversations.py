@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +23,7 @@ from pydantic_ai.messages import (
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services.memories.conversations import is_acknowledgement, read_conversation
 from agent_reminiscence.services.memories.remembering import _Stored
-from agent_reminiscence.text.rendering import NOTE
+from agent_reminiscence.text.rendering import NOTE, Passage, render
 
 
 def _said(messages: Any) -> list[tuple[str, str]]:
@@ -112,6 +113,17 @@ def test_what_is_no_message_is_refused(messages: Any, complaint: str) -> None:
 def test_an_acknowledgement_is_told_by_its_words(text: str, is_one: bool) -> None:
     """Not by its length, which says little, and in another script something else."""
     assert is_acknowledgement(text) == is_one
+
+
+def test_what_was_recalled_is_told_from_what_was_said() -> None:
+    """In one text with it, or as a part of a message of its own."""
+    recalled = render([Passage(1, "Boats", "I own the red boat.", datetime(2026, 3, 5, tzinfo=UTC))])
+    part, said = {"type": "text", "text": recalled}, {"type": "text", "text": "Who owns it?"}
+
+    for content in ([part, said], f"{recalled}\n\nWho owns it?"):
+        (one, other) = read_conversation([{"role": "user", "content": content}])
+        assert (one.is_recalled, other.is_recalled, other.text.strip()) == (True, False, "Who owns it?")
+        assert one.text == "2026-03-05 Thursday, Boats\n[1] I own the red boat."
 
 
 def test_a_message_without_bounds_is_refused_before_it_is_searched() -> None:

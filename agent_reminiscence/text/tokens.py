@@ -12,7 +12,7 @@ import math
 import re
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -91,6 +91,11 @@ def count_lines(lines: Sequence[str]) -> list[int]:
         return [estimate_tokens(text) for text in texts]
     # The tokenizer puts a space before each text, which a line in the middle of a text does not have.
     return [len(encoding) - 1 for encoding in encode_each(tokenizer, texts)]
+
+
+def least_tokens(lines: Iterable[str]) -> int:
+    """Return a lower bound for the sum of `count_lines`, without counting: no token spans two lines or two words."""
+    return sum(1 + len(line.split()) for line in lines)
 
 
 def encode_each(tokenizer: Tokenizer, texts: Sequence[str]) -> list[Encoding]:

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 from agent_reminiscence.text import tokens
 from agent_reminiscence.text.tokens import (
     TokenCounts,
+    count_lines,
     count_tokens,
     count_tokens_batch,
     estimate_tokens,
+    least_tokens,
     most_tokens,
 )
 
@@ -185,3 +187,39 @@ def test_a_character_again_and_again_has_no_more_tokens_than_its_length_allows(c
     for length in (1, 2, 7, 100):
         assert count_tokens(character * length) <= most_tokens(character * length)
         assert estimate_tokens(character * length) <= most_tokens(character * length)
+
+
+_LINES = st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=40), max_size=6)
+
+
+@settings(deadline=None)
+@given(lines=_LINES)
+def test_lines_add_up_to_the_text(lines: list[str]) -> None:
+    """So what a line adds is known without counting the whole again; and never less than was said before counting."""
+    text = "\n".join(["Note", *lines])
+    counts = count_lines(lines)
+
+    assert count_tokens("Note") + sum(counts) == count_tokens(text)
+    assert least_tokens(lines) <= sum(counts)
+
+
+@settings(deadline=None)
+@given(lines=_LINES)
+def test_estimates_of_lines_are_not_below_that_of_the_text(lines: list[str]) -> None:
+    """Each is rounded up."""
+    with pytest.MonkeyPatch.context() as without:
+        without.setattr(tokens, "bundled_tokenizer", lambda: None)
+        counts = count_lines(lines)
+
+        assert count_tokens("Note") + sum(counts) >= count_tokens("\n".join(["Note", *lines]))
+        assert least_tokens(lines) <= sum(counts)
+
+
+def test_no_token_spans_two_words_or_lines() -> None:
+    """On which both rest."""
+    tokenizer = tokens.bundled_tokenizer()
+    assert tokenizer is not None
+
+    for piece in tokenizer.get_vocab():
+        assert len(piece.replace("▁", " ").split()) <= 1
+        assert "\n" not in piece

@@ -93,11 +93,7 @@ class LoopThread:
         """
         self.check()
         call = _Call(make, self._tasks)
-        with self._lock:
-            if self._is_ending or not self._thread.is_alive():
-                raise NotInitializedError("this AgentMem was closed; use `with AgentMem()` or `memory.initialize()`")
-            self._loop.call_soon_threadsafe(call.start)
-        self._wait(call)
+        self._run(call, self._begin)
         try:
             return call.result()
         except asyncio.CancelledError:
@@ -133,16 +129,18 @@ class LoopThread:
             UsageError: This thread may not wait for the loop.
         """
         self.check()
-        call = self._finish(close)
+        call = self._last_call(close)
         try:
-            self._wait(call)
+            self._run(call, self._begin_last)
         finally:
+            # The call does so itself, unless this thread was interrupted before it had begun.
+            self._set_end()
             self._thread.join()
         call.result()
 
     def abandon(self, close: Callable[[], Awaitable[None]]) -> None:
         """The same without waiting for it."""
-        self._finish(close)
+        self._begin_last(self._last_call(close))
 
     def end(self) -> None:
         """Cancel what runs, end the thread and wait until it has ended."""
@@ -156,11 +154,14 @@ class LoopThread:
         """Wait some seconds for an abandoned thread, and end it if it takes longer."""
         self._is_at_exit = True
         self._thread.join(_EXIT_SECONDS)
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._end.set)
+        self._set_end()
         self._thread.join(_STOP_SECONDS)
 
-    def _finish(self, close: Callable[[], Awaitable[None]]) -> _Call[None]:
+    def _set_end(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._end.set)
+
+    def _last_call(self, close: Callable[[], Awaitable[None]]) -> _Call[None]:
         async def finish() -> None:
             try:
                 try:
@@ -170,12 +171,7 @@ class LoopThread:
             finally:
                 self._end.set()
 
-        call = _Call(finish, self._tasks)
-        with self._lock:
-            # From here on no call is accepted, and those before were started: the loop runs callbacks in order.
-            self._is_ending = True
-            self._loop.call_soon_threadsafe(call.start)
-        return call
+        return _Call(finish, self._tasks)
 
     async def _cancel_others(self) -> None:
         """End all other calls, which are then rolled back before the connections close."""
@@ -185,13 +181,32 @@ class LoopThread:
         if others:
             await asyncio.wait(others)
 
-    def _wait(self, call: _Call[Any]) -> None:
-        """Wait until a call has ended; what interrupts this thread cancels the call."""
+    def _begin(self, call: _Call[Any]) -> None:
+        with self._lock:
+            if self._is_ending or not self._thread.is_alive():
+                call.refuse(
+                    NotInitializedError("this AgentMem was closed; use `with AgentMem()` or `memory.initialize()`")
+                )
+            else:
+                self._loop.call_soon_threadsafe(call.start)
+
+    def _begin_last(self, call: _Call[None]) -> None:
+        with self._lock:
+            # From here on no call is accepted, and those before were started: the loop runs callbacks in order.
+            self._is_ending = True
+            self._loop.call_soon_threadsafe(call.start)
+
+    def _run[T](self, call: _Call[T], begin: Callable[[_Call[T]], None]) -> None:
+        """Begin a call and wait until it has ended; what interrupts this thread cancels the call."""
         try:
+            # Inside, because an interrupt may come as soon as the loop knows of the call.
+            begin(call)
             call.wait()
         except BaseException:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, so the call has ended, too
+            try:
                 self._loop.call_soon_threadsafe(call.cancel)
+            except RuntimeError:  # the loop is closed, so the call has ended or never began
+                call.cancel()
             # Until it has rolled back; a second Ctrl-C does not wait for that.
             call.wait()
             raise
@@ -212,10 +227,16 @@ class _Call[T]:
         self._tasks.add(self._task)
         self._task.add_done_callback(self._was_done)
 
+    def refuse(self, error: Exception) -> None:
+        """End it with `error` before it has begun."""
+        self._outcome.set_exception(error)
+
     def cancel(self) -> None:
-        """Cancel it; in the loop."""
+        """Cancel it, whether or not it has begun; in the loop, after `start` if that was called."""
         if self._task is not None:
             self._task.cancel()
+        elif not self._outcome.done():
+            self._outcome.set_exception(asyncio.CancelledError())
 
     def wait(self) -> None:
         """Wait until it has ended; in any other thread."""

@@ -121,6 +121,10 @@ format: $(DEV) ## Format the code and apply the linter's safe fixes.
 sync: $(DEV) ## Write agent_reminiscence/sync anew, after a public method of AgentMem or its parts has changed.
 	@$(BIN)/python scripts/write_sync.py
 
+.PHONY: prompts
+prompts: $(DEV) ## Write docs/reference/prompts.md anew, after a prompt or the schema of an answer has changed.
+	@$(BIN)/python scripts/write_prompts.py
+
 .PHONY: bench-locomo
 bench-locomo: bench-data $(BENCH) ## Measure recall on real conversations. DATA=folder
 	@$(BIN)/python benchmarks/locomo.py --data "$(DATA)" $(BENCH_ARGS)
@@ -128,6 +132,10 @@ bench-locomo: bench-data $(BENCH) ## Measure recall on real conversations. DATA=
 .PHONY: bench-lifebench
 bench-lifebench: bench-data $(BENCH) ## Measure recall on a year of phone data. DATA=folder
 	@$(RUN) benchmarks.lifebench --data "$(DATA)" $(BENCH_ARGS)
+
+.PHONY: bench-answers
+bench-answers: $(BENCH) ## Ask a model about what was recalled, beside BM25. DATA=folder BENCH_ARGS="--model provider:name"
+	@$(RUN) benchmarks.answers $(if $(DATA),--data "$(DATA)") $(BENCH_ARGS)
 
 .PHONY: bench-entities
 bench-entities: bench-data $(BENCH) ## Sample the extractor's names, to judge by hand, and time it. DATA=folder
@@ -157,6 +165,18 @@ bench-turns: $(BENCH) ## Measure a chat of 10,000 turns, written one by one with
 .PHONY: bench-jobs
 bench-jobs: $(BENCH) ## Measure how soon work starts, how much it slows calls, and a worker's throughput.
 	@$(RUN) benchmarks.jobs $(BENCH_ARGS)
+
+.PHONY: bench-subscribe
+bench-subscribe: $(BENCH) ## Measure how soon followers get events, whether any is lost, and what writers pay for it.
+	@$(RUN) benchmarks.subscribe $(BENCH_ARGS)
+
+.PHONY: bench-views
+bench-views: $(BENCH) ## Measure what agents' views cost over 100,000 events: the first build, and one more turn.
+	@$(RUN) benchmarks.views $(BENCH_ARGS)
+
+.PHONY: bench-salience
+bench-salience: bench-data $(BENCH) ## Measure what an index adds to the salience of events. DATA=folder
+	@$(RUN) benchmarks.salience --data "$(DATA)" $(BENCH_ARGS)
 
 .PHONY: bench-first-run
 bench-first-run: $(BENCH) ## Measure the first and a later run in a data folder: CPU of all processes, waiting times.

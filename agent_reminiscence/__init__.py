@@ -15,15 +15,16 @@ from agent_reminiscence.domain.erasure import (
     ErasurePreview,
     ErasureReceipt,
 )
-from agent_reminiscence.domain.event import Event, ModelUsage
+from agent_reminiscence.domain.event import Event, ModelUsage, ProfileCitation
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.generation import Generation, GenerationFill, ReembedProgress, ReembedReport
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.domain.history import Derivation, MemoryHistory, MemoryVersion
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
+from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.progress import Progress, Step
-from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
+from agent_reminiscence.domain.remembering import DeletionRequest, RememberedChange, RememberReport
 from agent_reminiscence.domain.retrieval import (
     Citation,
     CitedPassage,
@@ -35,6 +36,7 @@ from agent_reminiscence.domain.retrieval import (
     Synthesis,
     Usage,
 )
+from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.transfer import (
     AddedMemory,
     ExportReport,
@@ -60,6 +62,7 @@ from agent_reminiscence.exceptions import (
     MemoryExistsError,
     MemoryNotFoundError,
     NotInitializedError,
+    ProfileNotFoundError,
     QuotaExceededError,
     RedactionError,
     ReembeddingError,
@@ -73,6 +76,7 @@ from agent_reminiscence.exceptions import (
     WorkTimeoutError,
 )
 from agent_reminiscence.redaction.redactor import DefaultRedactor, Redaction, Redactor
+from agent_reminiscence.services.reflection.memory_index import EventIndex
 
 __all__ = [
     "ActiveMemory",
@@ -91,6 +95,7 @@ __all__ = [
     "ConsolidationReport",
     "Conversation",
     "DefaultRedactor",
+    "DeletionRequest",
     "Derivation",
     "Drift",
     "Embedder",
@@ -106,6 +111,7 @@ __all__ = [
     "ErasurePreview",
     "ErasureReceipt",
     "Event",
+    "EventIndex",
     "ExportReport",
     "ExternalIdNotFoundError",
     "Filter",
@@ -129,6 +135,9 @@ __all__ = [
     "ModelUsage",
     "NotInitializedError",
     "Omission",
+    "Profile",
+    "ProfileCitation",
+    "ProfileNotFoundError",
     "Progress",
     "QuotaExceededError",
     "Redaction",
@@ -144,6 +153,7 @@ __all__ = [
     "RememberedChange",
     "ReminiscenceError",
     "RetrievalResult",
+    "SaidFrom",
     "SearchHit",
     "Step",
     "StoreError",

@@ -28,17 +28,24 @@ from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.replay import Replayer
 from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.services.ledger.subscriptions import Subscriptions
 from agent_reminiscence.services.memories.history import HistoryService
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.memories.remembering import RememberingService
 from agent_reminiscence.services.memories.writes import MemoryRules
 from agent_reminiscence.services.model_budget import ModelBudget
+from agent_reminiscence.services.profiles.extracting import ProfileExtractor
+from agent_reminiscence.services.profiles.profiles import Profiles
+from agent_reminiscence.services.profiles.refreshing import ProfileRefresher
+from agent_reminiscence.services.profiles.writing import ProfileWriter
 from agent_reminiscence.services.recall.finding import Finder
 from agent_reminiscence.services.recall.graph_list import GraphRecall
+from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.recall.synthesis import SynthesisService
 from agent_reminiscence.services.recall.uses import UseRecorder
+from agent_reminiscence.services.reflection.memory_index import EventSearch
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.services import Services
 from agent_reminiscence.services.tiers.consolidation import ConsolidationService
@@ -116,9 +123,10 @@ class Parts:
     services: Services
     admin: MemoryAdmin
     uses: UseRecorder
+    subscriptions: Subscriptions
 
     async def close(self) -> None:
-        """End the worker, write what is still to be noted, and close everything.
+        """End the subscriptions and the worker, write what is still to be noted, and close everything.
 
         An error from one of them keeps none of the others open.
         """
@@ -127,6 +135,7 @@ class Parts:
             closing.push_async_callback(self.models.close)
             closing.push_async_callback(self.uses.close)
             closing.push_async_callback(self.services.worker.stop)
+            closing.push_async_callback(self.subscriptions.close)
 
 
 async def build(config: Config, given: Given) -> Parts:
@@ -193,15 +202,24 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     uses = UseRecorder(runtime)
     retrieval = RetrievalService(runtime, Finder(repositories, embedding, given.weights), recall, embedding, uses)
     promotion = PromotionService(runtime, projector, threshold=config.shortterm_promotion_threshold)
-    memorizing = MemorizingService(runtime, budget, models.memorizer)
+    memorizing = MemorizingService(runtime, budget, models.memorizer, timeout_seconds=config.memorizer_timeout_seconds)
     consolidation = ConsolidationService(runtime, projector, embedding, memorizing, promotion)
     review = LifecycleService(runtime, projector, promotion, max_chunks=config.max_chunks, ttl_days=config.ttl_days)
+    refresher = ProfileRefresher(
+        runtime,
+        projector,
+        ProfileExtractor(runtime, retrieval),
+        None
+        if models.retriever is None
+        else ProfileWriter(runtime, retrieval, NeighbourReader(runtime), budget, models.retriever),
+    )
     work = WorkService(
         runtime,
         embedding,
         consolidation,
         review,
         cells,
+        refresher,
         follower,
         max_attempts=config.job_max_attempts,
         retry_seconds=config.job_retry_seconds,
@@ -215,12 +233,13 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
             heartbeat_seconds=config.job_heartbeat_seconds,
         )
     )
+    subscriptions = Subscriptions(runtime.store, repositories.events, poll_seconds=config.subscription_poll_seconds)
     upkeep = VectorUpkeep(repositories, renewal)
     services = Services(
         runtime=runtime,
         manager=manager,
         retrieval=retrieval,
-        synthesis=SynthesisService(runtime, retrieval, manager, budget, models.retriever),
+        synthesis=SynthesisService(runtime, retrieval, NeighbourReader(runtime), budget, models.retriever),
         remembering=RememberingService(runtime, manager, budget, models.updater),
         consolidation=consolidation,
         review=review,
@@ -233,7 +252,9 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         worker=worker,
         usage=UsageService(runtime, embedding, follower),
         graph=graph,
-        ledger=MemoryLedger(runtime.store, repositories.events, projector, runtime.scrubber, clock=runtime.clock),
+        ledger=MemoryLedger(
+            runtime.store, repositories.events, projector, runtime.scrubber, subscriptions, clock=runtime.clock
+        ),
         reembedding=ReembeddingService(
             runtime.store,
             repositories.events,
@@ -242,8 +263,18 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
             configured=stores.configured,
             find_administrator=stores.find_administrator,
         ),
+        profiles=Profiles(runtime, projector, refresher),
+        refresher=refresher,
+        event_search=EventSearch(runtime, embedding),
     )
-    return Parts(stores=stores, models=models, services=services, admin=MemoryAdmin(services, config), uses=uses)
+    return Parts(
+        stores=stores,
+        models=models,
+        services=services,
+        admin=MemoryAdmin(services, config),
+        uses=uses,
+        subscriptions=subscriptions,
+    )
 
 
 def _graph_services(

@@ -30,6 +30,7 @@ from agent_reminiscence.services.ledger.requests import UNSET, AppendTextRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
 from agent_reminiscence.services.recall.asking import search_request
 from agent_reminiscence.services.recall.ranking import Weights
+from agent_reminiscence.services.reflection.memory_index import EventIndex
 from agent_reminiscence.telemetry import Attribute, Observed, Telemetry
 from agent_reminiscence.text.languages import check_language
 
@@ -179,6 +180,20 @@ class AgentMem:
             source=source,
             actor=actor,
         )
+
+    def event_index(
+        self, external_id: str | int | UUID, *, actor: str | None = None, kinds: Sequence[str] = ()
+    ) -> EventIndex:
+        """An index of events of your own kinds: `await memory.event_index("run-1").search("the red boat")`.
+
+        Args:
+            actor: Only this actor's events, and those of `kinds`; None is everybody's.
+            kinds: Kinds that are found whoever wrote them; without `actor`, every kind is.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+        """
+        return EventIndex(self._ready().services.event_search, external_id, actor=actor, kinds=kinds)
 
     async def create_active_memory(
         self,
@@ -361,7 +376,7 @@ class AgentMem:
             named_id, named_key = validation.memory_name(memory_id, key)
 
             def named_and_dated() -> dict[str, Any]:
-                """What both kinds of request say, checked after what each says by itself."""
+                """The fields that both kinds of request share; each checks its own fields first."""
                 return {
                     "external_id": tenant,
                     "memory_id": named_id,
@@ -428,6 +443,7 @@ class AgentMem:
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         where: Filter | None = None,
+        profile: str | None = None,
         synthesis: bool = False,
         strict: bool = False,
     ) -> RetrievalResult:
@@ -448,6 +464,9 @@ class AgentMem:
             known_at: What the memory knew at this time; None is all it knows. Without `as_of`, this is also `as_of`.
             where: Only passages that this filter admits, before they are ranked: up to `limit` of these are returned,
                 without those that have nothing to do with the question.
+            profile: Also return this standing summary (`memory.admin.profiles`) as it was known at `known_at`. It is
+                rendered first, within `token_budget`. It is made from all that the tenant's memory holds: no filter
+                narrows it. Calls no model.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
                 the hits are still returned, and `omitted` says why there is no answer.
             strict: With `synthesis`: whether a missing answer is an error.
@@ -457,6 +476,7 @@ class AgentMem:
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ProfileNotFoundError: There is no such profile.
             ConfigurationError: `synthesis` needs a model, and none is configured.
             AgentError: With `strict`: the model gave no usable answer.
             RedactionError: With `synthesis` and `strict`: your redactor failed on the question.
@@ -478,6 +498,7 @@ class AgentMem:
                 as_of=as_of,
                 known_at=known_at,
                 where=where,
+                profile=profile,
             )
             is_strict = validation.flag("strict", strict)
             operation.note(limit=request.limit, tiers=tuple(request.tiers))

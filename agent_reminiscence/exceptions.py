@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
 
@@ -93,6 +94,26 @@ class RelationshipNotFoundError(UsageError):
         )
         self.external_id = external_id
         self.relationship_id = relationship_id
+
+
+class ProfileNotFoundError(UsageError):
+    """This `external_id` has no such profile, or had none at that time; `name` is the requested one."""
+
+    def __init__(self, external_id: str, name: str, *, known_at: datetime | None = None) -> None:
+        listed = f"memory.admin.profiles.list({external_id!r})"
+        if known_at is None:
+            message = (
+                f"external_id {external_id!r} has no profile {name!r}; define one with"
+                f" memory.admin.profiles.define({external_id!r}, {name!r}, question), or see {listed} for those it has"
+            )
+        else:
+            message = (
+                f"external_id {external_id!r} had no profile {name!r} at {known_at.isoformat()}; ask about a later"
+                f" time, or see {listed} for those it has now"
+            )
+        super().__init__(message)
+        self.external_id = external_id
+        self.name = name
 
 
 class IdempotencyConflictError(UsageError):

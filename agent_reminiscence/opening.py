@@ -287,6 +287,7 @@ async def _check_schema(
             f"chunk_partitions is {config.chunk_partitions}, but this database has {state.chunk_partitions},"
             " which cannot change; unset it, or use another database (data_dir, postgres_dsn)"
         )
+    stores.postgres.announce_with(state.announcement_key)
     stores.generations.follow(current)
     # An embedder whose server is unavailable takes its dimension from the latest generation of its model.
     for generation in reversed(known):

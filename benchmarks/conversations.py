@@ -55,11 +55,18 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the ids of the utterances that answer it."""
+    """A question and the ids of the utterances that answer it.
+
+    Attributes:
+        answer: The data set's answer; empty if the question has none.
+        asked_at: When it is asked, as the data set writes it; empty if it does not say.
+    """
 
     text: str
     category: str
     evidence: frozenset[str]
+    answer: str = ""
+    asked_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,12 @@ def _read_locomo(name: str, item: Mapping[str, Any]) -> Conversation:
     )
     known = {utterance.id for session in sessions for utterance in session.utterances}
     questions = (
-        Question(asked["question"], LOCOMO_CATEGORIES[asked["category"]], _read_evidence(asked["evidence"], known))
+        Question(
+            asked["question"],
+            LOCOMO_CATEGORIES[asked["category"]],
+            _read_evidence(asked["evidence"], known),
+            str(asked.get("answer", "")),
+        )
         for asked in item["qa"]
     )
     return Conversation(name, sessions, tuple(question for question in questions if question.evidence))
@@ -147,7 +159,13 @@ def _read_lifebench(item: Mapping[str, Any]) -> Conversation:
         )
     known = {utterance.id for session in sessions for utterance in session.utterances}
     questions = (
-        Question(asked["text"], asked["category"], frozenset(known.intersection(asked["evidence"])))
+        Question(
+            asked["text"],
+            asked["category"],
+            frozenset(known.intersection(asked["evidence"])),
+            str(asked.get("answer", "")),
+            str(asked.get("ask_time", "")),
+        )
         for asked in item["questions"]
     )
     return Conversation(item["name"], tuple(sessions), tuple(question for question in questions if question.evidence))

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import bm25s  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import numpy as np
 import numpy.typing as npt
 import Stemmer  # type: ignore[import-not-found, unused-ignore]
@@ -108,8 +107,8 @@ class Product:
             found = await self._memory.retrieve_memories(self._external_id, question, token_budget=budget)
             tokens[budget] = _check_budget(found, every, budget)
             shown = {passage.number for passage in read_rendering(found.as_prompt())} if found.hits else set()
-            within[budget] = _utterance_ids(found, shown)
-        return Answer(_utterance_ids(result), within, seconds, tokens)
+            within[budget] = utterance_ids(found, shown)
+        return Answer(utterance_ids(result), within, seconds, tokens)
 
     async def is_found(self, conversation: Conversation, question: str) -> bool:
         """Whether the package says that it has found anything."""
@@ -117,10 +116,10 @@ class Product:
 
     async def rank(self, conversation: Conversation, question: str, limit: int) -> tuple[str, ...]:
         """Only the ranking."""
-        return _utterance_ids(await self._memory.retrieve_memories(conversation.external_id, question, limit=limit))
+        return utterance_ids(await self._memory.retrieve_memories(conversation.external_id, question, limit=limit))
 
 
-def _utterance_ids(result: RetrievalResult, numbers: Collection[int] | None = None) -> tuple[str, ...]:
+def utterance_ids(result: RetrievalResult, numbers: Collection[int] | None = None) -> tuple[str, ...]:
     """An utterance that was cut into several chunks counts once, where its first chunk stands.
 
     Args:
@@ -189,7 +188,10 @@ class Baseline:
 
 
 class Bm25(Baseline):
-    """BM25 with the English Snowball stemmer and stop words."""
+    """BM25 with the English Snowball stemmer and stop words.
+
+    Only it needs `bm25s`, which is not among what the tests install.
+    """
 
     name = "BM25"
 
@@ -200,6 +202,8 @@ class Bm25(Baseline):
 
     async def index(self, texts: list[str]) -> None:
         """Count the words."""
+        import bm25s  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
         self._index = bm25s.BM25(k1=1.2, b=0.75)
         self._index.index(self._words(texts), show_progress=False)
 
@@ -209,6 +213,8 @@ class Bm25(Baseline):
         return _best_first(self._index.get_scores(words), above=0.0) if words else []
 
     def _words(self, texts: list[str]) -> list[list[str]]:
+        import bm25s
+
         words: list[list[str]] = bm25s.tokenize(
             texts, stopwords="en", stemmer=self._stemmer, return_ids=False, show_progress=False
         )

@@ -41,7 +41,7 @@ import agent_reminiscence
 from agent_reminiscence import AgentMem, Config, ConfigurationError
 
 data_dir = Path(sys.argv[1])
-extras = {"cli": {"cyclopts", "rich"}, "models": {"pydantic_ai"}, "telemetry": {"opentelemetry"}}
+extras = {"cli": {"cyclopts", "rich"}, "models": {"pydantic_ai"}, "telemetry": {"opentelemetry"}, "yaml": {"yaml"}}
 needing = {"agent_reminiscence.cli": "cli", "agent_reminiscence.agents": "models"}
 imported = 0
 for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminiscence.", onerror=lambda name: None):

@@ -107,7 +107,7 @@ def _extras_table(
             for extra in sorted(extras)
         ]
     ]
-    return ["| with the extra | distributions | installed size |", "|---|---|---|", *rows]
+    return ["| with the extra | distributions | installed size, without byte code |", "|---|---|---|", *rows]
 
 
 def _distributions_table(whole: dict[str, Installed], root: str, core: set[str]) -> list[str]:

@@ -14,6 +14,7 @@ from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.requests import ArchiveRequest
+from agent_reminiscence.services.profiles.profiles import Profiles
 
 
 class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin):
@@ -23,6 +24,11 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     def graph(self) -> MemoryGraph:
         """The entities that memories name, and the relationships between them."""
         return self._services.graph
+
+    @property
+    def profiles(self) -> Profiles:
+        """Standing summaries: texts about a tenant, or a topic, that keep themselves up to date."""
+        return self._services.profiles
 
     async def archive(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
 
@@ -41,7 +42,9 @@ class WorkAdmin(Topic):
         tenant = validation.external_id(external_id)
         is_dry_run = validation.flag("dry_run", dry_run)
         if memory_id is not None:
-            return [await self._consolidate(tenant, validation.memory_id(memory_id), is_dry_run=is_dry_run)]
+            report = await self._consolidate(tenant, validation.memory_id(memory_id), is_dry_run=is_dry_run)
+            await self._queue_profiles(tenant, [report])
+            return [report]
         async with self._services.runtime.store.transaction(tenant, read_only=True) as db:
             memory_ids = await self._services.runtime.repositories.tables.active.find_ids(db, tenant)
         reports = []
@@ -49,7 +52,13 @@ class WorkAdmin(Topic):
             # The caller did not name it, so one erased meanwhile is not an error.
             with suppress(MemoryNotFoundError):
                 reports.append(await self._consolidate(tenant, found, is_dry_run=is_dry_run))
+        await self._queue_profiles(tenant, reports)
         return reports
+
+    async def _queue_profiles(self, external_id: str, reports: Sequence[ConsolidationReport]) -> None:
+        """Queue work for profiles that are due after consolidations; a job that consolidates writes them itself."""
+        if any(report.consolidated for report in reports) and await self._services.refresher.find_due(external_id):
+            await self._services.work.enqueue(external_id)
 
     async def _consolidate(self, external_id: str, memory_id: UUID, *, is_dry_run: bool) -> ConsolidationReport:
         # Repeatable, because a version is consolidated only once.

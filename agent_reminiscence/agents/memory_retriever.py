@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_ai import Agent, ModelRetry, RunContext, Tool, ToolOutput
+from pydantic_ai.tools import ToolDefinition
 
-from agent_reminiscence.agents.material import (
-    ABOUT_MATERIAL,
-    ABOUT_PASSAGES,
-    MAX_SHOWN_CHARACTERS,
-    as_line,
-    cut,
-    framed,
-    quoted,
-)
+from agent_reminiscence.agents.material import ABOUT_RECALLED, cut, framed, quoted
+from agent_reminiscence.agents.plan_dates import iso_weekday
 from agent_reminiscence.agents.running import ANSWER_TOOL
-from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.domain.memory import ActiveMemory
+from agent_reminiscence.config.constants import TIERS, Tier
+from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.retrieval import RelationshipHit, RetrievalResult, SearchHit, as_passage
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.rendering import Passage as Shown
@@ -32,16 +29,15 @@ from agent_reminiscence.text.rendering import render_lines
 MAX_ANSWER_CHARACTERS = 8_000
 # The most one tool call shows; a model that wants more calls again.
 _SHOWN_HITS = 10
-_SHOWN_MEMORIES = 20
 _SHOWN_RELATIONSHIPS = 20
 _SHOWN_PASSAGE_CHARACTERS = 3_000
-_SHOWN_MEMORY_CHARACTERS = 6_000
 _SHOWN_DESCRIPTION_CHARACTERS = 500
 _MAX_QUERY_CHARACTERS = 1_000
 _RETRIES = 2
 # [3], and [3, 5], which several models write for [3][5]; also in the brackets of other scripts. 0 and longer numbers
 # are never passages.
 _MARK = re.compile(r"[\[［【]\s*(\d{1,6}(?:\s*[,;，；、]\s*\d{1,6})*)\s*[\]］】]")  # noqa: RUF001
+_SPACED_MARK = re.compile(rf"\s*{_MARK.pattern}")
 # [1-3], alone or among others: it covers passages that the model may never have looked at.
 _RANGE = re.compile(r"[\[［【][\d\s,;，；、]*\d\s*[-–—]\s*\d[\d\s,;，；、–—-]*[\]］】]")  # noqa: RUF001
 # Code in an answer cites nothing, whatever its brackets hold.
@@ -49,29 +45,36 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 
 _LITTLE_MATCHES = "(nothing matches the question well: these passages are only the nearest)"
 
+# No call shows as many passages as the examples' numbers would need, so these cite nothing.
 _INSTRUCTIONS = f"""\
 You answer a question from somebody's memory, which is shown to you as material, and from nothing else.
-First check whether the passages that come with the question answer it. If they do not, search: with other words, in
-another tier, for the names in the question. You may run several searches at once.
-- Tiers: active memories are what is being worked on now, shortterm is what was said recently, and longterm is what
-  proved important.
-- Say only what passages say. Put the number of each passage in square brackets after what it supports, such as [3]. Do
-  not put other numbers in square brackets, except as `code`.
-- If passages contradict each other, the later one counts; say so if that matters.
-- If you are told that nothing matches the question well, the passages are only the nearest ones: answer from them only
-  if they really say it.
-- If memory does not hold the answer, set `is_known` to false, say so in a sentence, and cite nothing.
+If the passages beside the question do not answer it, search with other words and for the names in it, and look around
+the passages that come closest. You may call several tools at once.
+- After each statement, put the number of each passage that supports it in square brackets, such as [9001][9002]. Write
+  other numbers without brackets, or as `code`.
+- "Yesterday" in a passage counts from the day of its line or else of its heading, in the question from today. Give the
+  date you work out.
+- If passages contradict each other, the later one counts; say so if it matters.
+- If passages contradict what the question takes for granted, say what they say instead, cite them, and set `is_known`
+  to true.
+- If the answer follows from passages without being said, write "probably" and cite them.
+- If memory does not hold the answer, or only something near it, say so in a sentence, cite nothing, and set `is_known`
+  to false.
 - Answer in the language of the question, in a few sentences.
 
-{ABOUT_MATERIAL}
-{ABOUT_PASSAGES}"""
+Two invented examples, not from this memory. On Monday 2031-03-10, passage 9001 says "Ines: I moved the hives to the
+orchard yesterday.", and 9002 "Ines: My aunt owns it."
+"Where are the hives?" In the orchard of Ines's aunt [9001][9002], since 9 March 2031 [9001].
+"Why did Ines sell the hives?" Memory says otherwise: she moved them to the orchard [9001].
+
+{ABOUT_RECALLED}"""
 
 
 class RetrievalAnswer(BaseModel):
     """An answer, and whether memory holds it."""
 
-    answer: str = Field(max_length=MAX_ANSWER_CHARACTERS, description="Each statement with its passages: … [3][5].")
-    is_known: bool = Field(description="Whether the passages that were shown answer the question.")
+    answer: str = Field(max_length=MAX_ANSWER_CHARACTERS, description="Each statement with its passages.")
+    is_known: bool = Field(description="Whether passages answer the question or show that it rests on a mistake.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +83,19 @@ class Passage:
 
     Attributes:
         memory_id: The memory it comes from.
-        chunk_id: None if it is a whole memory.
         content: As it was shown.
+        sources: The chunks it rests on: itself, or those that a fact was concluded from.
     """
 
     memory_id: UUID
+    chunk_id: UUID
     title: str
     content: str
-    chunk_id: UUID | None = None
+    sources: tuple[UUID, ...]
 
 
 type Search = Callable[[str, Sequence[Tier]], Awaitable[RetrievalResult]]
-type ActiveMemories = Callable[[], Awaitable[Sequence[ActiveMemory]]]
+type ReadAround = Callable[[UUID, Sequence[UUID]], Awaitable[Sequence[SearchHit]]]
 
 
 @dataclass(slots=True)
@@ -100,55 +104,55 @@ class RetrieverDeps:
 
     Attributes:
         search: Recall with the caller's filters, in some tiers.
-        active_memories: All active memories; None if the caller leaves them out or uses a filter they do not support:
-            another moment, or a confidence.
+        read_around: Chunks of a memory and their neighbours, in the order of the text, with the caller's filters.
         tiers: Those that the caller allows.
         passages: What was shown so far, by number.
         shown: The step of the run at which each was first shown, by number; 0 is the prompt.
     """
 
     search: Search
-    active_memories: ActiveMemories | None
+    read_around: ReadAround
     tiers: Sequence[Tier]
     passages: dict[int, Passage] = field(default_factory=dict)
     shown: dict[int, int] = field(default_factory=dict)
     _numbers: dict[UUID, int] = field(default_factory=dict)
+    _relationships: set[UUID] = field(default_factory=set)
 
     def show_hits(self, hits: Iterable[SearchHit], step: int) -> list[str]:
         """Lines of `hits`, each with its number; a hit shown twice keeps its number."""
-        shown: dict[int, Shown] = {}
+        lines: dict[int, Shown] = {}
         for hit in hits:
-            text, is_cut = cut(hit.content.strip(), _SHOWN_PASSAGE_CHARACTERS)
+            text, is_cut = cut(hit.content.rstrip(), _SHOWN_PASSAGE_CHARACTERS)
             content = text if is_cut else hit.content
-            number = self._number(hit.chunk_id, Passage(hit.memory_id, hit.title, content, hit.chunk_id), step)
-            shown[number] = replace(as_passage(hit), text=text)
-        return render_lines(shown)
+            sources = hit.derived_from or (hit.chunk_id,)
+            number = self._numbers.setdefault(hit.chunk_id, len(self._numbers) + 1)
+            self.passages[number] = Passage(hit.memory_id, hit.chunk_id, hit.title, content, sources)
+            self.shown.setdefault(number, step)
+            lines[number] = replace(as_passage(hit), text=text)
+        return render_lines(lines)
 
-    def show_memories(self, memories: Iterable[ActiveMemory], step: int) -> list[Mapping[str, Any]]:
-        """Rows of memories, in order, as many as fit."""
-        rows: list[Mapping[str, Any]] = []
-        room = MAX_SHOWN_CHARACTERS
-        for memory in memories:
-            text, is_cut = cut(memory.content, _SHOWN_MEMORY_CHARACTERS)
-            row = {
-                "trust": memory.source,
-                "tier": "active",
-                "title": memory.title,
-                "from": f"{memory.occurred_at:%Y-%m-%d}",
-                "text": text,
-                "is_cut": is_cut,
-            }
-            room -= len(as_line(row))
-            if rows and (room < 0 or len(rows) == _SHOWN_MEMORIES):
-                break
-            rows.append({"ref": self._number(memory.id, Passage(memory.id, memory.title, text), step), **row})
-        return rows
+    def show_relationships(self, found: RetrievalResult) -> list[Mapping[str, Any]]:
+        """Rows of how a result's entities are related, each shown once; not citable, but their passages are.
 
-    def _number(self, key: UUID, passage: Passage, step: int) -> int:
-        number = self._numbers.setdefault(key, len(self._numbers) + 1)
-        self.passages[number] = passage
-        self.shown.setdefault(number, step)
-        return number
+        That two names were mentioned together says nothing that their passages do not show.
+        """
+        names = {entity.id: entity.name for entity in found.entities}
+        new = [one for one in found.relationships if _says_something(one, names) and one.id not in self._relationships]
+        self._relationships |= {one.id for one in new[:_SHOWN_RELATIONSHIPS]}
+        return [_as_row(one, names) for one in new[:_SHOWN_RELATIONSHIPS]]
+
+    def number_of(self, hit: SearchHit) -> int | None:
+        """The number of a hit that was shown; None for another."""
+        return self._numbers.get(hit.chunk_id)
+
+    def was_shown(self, number: int, step: int) -> bool:
+        """Whether the model has read this passage before `step`: it has not read what it asks for beside a call."""
+        return number in self.shown and self.shown[number] < step
+
+
+def retriever_tools() -> list[Tool[RetrieverDeps]]:
+    """The tools that read memory, for any agent with these deps."""
+    return [Tool(search_memory, prepare=_within_tiers), Tool(show_around)]
 
 
 @cache
@@ -160,44 +164,29 @@ def retriever_agent() -> Agent[RetrieverDeps, RetrievalAnswer]:
         instructions=_INSTRUCTIONS,
         name="memory_retriever",
         retries=_RETRIES,
-        tools=[
-            Tool[RetrieverDeps](get_detailed_active_memories, prepare=_where_active_memories_are),
-            Tool[RetrieverDeps](search_shortterm_memory, prepare=_where_allowed("shortterm")),
-            Tool[RetrieverDeps](search_longterm_memory, prepare=_where_allowed("longterm")),
-            Tool[RetrieverDeps](search_relationships),
-        ],
+        tools=retriever_tools(),
     )
     agent.output_validator(check_answer)
     return agent
 
 
-def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str) -> str:
+def make_prompt(deps: RetrieverDeps, found: RetrievalResult, question: str, now: datetime) -> str:
     """The question, and what recall found for it.
 
     Args:
         question: As the model shall read it, without secrets.
+        now: The moment that the question is asked about; its day in UTC is "today".
     """
     passages = framed("passages", deps.show_hits(found.hits[:_SHOWN_HITS], 0)) or "(recall found no passage)"
-    relationships = quoted("relationships", _rows(found))
+    relationships = quoted("relationships", deps.show_relationships(found))
     asked = quoted("question", [{"text": question}])
-    parts = (passages, _doubt(found), relationships, "Answer this question:", asked)
-    return "\n\n".join(part for part in parts if part)
+    today = f"Today is {iso_weekday(now)}. Answer this question:"
+    return "\n\n".join(part for part in (passages, _doubt(found), relationships, today, asked) if part)
 
 
 def check_answer(context: RunContext[RetrieverDeps], answer: RetrievalAnswer) -> RetrievalAnswer:
     """Refuse an answer that cites what was never shown, or states something without citing a passage."""
-    if _RANGE.search(_without_code(answer.answer)):
-        raise ModelRetry(
-            "cite each passage by its own number, such as [1][2], and write other numbers without brackets"
-        )
-    cited = cited_numbers(answer.answer)
-    # A tool called in the same step as the answer does not count: the model has not read its result.
-    unknown = [number for number in cited if not context.deps.shown.get(number, context.run_step) < context.run_step]
-    if unknown:
-        raise ModelRetry(
-            f"no passage has the number {', '.join(map(str, unknown))}; cite what you were shown, and write other"
-            " numbers without square brackets, or as `code`"
-        )
+    cited = check_citations(context, answer.answer)
     if answer.is_known and not cited:
         raise ModelRetry("put the passage's number after each statement, such as [1], or set is_known to false")
     if not answer.is_known and cited:
@@ -207,6 +196,26 @@ def check_answer(context: RunContext[RetrieverDeps], answer: RetrievalAnswer) ->
     return answer
 
 
+def check_citations(context: RunContext[RetrieverDeps], text: str) -> list[int]:
+    """The numbers of the passages that a text cites, as `cited_numbers`.
+
+    Raises:
+        ModelRetry: It cites a range, or a passage that was not shown before the step in which it was written.
+    """
+    if _RANGE.search(_without_code(text)):
+        raise ModelRetry(
+            "cite each passage by its own number, such as [1][2], and write other numbers without brackets"
+        )
+    cited = cited_numbers(text)
+    unknown = [number for number in cited if not context.deps.was_shown(number, context.run_step)]
+    if unknown:
+        raise ModelRetry(
+            f"no passage has the number {', '.join(map(str, unknown))}; cite what you were shown, and write other"
+            " numbers without square brackets, or as `code`"
+        )
+    return cited
+
+
 def cited_numbers(answer: str) -> list[int]:
     """The numbers of the passages that `answer` cites, each once, in order of appearance."""
     marks = _MARK.findall(_without_code(answer))
@@ -214,67 +223,63 @@ def cited_numbers(answer: str) -> list[int]:
     return [number for number in dict.fromkeys(numbers) if number]
 
 
+def without_marks(line: str) -> str:
+    """`line` without the marks that cite passages and the spaces before them; brackets in code stay."""
+    parts: list[str] = []
+    end = 0
+    for code in _CODE.finditer(line):
+        parts += [_SPACED_MARK.sub("", line[end : code.start()]), code.group()]
+        end = code.end()
+    return "".join([*parts, _SPACED_MARK.sub("", line[end:])]).strip()
+
+
 def _without_code(answer: str) -> str:
     """`answer` with each piece of code replaced by a sign, so that the text around it does not join into a number."""
     return _CODE.sub("`", answer)
 
 
-async def get_detailed_active_memories(context: RunContext[RetrieverDeps], query: str | None = None) -> str:
-    """Show the active memories in full, most recently updated first.
+async def search_memory(
+    context: RunContext[RetrieverDeps], query: str, tier: Tier | SkipJsonSchema[None] = None
+) -> str:
+    """Find passages, and how those whom they name are related.
 
     Args:
-        query: If there are too many or they are too long: what a passage would say. Shows matching passages instead.
+        query: What a passage would say, in a few words, with names.
+        tier: Only what is worked on now (active), was said recently (shortterm) or proved important (longterm).
     """
     deps = context.deps
-    if query is not None:
-        return await _search(context, query, ["active"])
-    assert deps.active_memories is not None
-    memories = sorted(await deps.active_memories(), key=lambda memory: memory.updated_at, reverse=True)
-    rows = deps.show_memories(memories, context.run_step)
-    parts = [quoted("memories", rows) or "there are no active memories"]
-    if len(rows) < len(memories):
-        parts.append(f"{len(memories) - len(rows)} more are not shown for lack of room; pass a query to search them.")
-    if any(row["is_cut"] for row in rows):
-        parts.append("Texts with `is_cut` are cut short; pass a query to search them.")
-    return "\n".join(parts)
+    if tier is not None and tier not in deps.tiers:
+        raise ModelRetry(f"this question does not cover the tier {tier!r}; leave tier out, or use {_listed(deps)}")
+    try:
+        found = await deps.search(query[:_MAX_QUERY_CHARACTERS], deps.tiers if tier is None else [tier])
+    except InvalidInputError as error:
+        raise ModelRetry(str(error)) from None
+    hits = found.hits[:_SHOWN_HITS]
+    again = [number for number in map(deps.number_of, hits) if number is not None]
+    new = [hit for hit in hits if deps.number_of(hit) is None]
+    parts = (
+        framed("passages", deps.show_hits(new, context.run_step)),
+        f"(found as well, and shown already: {', '.join(map(str, again))})" if again else "",
+        _doubt(found),
+        quoted("relationships", deps.show_relationships(found)),
+    )
+    return "\n\n".join(part for part in parts if part) or "no passage was found"
 
 
-async def search_shortterm_memory(context: RunContext[RetrieverDeps], query: str) -> str:
-    """Search what was said recently.
-
-    Args:
-        query: What a passage would say, in a few words, with names.
-    """
-    return await _search(context, query, ["shortterm"])
-
-
-async def search_longterm_memory(context: RunContext[RetrieverDeps], query: str) -> str:
-    """Search what proved important.
+async def show_around(context: RunContext[RetrieverDeps], ref: Annotated[int, Field(ge=1)]) -> str:
+    """Show what stands before and after a passage in its text.
 
     Args:
-        query: What a passage would say, in a few words, with names.
+        ref: The passage's number.
     """
-    return await _search(context, query, ["longterm"])
-
-
-async def search_relationships(context: RunContext[RetrieverDeps], names: list[str]) -> str:
-    """Show how people, places and things are related, and passages that name them.
-
-    Args:
-        names: Names to look for, as passages write them.
-    """
-    found = await _find(context.deps, " ".join(names), context.deps.tiers)
-    parts = (quoted("relationships", _rows(found)), _passages(context, found))
-    return "\n\n".join(part for part in parts if part) or "nothing is known about them"
-
-
-async def _search(context: RunContext[RetrieverDeps], query: str, tiers: Sequence[Tier]) -> str:
-    return _passages(context, await _find(context.deps, query, tiers)) or "no passage was found"
-
-
-def _passages(context: RunContext[RetrieverDeps], found: RetrievalResult) -> str:
-    passages = framed("passages", context.deps.show_hits(found.hits[:_SHOWN_HITS], context.run_step))
-    return "\n\n".join(part for part in (passages, _doubt(found)) if part)
+    deps = context.deps
+    if not deps.was_shown(ref, context.run_step):
+        raise ModelRetry(f"no passage has the number {ref}; choose one that you were shown")
+    passage = deps.passages[ref]
+    hits = await deps.read_around(passage.memory_id, passage.sources)
+    if {hit.chunk_id for hit in hits} <= {passage.chunk_id}:
+        return "nothing is stored around this passage"
+    return framed("passages", deps.show_hits(hits, context.run_step))
 
 
 def _doubt(found: RetrievalResult) -> str:
@@ -282,41 +287,30 @@ def _doubt(found: RetrievalResult) -> str:
     return _LITTLE_MATCHES if found.hits and not found.found else ""
 
 
-async def _find(deps: RetrieverDeps, query: str, tiers: Sequence[Tier]) -> RetrievalResult:
-    try:
-        return await deps.search(query[:_MAX_QUERY_CHARACTERS], tiers)
-    except InvalidInputError as error:
-        raise ModelRetry(str(error)) from None
+def _says_something(relationship: RelationshipHit, names: Mapping[UUID, str]) -> bool:
+    is_of_names = relationship.from_id in names and relationship.to_id in names
+    return is_of_names and (relationship.type != TOGETHER or bool((relationship.description or "").strip()))
 
 
-def _rows(found: RetrievalResult) -> list[Mapping[str, Any]]:
-    """How a result's entities are related, by name; not citable, but their passages are."""
-    names = {entity.id: entity.name for entity in found.entities}
-    return [
-        {
-            "trust": "model",
-            "from": names.get(relationship.from_id),
-            "type": relationship.type,
-            "to": names.get(relationship.to_id),
-            "says": cut(relationship.description or "", _SHOWN_DESCRIPTION_CHARACTERS)[0],
-        }
-        for relationship in _shown(found.relationships, names)
-    ]
+def _as_row(relationship: RelationshipHit, names: Mapping[UUID, str]) -> Mapping[str, Any]:
+    row = {
+        "trust": "model",
+        "from": names[relationship.from_id],
+        "type": relationship.type,
+        "to": names[relationship.to_id],
+    }
+    says = cut((relationship.description or "").strip(), _SHOWN_DESCRIPTION_CHARACTERS)[0]
+    return row | ({"says": says} if says else {})
 
 
-def _shown(relationships: Sequence[RelationshipHit], names: Mapping[UUID, str]) -> list[RelationshipHit]:
-    known = [one for one in relationships if one.from_id in names and one.to_id in names]
-    return known[:_SHOWN_RELATIONSHIPS]
+def _listed(deps: RetrieverDeps) -> str:
+    return " or ".join(deps.tiers)
 
 
-async def _where_active_memories_are(context: RunContext[RetrieverDeps], definition: Any) -> Any:
-    return definition if context.deps.active_memories is not None else None
-
-
-def _where_allowed(tier: Tier) -> Callable[[RunContext[RetrieverDeps], Any], Awaitable[Any]]:
-    """Offers a tool only if the caller's question covers its tier."""
-
-    async def prepare(context: RunContext[RetrieverDeps], definition: Any) -> Any:
-        return definition if tier in context.deps.tiers else None
-
-    return prepare
+async def _within_tiers(context: RunContext[RetrieverDeps], definition: ToolDefinition) -> ToolDefinition:
+    """The tool, with only the tiers that the caller allows."""
+    if set(context.deps.tiers) == set(TIERS):
+        return definition
+    schema = deepcopy(definition.parameters_json_schema)
+    schema["properties"]["tier"]["enum"] = list(context.deps.tiers)
+    return replace(definition, parameters_json_schema=schema)

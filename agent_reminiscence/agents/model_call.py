@@ -15,10 +15,12 @@ class Meter:
     Attributes:
         usage: None until the call has ended. For a request without an answer it counts an estimate of what was sent.
         unanswered: How many requests had no answer, or only part of one, when the call ended.
+        prompt: Version of the instructions and schema that were sent; None if no request was.
     """
 
     usage: ModelUsage | None = None
     unanswered: int = 0
+    prompt: str | None = None
 
 
 class AgentFailedError(AgentError):

@@ -30,7 +30,7 @@ class AgentModels:
     Attributes:
         memorizer: Proposes what a consolidation does.
         memory_update: Proposes what to remember from a conversation.
-        memory_retrieve: Answers questions from recalled memories.
+        memory_retrieve: Answers questions from recalled memories, and writes standing summaries.
     """
 
     memorizer: ModelChoice = None
@@ -43,14 +43,16 @@ class AgentLimits:
     """What one call of a model may cost.
 
     Attributes:
-        timeout_seconds: How long it may take in all.
+        timeout_seconds: How long it may take in all; None: as long as its requests take.
+        request_timeout_seconds: How long one request may take; None: as long as is left of the whole.
         max_requests: How many requests the model may get, including retries and replies to tool calls.
         max_tokens: How many tokens it may read and write in all.
     """
 
-    timeout_seconds: float
+    timeout_seconds: float | None
     max_requests: int
     max_tokens: int
+    request_timeout_seconds: float | None = None
 
 
 def find_model(

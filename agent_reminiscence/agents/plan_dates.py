@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-MAX_DATE_CHARACTERS = 40
-MAX_YEARS_AHEAD = 100
+_MAX_YEARS_AHEAD = 100
 
 
 def iso_day(moment: datetime) -> str:
@@ -16,6 +15,13 @@ def iso_day(moment: datetime) -> str:
 
 # Not strftime: its names follow the machine's locale.
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def iso_weekday(moment: datetime) -> str:
+    """The day of a moment with its weekday, in UTC: `2026-05-08 Friday`."""
+    return f"{iso_day(moment)} {WEEKDAYS[moment.astimezone(UTC).weekday()]}"
+
+
 _DATE = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2})([T ]\S+)?)?)?", re.ASCII)
 
 
@@ -54,6 +60,17 @@ def _next_period(start: datetime, *, has_month: bool, has_day: bool) -> datetime
     if has_month and start.month < 12:
         return start.replace(month=start.month + 1)
     return start.replace(year=start.year + 1, month=1)
+
+
+def is_date(text: str, *, near: datetime) -> bool:
+    """Whether `text` is such a date, as a start and as an end, and no more than 100 years after `near`."""
+    try:
+        read_date(text)
+        read_date(text, is_end=True)
+    except ValueError:
+        return False
+    # The year as written: the end of a year falls in the next one.
+    return int(text[:4]) <= near.year + _MAX_YEARS_AHEAD
 
 
 def start_date(text: str | None) -> datetime | None:

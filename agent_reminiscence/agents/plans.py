@@ -1,4 +1,4 @@
-"""What agents are shown, and what the memory updater proposes: plain values that need nothing installed."""
+"""What agents are shown, and what they propose: plain values that need nothing installed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from uuid import UUID
 from agent_reminiscence.domain.trust import Source
 
 type Role = Literal["user", "assistant", "tool"]
+# What a new passage may show to be over.
+type EndingKind = Literal["new", "stored", "relationship"]
 
 # The trust label of each role.
 ROLE_SOURCES: Mapping[Role, Source] = {"user": "user", "assistant": "agent", "tool": "tool"}
@@ -23,12 +25,22 @@ class Said:
     Attributes:
         is_recalled: Whether it only quotes what was recalled from memory.
         message: Index of the passed message it comes from, from 0.
+        said_at: When it was said; None if the message does not say.
     """
 
     role: Role
     text: str
     is_recalled: bool = False
     message: int = 0
+    said_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A part of a memory's text, whose words are all of one trust label."""
+
+    text: str
+    source: Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +69,26 @@ class UpdateIntent:
     messages: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionIntent:
+    """Something the user asked to have deleted, which no model does.
+
+    Attributes:
+        memory_ids: The memories that hold it.
+        message: Index of the passed message in which the user asked, from 0.
+    """
+
+    what: str
+    memory_ids: tuple[UUID, ...]
+    message: int
+
+
 @dataclass(slots=True)
 class MemoryUpdatePlan:
-    """Changes to make; none is made while the model runs."""
+    """Changes to make, and deletions the user asked for; nothing is written while the model runs."""
 
     intents: list[CreateIntent | UpdateIntent] = field(default_factory=list)
+    deletions: list[DeletionIntent] = field(default_factory=list)
 
 
 # What the memorizer is shown, a window of a memory at a time
@@ -69,10 +96,10 @@ class MemoryUpdatePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPassage:
-    """A chunk that no consolidation has read yet; the plan deals with each exactly once.
+    """A chunk that no consolidation has read yet, or its lines of one day.
 
     Attributes:
-        said_at: When it starts to hold in the world.
+        said_at: When its words were first said.
     """
 
     text: str
@@ -83,12 +110,18 @@ class NewPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPassage:
-    """A stored chunk of this or another memory that says something similar."""
+    """A stored chunk of this or another memory that says something similar.
+
+    Attributes:
+        said_at: When its words were first said.
+        holds_from: When it starts to hold in the world: later if an update has kept its words. None: when it was said.
+    """
 
     text: str
     speaker: str | None
     source: Source
     said_at: datetime
+    holds_from: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +129,14 @@ class KnownEntity:
     """An entity that a name in the passages refers to, or most likely does.
 
     Not the stored row: a model is shown no id, and no type that may quote another memory.
+
+    Attributes:
+        also_called: Its other names in the passages.
     """
 
     name: str
     type: str
+    also_called: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +167,12 @@ class ConsolidationMaterial:
     Everything in it is trusted at least as much as its passages. The exception is a comparison, which shows what
     sources with one lower label have said: they can talk a model into nothing but ending their own statements.
 
+    A model refers to what it is shown by one series of numbers: new passages from 1, then stored passages, then known
+    relationships.
+
     Attributes:
         title: None if it may come from somebody who is trusted less.
-        dated: The memory's own date; `yesterday` and the like are resolved against it.
+        dated: The memory's own date.
         context: What else the memory says, in brief; the plan does not cover it.
     """
 
@@ -143,3 +183,117 @@ class ConsolidationMaterial:
     stored: Sequence[StoredPassage] = ()
     entities: Sequence[KnownEntity] = ()
     relationships: Sequence[KnownRelation] = ()
+
+    def find(self, number: int) -> tuple[EndingKind, int] | None:
+        """What a number refers to, and its index among its like; None if nothing has that number."""
+        index = number - 1
+        kinds: tuple[tuple[EndingKind, int], ...] = (
+            ("new", len(self.passages)),
+            ("stored", len(self.stored)),
+            ("relationship", len(self.relationships)),
+        )
+        for kind, count in kinds:
+            if 0 <= index < count:
+                return kind, index
+            index -= count
+        return None
+
+
+# What the memorizer read, as far as it can be used. Every index counts from 0.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEntity:
+    """Somebody or something that new passages name.
+
+    Attributes:
+        passages: The new passages that name it, or that say something about it.
+        known: The index of the known entity that it is; None if it is none of those shown.
+        is_other: Whether it only shares the name of a known entity.
+    """
+
+    name: str
+    type: str
+    description: str | None
+    also_called: tuple[str, ...]
+    passages: tuple[int, ...]
+    known: int | None
+    is_other: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRelationship:
+    """How two of the read entities are related, by their indices among these.
+
+    Attributes:
+        start: None if no passage says since when.
+        end: Exclusive; None if no passage says until when.
+    """
+
+    who: int
+    whom: int
+    relation: str
+    passages: tuple[int, ...]
+    start: datetime | None
+    end: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFact:
+    """A sentence that can be understood alone, and the new passages it rests on."""
+
+    text: str
+    importance: float
+    passages: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEnding:
+    """What a new passage shows to be over.
+
+    Attributes:
+        kind: What `index` counts.
+        by: The new passage.
+        on: When a relationship ended.
+    """
+
+    kind: EndingKind
+    index: int
+    by: int
+    why: str
+    on: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowReading:
+    """What a model made of a window.
+
+    Attributes:
+        importances: By new passage; one without a usable rating is left to the rules.
+        summary: '' if it gave none.
+    """
+
+    importances: Mapping[int, float] = field(default_factory=dict)
+    entities: Sequence[ReadEntity] = ()
+    relationships: Sequence[ReadRelationship] = ()
+    facts: Sequence[ReadFact] = ()
+    endings: Sequence[ReadEnding] = ()
+    summary: str = ""
+
+
+@dataclass(slots=True)
+class Reader:
+    """A window that a model is asked about, and the best of its answers so far.
+
+    Attributes:
+        reading: Of the answer with the fewest complaints; None before the first.
+    """
+
+    material: ConsolidationMaterial
+    reading: WindowReading | None = None
+    complaints: int = 0
+
+    def keep(self, reading: WindowReading, complaints: int) -> None:
+        """Keep a reading unless an earlier one was better."""
+        if self.reading is None or complaints <= self.complaints:
+            self.reading, self.complaints = reading, complaints

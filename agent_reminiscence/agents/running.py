@@ -7,11 +7,12 @@ import json
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from pydantic_ai import Agent, ModelSettings, RunContext
 from pydantic_ai.agent import EventStreamHandler
-from pydantic_ai.capabilities import Hooks
+from pydantic_ai.capabilities import Hooks, WrapModelRequestHandler
 from pydantic_ai.exceptions import (
     FallbackExceptionGroup,
     ModelAPIError,
@@ -30,7 +31,7 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
     ToolReturnPart,
 )
-from pydantic_ai.models import Model, ModelRequestContext
+from pydantic_ai.models import Model, ModelRequestContext, ModelRequestParameters
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_core import from_json
@@ -46,6 +47,8 @@ ANSWER_TOOL = "give_answer"
 MAX_TOOL_CALLS = 50
 # English has about four letters per token; most other languages have more bytes per letter.
 _BYTES_PER_TOKEN = 4
+# Of the digest that tells versions of a prompt apart.
+_VERSION_CHARACTERS = 12
 _TIMEOUTS = (TimeoutError, ModelTimeoutError, ModelRequestTimeout)
 
 
@@ -86,7 +89,7 @@ async def run_agent[D, T](
         ReminiscenceError: Raised by one of the agent's tools.
     """
     run_usage = RunUsage()
-    sent = _Sent(limits.max_tokens)
+    sent = _Sent(limits)
     meter = Meter() if meter is None else meter
     allowed = UsageLimits(
         request_limit=limits.max_requests, total_tokens_limit=limits.max_tokens, tool_calls_limit=MAX_TOOL_CALLS
@@ -121,8 +124,22 @@ async def run_agent[D, T](
     finally:
         if meter.usage is None:
             meter.usage = _usage(model.model_name, run_usage)
+        if sent.last is not None:
+            meter.prompt = prompt_version(sent.last.model_request_parameters)
     # Raised out here so that __context__ is empty too: the original error may quote what the model was shown.
     raise AgentFailedError(f"model {model.model_name!r} {why}", reason=reason, usage=meter.usage)
+
+
+def prompt_version(parameters: ModelRequestParameters) -> str:
+    """A short name of what an agent tells every model: its instructions and the schema of its answer.
+
+    Tools do not count: which of them a call offers depends on its caller.
+    """
+    told = [
+        [part.content for part in parameters.instruction_parts or ()],
+        [[tool.name, tool.description, tool.parameters_json_schema] for tool in parameters.output_tools],
+    ]
+    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:_VERSION_CHARACTERS]
 
 
 @dataclass(slots=True)
@@ -130,13 +147,13 @@ class _Sent:
     """What a model was sent; how much of it the model has read is only known once it answers.
 
     Attributes:
-        max_tokens: The token limit of the whole call.
+        limits: Those of the call.
         requests: How many requests were started.
         last: The last of them.
         read: Tokens counted as read when the last one started.
     """
 
-    max_tokens: int
+    limits: AgentLimits
     requests: int = 0
     last: ModelRequestContext | None = None
     read: int = 0
@@ -144,14 +161,20 @@ class _Sent:
     def hooks(self) -> Hooks[Any]:
         async def note(context: RunContext[Any], request: ModelRequestContext) -> ModelRequestContext:
             # Tools may show a model any amount, which is billed before it is counted.
-            if context.usage.total_tokens + _estimated_tokens(_shown_by_tools(request)) > self.max_tokens:
+            if context.usage.total_tokens + _estimated_tokens(_shown_by_tools(request)) > self.limits.max_tokens:
                 raise UsageLimitExceeded("the next request would be too long")
             self.requests += 1
             self.last = request
             self.read = context.usage.input_tokens
             return request
 
-        return Hooks(before_model_request=note)
+        async def limit(
+            context: RunContext[Any], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
+        ) -> ModelResponse:
+            async with asyncio.timeout(self.limits.request_timeout_seconds):
+                return await handler(request_context)
+
+        return Hooks(before_model_request=note, model_request=limit)
 
 
 def _count_unanswered(meter: Meter, model: Model, run_usage: RunUsage, sent: _Sent) -> None:
@@ -246,14 +269,15 @@ def _read_partly(arguments: str | Mapping[str, Any] | None) -> Mapping[str, Any]
 
 def _settings(model: Model, limits: AgentLimits) -> ModelSettings | None:
     """Split the time evenly between several models, so that some is left for the next one."""
-    if not isinstance(model, FallbackModel):
+    seconds = limits.timeout_seconds or limits.request_timeout_seconds
+    if not isinstance(model, FallbackModel) or seconds is None:
         return None
-    return ModelSettings(request_timeout=limits.timeout_seconds / len(model.models))
+    return ModelSettings(request_timeout=seconds / len(model.models))
 
 
 def _describe(error: Exception, limits: AgentLimits) -> tuple[FailureReason, str]:
     if isinstance(error, _TIMEOUTS):
-        return "timeout", f"gave no answer within {limits.timeout_seconds:g} s"
+        return "timeout", f"gave no answer within {limits.timeout_seconds or limits.request_timeout_seconds:g} s"
     if isinstance(error, UsageLimitExceeded):
         return "limit", (
             f"needed more than {limits.max_requests} requests, {limits.max_tokens:,} tokens or {MAX_TOOL_CALLS} tool"

@@ -104,11 +104,11 @@ def _show_hits(out: Console, result: RetrievalResult) -> None:
 
 
 def source_line(hit: SearchHit) -> str:
-    """Where a hit comes from: title, speaker, when it was true, tier, source, score and match."""
+    """Where a hit comes from: title, speaker, when it was said and ceased to be true, tier, source, score and match."""
     until = "" if hit.end_date is None else f" to {hit.end_date:%Y-%m-%d}"
     said = f", {hit.speaker}" if hit.speaker else ""
     return (
-        f"{one_line(hit.title)}{said}, {hit.start_date:%Y-%m-%d}{until}"
+        f"{one_line(hit.title)}{said}, {hit.said_at:%Y-%m-%d}{until}"
         f" ({hit.tier}, source {hit.source}, score {hit.score:.2f}, match {hit.match:.2f})"
     )
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from agent_reminiscence.config.installation import DISTRIBUTION
 from agent_reminiscence.exceptions import ConfigurationError
 
-type Extra = Literal["cli", "models", "telemetry"]
+type Extra = Literal["cli", "models", "telemetry", "yaml"]
 
 # What tells whether an extra is installed: a module that nothing else brings along.
 _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
@@ -17,6 +17,7 @@ _MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "models": ("pydantic_ai",),
     # Other distributions put modules into the namespace `opentelemetry`.
     "telemetry": ("opentelemetry.trace",),
+    "yaml": ("yaml",),
 }
 _PYDANTIC_AI_EXTRA = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
 

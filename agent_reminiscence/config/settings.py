@@ -128,6 +128,12 @@ class Config(BaseSettings):
         le=600,
         description="Interval of worker heartbeats, in seconds; after three missed ones, other workers take over.",
     )
+    subscription_poll_seconds: float = Field(
+        default=1.0,
+        ge=0.05,
+        le=600,
+        description="How often a subscription looks for new events if notifications do not reach it, in seconds.",
+    )
     language: str | None = Field(
         default=None,
         description="Language of texts that name none, such as en or de; unset: detected from each text.",
@@ -177,10 +183,14 @@ class Config(BaseSettings):
         default=None, description="Model that proposes what to remember of a conversation; unset: none."
     )
     memory_retrieve_agent_model: str | None = Field(
-        default=None, description="Model that answers questions when synthesis=True; unset: none."
+        default=None,
+        description="Model that answers questions when synthesis=True, and writes standing summaries; unset: none.",
     )
     agent_timeout_seconds: float = Field(
-        default=60.0, gt=0, le=3600, description="Timeout of one agent call in total, in seconds."
+        default=60.0, gt=0, le=3600, description="Timeout of an answer or of remember() in total, in seconds."
+    )
+    memorizer_timeout_seconds: float = Field(
+        default=180.0, gt=0, le=3600, description="Timeout of each model request of a consolidation, in seconds."
     )
     agent_max_requests: int = Field(
         default=10, ge=1, le=1_000, description="Maximum model requests per agent call, including retries and tools."

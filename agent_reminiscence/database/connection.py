@@ -229,6 +229,8 @@ class SqlExecutor:
         self.has_timed_out = False
         # Whether the transaction has ended before its block: nothing more may be sent in it.
         self.is_committed = False
+        # Whether the transaction has appended events, so that those who follow the stream are told after its COMMIT.
+        self.has_appended = False
         self._is_within_transaction = False
         self._deferred: list[Deferred[Any]] = []
         # Statements already prepared on this connection, which can be sent without waiting.
@@ -247,7 +249,7 @@ class SqlExecutor:
         Returns:
             The rows of `first`.
         """
-        self.has_failed = self.has_timed_out = False
+        self.has_failed = self.has_timed_out = self.has_appended = False
         self._is_within_transaction = True
         self._deferred.clear()
         age = time.monotonic() - self._opened_at

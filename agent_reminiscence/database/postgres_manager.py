@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from agent_reminiscence.config.constants import APP_ROLE, SCHEMA_NAME
+from agent_reminiscence.database.announcements import Announcements
 from agent_reminiscence.database.connection import (
     PLANNED_ONCE,
     ConnectionSettings,
@@ -38,6 +39,7 @@ ANSWER_GRACE_SECONDS: Final = 5.0
 
 _SQL = load_queries("sql", "postgres_manager")
 
+_NOTIFY = load_queries("sql", "announcements")["notify"]
 _READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -75,6 +77,7 @@ class PostgresManager:
         self._free = asyncio.Semaphore(pool_size)
         self._idle: list[SqlExecutor] = []
         self._is_open = False
+        self._announcements: Announcements | None = None
 
     async def initialize(self) -> None:
         """Connect once and find the schema of the extension, which need not be `public`.
@@ -96,6 +99,29 @@ class PostgresManager:
     def settings(self) -> ConnectionSettings:
         """The server's current address; it may have changed with a restart."""
         return self._settings
+
+    @property
+    def announcements(self) -> Announcements | None:
+        """How streams are announced after a COMMIT; None if nothing is announced."""
+        return self._announcements
+
+    def announce_with(self, key: str) -> None:
+        """From now on, tell those who follow a stream when a transaction has appended to it.
+
+        Args:
+            key: The database's key of the names under which streams are announced.
+        """
+        self._announcements = Announcements(key)
+
+    async def notify(self, channel: str, payload: str) -> None:
+        """Send a notification.
+
+        Raises:
+            StoreError: The store is unavailable.
+        """
+        # No disk is waited for while the transaction holds the lock that all notifications need.
+        async with self.transaction("", settings={"synchronous_commit": "off"}) as db:
+            await db.execute(_NOTIFY, {"channel": channel, "payload": payload})
 
     async def ping(self) -> None:
         """Make sure that the server is available, restarting it if possible.
@@ -180,7 +206,7 @@ class PostgresManager:
         """
         local = self._local(external_id, role) | dict(settings or {})
         connection, _ = await self._acquire(local, _READ_ONLY if read_only else "BEGIN")
-        async with self._ended(connection, read_only=read_only):
+        async with self._ended(connection, external_id, read_only=read_only):
             yield connection
 
     @asynccontextmanager
@@ -196,7 +222,7 @@ class PostgresManager:
         """
         local = self._local(external_id, APP_ROLE) | PLANNED_ONCE
         connection, rows = await self._acquire(local, _READ_ONLY, first=(statement, params))
-        async with self._ended(connection, read_only=True):
+        async with self._ended(connection, external_id, read_only=True):
             yield connection, rows
 
     @asynccontextmanager
@@ -223,7 +249,7 @@ class PostgresManager:
         begin = "BEGIN ISOLATION LEVEL REPEATABLE READ" if snapshot else "BEGIN"
         connection, _ = await self._acquire(local, begin, fresh=True)
         connection.answer_timeout_seconds = None
-        async with self._ended(connection, reusable=False):
+        async with self._ended(connection, external_id, reusable=False):
             yield connection
 
     def _local(self, external_id: str, role: str) -> dict[str, str]:
@@ -240,7 +266,7 @@ class PostgresManager:
 
     @asynccontextmanager
     async def _ended(
-        self, connection: SqlExecutor, *, reusable: bool = True, read_only: bool = False
+        self, connection: SqlExecutor, external_id: str, *, reusable: bool = True, read_only: bool = False
     ) -> AsyncIterator[None]:
         """Commit if the block succeeds, roll back if it raises, and give the connection back."""
         finished = False
@@ -259,10 +285,16 @@ class PostgresManager:
                 finished = True
                 kind = StoreTimeoutError if connection.has_timed_out else StoreError
                 raise kind("a statement of this transaction failed, so all of it was rolled back")
-            await self._finish(connection, "COMMIT", read_only=read_only)
+            await self._finish(connection, self._commit(connection, external_id), read_only=read_only)
             finished = True
         finally:
             self._release(connection, reusable=finished and reusable)
+
+    def _commit(self, connection: SqlExecutor, external_id: str) -> str:
+        """What ends a transaction, and tells those who follow the stream in one of its own: in the same round trip."""
+        if self._announcements is None or not connection.has_appended:
+            return "COMMIT"
+        return f"COMMIT; {self._announcements.statement(external_id)}"
 
     async def _finish(self, connection: SqlExecutor, command: str, *, read_only: bool = False) -> None:
         if command == "ROLLBACK":
@@ -282,6 +314,12 @@ class PostgresManager:
                 raise CommitUnknownError(
                     "the connection was lost during COMMIT, so it is unknown whether the write took effect;"
                     " repeat it with the same idempotency_key, or read before you repeat it"
+                ) from error
+            if self._announcements is not None and connection.has_appended:
+                # It may be what follows the COMMIT that was refused.
+                raise CommitUnknownError(
+                    f"{error}. It is unknown whether the write took effect; repeat it with the same idempotency_key, or"
+                    " read before you repeat it"
                 ) from error
             raise
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from agent_reminiscence.config import constants
@@ -46,6 +46,8 @@ class SchemaState:
     generation: int
     model_name: str
     dimension: int
+    # Of the names under which streams are announced.
+    announcement_key: str = field(default="", repr=False, compare=False)
 
 
 async def read_jobs_version(db: SqlExecutor) -> str:

@@ -39,7 +39,7 @@ class TextColumn:
 
 def _columns(table: str, **columns: Holds) -> tuple[TextColumn, ...]:
     return tuple(
-        TextColumn(table, name, holds, is_json=name in {"payload", "metadata", "args"})
+        TextColumn(table, name, holds, is_json=name in {"payload", "metadata", "args", "citations"})
         for name, holds in columns.items()
     )
 
@@ -141,6 +141,30 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
         metadata=Holds.TEXT,
     ),
     *_columns("graph_mention", external_id=Holds.LABEL),
+    # Citations hold ids only.
+    *_columns(
+        "profile",
+        external_id=Holds.LABEL,
+        name=Holds.TEXT,
+        question=Holds.TEXT,
+        refresh=Holds.LABEL,
+        content=Holds.TEXT,
+        citations=Holds.LABEL,
+        made_by=Holds.LABEL,
+        model=Holds.LABEL,
+        source=Holds.LABEL,
+        cited_source=Holds.LABEL,
+    ),
+    # A kind is a word of the caller's, as in the ledger.
+    *_columns(
+        "event_index",
+        external_id=Holds.LABEL,
+        kind=Holds.LABEL,
+        actor=Holds.TEXT,
+        actor_key=Holds.DERIVED,
+        text_hash=Holds.DERIVED,
+    ),
+    *_columns("event_posting", external_id=Holds.LABEL, term=Holds.DERIVED, entries=Holds.DERIVED),
     # Tables of the schema itself, which belong to no external_id.
     *_columns("schema_migration", name=Holds.LABEL, checksum=Holds.LABEL),
     *_columns("schema_parameter", name=Holds.LABEL, value=Holds.LABEL),

@@ -16,6 +16,8 @@ from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
 Scope = Literal["memory", "conversation", "text", "tenant"]
 
 _UNSEALED = {"sha256", "graph_erased_at"}
+# The fields of our payloads that hold a text as such.
+_TEXT_FIELDS = ("key", "title", "content", "description", "summary", "why", "name", "question")
 
 
 class _Frozen(BaseModel):
@@ -182,7 +184,7 @@ def _given(payload: Any) -> list[Any]:
     given: list[Any] = []
     for fields in (payload, payload.get("changes")):
         if isinstance(fields, dict):
-            given += [fields.get(name) for name in ("key", "title", "content", "description", "summary", "why")]
+            given += [fields.get(name) for name in _TEXT_FIELDS]
             given.append(_given_metadata(fields.get("metadata")))
     given.append(_given_metadata({"turns": payload.get("turns")}))
     for chunk in _objects(payload, "chunks"):

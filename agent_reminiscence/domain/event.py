@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 from agent_reminiscence.config.constants import (
     FORM_VERSION,
@@ -21,6 +21,7 @@ from agent_reminiscence.config.constants import (
     Tier,
 )
 from agent_reminiscence.domain.canonical import INLINE_ITEMS, beside_many
+from agent_reminiscence.domain.said import SaidFrom, check_said
 from agent_reminiscence.domain.trust import Source
 
 RESERVED_PREFIX = "memory."
@@ -42,6 +43,9 @@ class EventKind(StrEnum):
     ENTITIES_MERGED = "memory.entities_merged"
     ENTITIES_UNMERGED = "memory.entities_unmerged"
     RELATIONSHIP_ENDED = "memory.relationship_ended"
+    PROFILE_DEFINED = "memory.profile_defined"
+    PROFILE_WRITTEN = "memory.profile_written"
+    PROFILE_REMOVED = "memory.profile_removed"
     GRAPH_ERASED = "memory.graph_erased"
     MODEL_ASKED = "memory.model_asked"
     ERASED = "memory.erased"
@@ -128,7 +132,23 @@ class ChunkEntry(_Frozen):
     metadata: dict[str, Any] = Field(default_factory=dict, description="The caller's metadata for this turn.")
     new: bool = Field(description="Whether this event added the chunk; otherwise it existed before.")
     start_date: datetime | None = Field(
-        default=None, exclude_if=_is_empty, description="When it was said; omitted if when the event occurred."
+        default=None,
+        exclude_if=_is_empty,
+        description="When it was said, and from when it holds; omitted if when the event occurred.",
+    )
+    said_at: AwareDatetime | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="When most of its words were first said, if an update has changed only the others; omitted if when"
+        " it begins to hold.",
+    )
+    said_lines: Annotated[tuple[SaidFrom, ...], AfterValidator(check_said)] = Field(
+        default=(), exclude_if=_is_empty, description="When each of its lines was; omitted if all have one date."
+    )
+    source: Source | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="For a new chunk with another label than the event: whose words it holds. Otherwise omitted.",
     )
 
 
@@ -361,6 +381,10 @@ class ModelAsked(_Frozen):
         ge=0,
         description="Number of requests unanswered when the call ended; their tokens are estimated.",
     )
+    prompt: str | None = Field(
+        default=None,
+        description="Version of the instructions and the answer's schema that were sent; None if no request was.",
+    )
 
 
 class FactEntry(_Frozen):
@@ -400,6 +424,9 @@ class MemoryConsolidated(_Frozen):
     graph: GraphChanges = GraphChanges()
     usage: tuple[ModelUsage, ...] = Field(
         default=(), description="The models called, and their usage; empty without a model."
+    )
+    prompts: tuple[str, ...] = Field(
+        default=(), description="Versions of the instructions and schemas that were sent; empty without a model."
     )
     facts: tuple[FactEntry, ...] = ()
     fallback: Fallback | None = Field(
@@ -473,6 +500,63 @@ class RelationshipEnded(_Frozen):
     rests_on: _RestsOn = ()
 
 
+# When a profile is written again: after a consolidation, or a day after the last time; each only if memory has changed.
+ProfileRefresh = Literal["consolidation", "daily"]
+PROFILE_REFRESHES: tuple[ProfileRefresh, ...] = ("consolidation", "daily")
+# Who wrote a profile's text: a model, or rules that quote memory.
+type ProfileMaker = Literal["model", "extractive"]
+
+
+class ProfileDefined(_Frozen):
+    """Payload of `memory.profile_defined`: a question that a standing summary answers from now on."""
+
+    name: str
+    question: str
+    refresh: ProfileRefresh
+    max_tokens: int = Field(ge=1, description="The longest text, in tokens of the bundled tokenizer.")
+    refresh_tokens: int | None = Field(
+        default=None, ge=1, description="How many tokens a model may read and write for one text; None: as configured."
+    )
+    redactions: _Redactions = Field(default_factory=dict)
+
+
+class ProfileCitation(_Frozen):
+    """What a line of a profile rests on."""
+
+    memory_id: UUID
+    chunk_id: UUID | None = Field(default=None, description="None: the whole text of an active memory.")
+
+
+class ProfileWritten(_Frozen):
+    """Payload of `memory.profile_written`: a new text of a profile."""
+
+    name: str
+    definition: int = Field(description="Position of the event that defined the question it answers.")
+    content: str = Field(description="One statement on each line, without numbers; empty if memory holds nothing.")
+    citations: tuple[tuple[ProfileCitation, ...], ...] = Field(description="What each line rests on, in order.")
+    made_by: ProfileMaker
+    model: str | None = Field(default=None, description="The model that wrote it; None if its lines are quoted.")
+    cited_source: Source | None = Field(
+        default=None, description="The least trusted label of what it cites; None if it cites nothing."
+    )
+    written_from: int = Field(description="The ledger's last position when memory was read for it.")
+    usage: tuple[ModelUsage, ...] = ()
+    prompt: str | None = Field(
+        default=None,
+        description="Version of the instructions and the answer's schema that were sent; None if no request was.",
+    )
+    rests_on: Annotated[
+        tuple[UUID, ...],
+        Field(description="Memories that were cited or shown; erasing one of them also erases this event."),
+    ] = ()
+
+
+class ProfileRemoved(_Frozen):
+    """Payload of `memory.profile_removed`: the profile is written no more; its texts stay for questions of the past."""
+
+    name: str
+
+
 class GraphErased(_Frozen):
     """Payload of `memory.graph_erased`: an erasure has reached the graph store that follows the ledger."""
 
@@ -492,6 +576,9 @@ PAYLOADS: Mapping[str, type[BaseModel]] = {
     EventKind.ENTITIES_MERGED: EntitiesMerged,
     EventKind.ENTITIES_UNMERGED: EntitiesUnmerged,
     EventKind.RELATIONSHIP_ENDED: RelationshipEnded,
+    EventKind.PROFILE_DEFINED: ProfileDefined,
+    EventKind.PROFILE_WRITTEN: ProfileWritten,
+    EventKind.PROFILE_REMOVED: ProfileRemoved,
     EventKind.GRAPH_ERASED: GraphErased,
     EventKind.MODEL_ASKED: ModelAsked,
 }

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.event import Fallback, LanguageOrigin, MemoryConsolidated, MemoryEnded, ModelUsage
+from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
 
 
@@ -49,7 +50,7 @@ class ActiveMemory(_Frozen):
     description: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     language: str = Field(default="en", description="Its language, as ISO 639-1.")
-    source: Source
+    source: Source = Field(description="The least trusted label of the passages in its text; each hit has its own.")
     actor: str | None = None
     conversation_id: str | None = None
     occurred_at: datetime
@@ -95,6 +96,7 @@ class MemoryOutline(_Frozen):
     occurred_at: datetime
     archived_at: datetime | None
     conversation_id: str | None
+    source: Source
     consolidated_version: int
     due_version: int
     speaker: str | None = Field(description="Who speaks wherever no turn says otherwise.")
@@ -146,10 +148,24 @@ class StoredChunk(_Frozen):
     source: Source
     memory_version: int
     start_date: datetime
+    first_said: datetime | None = Field(
+        default=None, description="When most of its words were first said; None: when it began to hold."
+    )
+    said_lines: tuple[SaidFrom, ...] = Field(default=(), description="When each line was; empty if all have one date.")
     metadata: dict[str, Any] = Field(default_factory=dict)
     has_ended: bool = Field(
         default=False, description="Whether it has ended for good although the text still contains it."
     )
+
+    @property
+    def said_at(self) -> datetime:
+        """When most of its words were first said."""
+        return self.first_said or self.start_date
+
+    @property
+    def said_dates(self) -> list[datetime]:
+        """When its lines were first said, each date as often as it begins."""
+        return [line.said_at for line in self.said_lines] or [self.said_at]
 
 
 class ShorttermMemory(_Frozen):

@@ -29,11 +29,25 @@ class RememberedChange(_Frozen):
     reason: str | None = None
 
 
+class DeletionRequest(_Frozen):
+    """Something the user asked to have forgotten; nothing was deleted."""
+
+    what: str = Field(description="What to forget, in the model's words.")
+    memory_ids: tuple[UUID, ...] = Field(
+        description="The active memories that hold it, by the model's reading; to be passed to `erase` or"
+        " `admin.archive`, or changed."
+    )
+    message: int = Field(description="Index, from 0, of the passed message in which the user asked.")
+
+
 class RememberReport(_Frozen):
     """What was remembered from a conversation, and why."""
 
     external_id: str
     changes: tuple[RememberedChange, ...] = ()
+    deletion_requests: tuple[DeletionRequest, ...] = Field(
+        default=(), description="What the user asked to have forgotten, for you to decide on."
+    )
     why: str = Field(description="The model's overall reason, or why no model was called.")
     messages: int = Field(description="Number of texts examined; a message may hold several or none.")
     recalled_messages: int = Field(

@@ -10,8 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agent_reminiscence.config.constants import Tier
 from agent_reminiscence.domain.graph import Entity, Relationship
+from agent_reminiscence.domain.profile import Profile
+from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.text.rendering import Passage, render
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.rendering import Passage, Summary, render
 
 
 class _Frozen(BaseModel):
@@ -51,6 +54,13 @@ class SearchHit(_Frozen):
     start_date: datetime = Field(description="When it became true in the world.")
     end_date: datetime | None = Field(
         description="When it ceased to be true, as known at `known_at`; None: still true."
+    )
+    said_at: datetime = Field(
+        description="When its words were first said, which headings and relative times go by. Before `start_date` if an"
+        " update has since changed other lines of the chunk; of lines with several dates, that of most of the words."
+    )
+    said_lines: tuple[SaidFrom, ...] = Field(
+        default=(), description="From which character of `content` on which date holds; empty if it has only one."
     )
     recorded_at: datetime
     superseded_at: datetime | None
@@ -100,7 +110,7 @@ class CitedPassage(_Frozen):
 
     number: int
     memory_id: UUID
-    chunk_id: UUID | None = Field(description="None: the whole text of an active memory.")
+    chunk_id: UUID
     title: str
     content: str
 
@@ -109,7 +119,11 @@ class Synthesis(_Frozen):
     """A model's answer to a question, based only on what recall found."""
 
     answer: str = Field(description="The answer; each statement carries the number of its passage in square brackets.")
-    is_known: bool = Field(description="Whether memory holds the answer; if not, `answer` says so.")
+    is_known: bool | None = Field(
+        description="Whether memory holds the answer; if not, `answer` says so. A question that rests on a mistake is"
+        " known if memory shows the mistake. None only in partial answers from `stream_answer`, while the model has not"
+        " said so yet."
+    )
     citations: tuple[CitedPassage, ...] = Field(
         default=(), description="The cited passages in order of citation, as shown to the model."
     )
@@ -149,27 +163,36 @@ class RetrievalResult(_Frozen):
     synthesis: Synthesis | None = Field(
         default=None, description="A model's answer, if requested; `omitted` says why there is none."
     )
+    profile: Profile | None = Field(
+        default=None, description="The standing summary that was asked for, as it was known at `known_at`."
+    )
+    token_budget: int | None = Field(
+        default=None,
+        description="The budget of the search, which `as_prompt` and `as_messages` keep; None: it had none.",
+    )
     omitted: tuple[Omission, ...] = ()
     usage: Usage = Usage()
 
     def as_prompt(self, token_budget: int | None = None) -> str:
         """Render the hits for a prompt: quoted data inside a fence, under a heading for each memory and day.
 
-        Hits stand in order of time; their numbers are their ranks in `hits`, from 1.
+        The profile comes first, if one was asked for and has a text. Hits stand in order of time; their numbers are
+        their ranks in `hits`, from 1.
 
         Args:
             token_budget: Maximum tokens of the rendering, counted with the bundled tokenizer, or estimated if it is not
-                installed. The best hits are shown; each one left out would not fit into what remains. None is no limit.
+                installed; None is the budget of the search, or no limit if it had none. Of the profile, the first lines
+                that fit are shown, in at most half of the budget if hits need the rest; then the best hits. Each one
+                left out would not fit into what remains.
 
         Returns:
-            The rendering; '' if there is no hit or none fits.
+            The rendering; '' if there is nothing to show or nothing fits.
 
         Raises:
-            ValueError: `token_budget` is less than 1.
+            InvalidInputError: `token_budget` is not a whole number from 1.
         """
-        if token_budget is not None and token_budget < 1:
-            raise ValueError(f"token_budget must be at least 1, not {token_budget!r}")
-        return render([as_passage(hit) for hit in self.hits], token_budget)
+        budget = self.token_budget if token_budget is None else _check_budget(token_budget)
+        return render([as_passage(hit) for hit in self.hits], budget, as_summary(self.profile))
 
     def as_messages(self, token_budget: int | None = None) -> list[dict[str, str]]:
         """Return `as_prompt(token_budget)` as parts of a chat message.
@@ -182,10 +205,31 @@ class RetrievalResult(_Frozen):
             and what is compatible with them, and Anthropic's messages, take it as it is. Empty if `as_prompt` is.
 
         Raises:
-            ValueError: `token_budget` is less than 1.
+            InvalidInputError: `token_budget` is not a whole number from 1.
         """
         prompt = self.as_prompt(token_budget)
         return [{"type": "text", "text": prompt}] if prompt else []
+
+
+def _check_budget(token_budget: int) -> int:
+    if isinstance(token_budget, bool) or not isinstance(token_budget, int):
+        raise InvalidInputError(f"token_budget must be a whole number, not {token_budget!r}")
+    if token_budget < 1:
+        raise InvalidInputError(f"token_budget must be at least 1, not {token_budget!r}")
+    return token_budget
+
+
+def as_summary(profile: Profile | None) -> Summary | None:
+    """A profile, as it is rendered; None without a text."""
+    if profile is None or not profile.text or profile.written_at is None:
+        return None
+    return Summary(
+        name=profile.name,
+        text=profile.text,
+        written=profile.written_at,
+        is_quoted=profile.made_by == "extractive",
+        source=profile.cited_source or "user",
+    )
 
 
 def as_passage(hit: SearchHit) -> Passage:
@@ -194,7 +238,8 @@ def as_passage(hit: SearchHit) -> Passage:
         memory=hit.memory_id,
         title=hit.title,
         text=hit.content,
-        start=hit.start_date,
+        start=hit.said_at,
+        said=[(line.start, line.said_at) for line in hit.said_lines],
         position=hit.span_start,
         until=hit.end_date,
         speaker=hit.speaker,

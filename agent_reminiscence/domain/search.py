@@ -27,6 +27,7 @@ class SearchRequest:
         where: Which memories and passages may be returned; None is any.
         min_match: Only hits with at least this `match`, 0 to 1; None is any.
         counts_as_use: Whether hits count as used; not for a model's searches, since a text could talk it into many.
+        profile: A standing summary to return with the hits; None is none.
         now: The present of whoever reads the memory, see `read_at`.
     """
 
@@ -41,6 +42,7 @@ class SearchRequest:
     known_at: datetime
     where: Filter | None = None
     counts_as_use: bool = True
+    profile: str | None = None
     now: datetime = LATEST
 
     @property

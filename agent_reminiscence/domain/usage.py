@@ -30,6 +30,7 @@ class MemoryUsage(_Frozen):
     active_memories: int
     archived_memories: int
     shortterm_memories: int = Field(description="Memories that have been consolidated.")
+    profiles: int = Field(description="Standing summaries that are kept up to date.")
     events: int = Field(description="Events in the ledger.")
     vectors_missing: int = Field(description="Chunks found by words only, until their vectors are made.")
     entities: int = Field(description="Entities that memories name or have named; merged ones count once.")

@@ -38,6 +38,7 @@ class WorkReport(BaseModel):
     promoted: int = Field(default=0, description="Chunks that became longterm.")
     expired: int = Field(default=0, description="Chunks that reached the end of their time to live.")
     pruned: int = Field(default=0, description="Chunks that ended because there were too many.")
+    profiles: tuple[str, ...] = Field(default=(), description="Standing summaries that got a new text.")
     vectors_filled: int = Field(default=0, description="Chunks that got their vectors.")
     graph_followed: bool | None = Field(
         default=None,

@@ -19,9 +19,15 @@ from agent_reminiscence.projections.created import apply_created
 from agent_reminiscence.projections.ended import apply_ended
 from agent_reminiscence.projections.entities_merged import apply_entities_merged
 from agent_reminiscence.projections.entities_unmerged import apply_entities_unmerged
+from agent_reminiscence.projections.profiles import (
+    apply_profile_defined,
+    apply_profile_removed,
+    apply_profile_written,
+)
 from agent_reminiscence.projections.promoted import apply_promoted
 from agent_reminiscence.projections.relationship_ended import apply_relationship_ended
 from agent_reminiscence.projections.updated import apply_updated
+from agent_reminiscence.projections.user_events import apply_user_event, is_user_kind
 
 Handler = Callable[[SqlExecutor, Tables, Event], Awaitable[Change]]
 
@@ -36,9 +42,18 @@ HANDLERS: Mapping[str, Handler] = {
     EventKind.ENTITIES_MERGED: apply_entities_merged,
     EventKind.ENTITIES_UNMERGED: apply_entities_unmerged,
     EventKind.RELATIONSHIP_ENDED: apply_relationship_ended,
+    EventKind.PROFILE_DEFINED: apply_profile_defined,
+    EventKind.PROFILE_WRITTEN: apply_profile_written,
+    EventKind.PROFILE_REMOVED: apply_profile_removed,
 }
 
 # Our kinds that change nothing here: they record what happened to the ledger itself, or elsewhere.
 KINDS_WITHOUT_EFFECT = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED, EventKind.MODEL_ASKED})
 
-__all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Change", "Handler"]
+
+def handler_of(kind: str) -> Handler | None:
+    """What applies an event of this kind; None if it changes nothing."""
+    return apply_user_event if is_user_kind(kind) else HANDLERS.get(kind)
+
+
+__all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Change", "Handler", "handler_of", "is_user_kind"]

@@ -7,6 +7,7 @@ from agent_reminiscence.database.repositories.active_memory import AppendedText
 from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryAppended, read_payload
+from agent_reminiscence.domain.trust import least_trusted
 from agent_reminiscence.domain.turn import turn_ids
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.created import index_entries
@@ -29,7 +30,7 @@ async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Chang
             turns=payload.turns,
             language=language,
             language_origin=payload.language_origin or before.language_origin,
-            source=event.source,
+            source=least_trusted([before.source, event.source]),
             actor=event.actor,
             conversation_id=event.conversation_id or before.conversation_id,
             occurred_at=event.occurred_at,
@@ -58,10 +59,9 @@ async def apply_appended(db: SqlExecutor, tables: Tables, event: Event) -> Chang
         memory_id,
         [chunk for chunk, _ in indexed],
         memory_version=payload.version,
-        source=event.source,
         recorded_at=event.recorded_at,
     )
-    days = {day_of(chunk.start_date) for chunk, _ in indexed}
+    days = {day_of(chunk.said_at) for chunk, _ in indexed}
     await add_texts(
         db,
         tables,

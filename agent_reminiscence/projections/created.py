@@ -43,7 +43,6 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
         payload.memory_id,
         [chunk for chunk, _ in indexed],
         memory_version=1,
-        source=event.source,
         recorded_at=event.recorded_at,
     )
     headings = await add_texts(
@@ -53,11 +52,11 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
         payload.memory_id,
         title=payload.title,
         language=payload.language,
-        days={day_of(chunk.start_date) for chunk, _ in indexed},
+        days={day_of(chunk.said_at) for chunk, _ in indexed},
         chunks=[posted for _, posted in indexed],
     )
     above = {heading.day: min(heading.words, MAX_HEADING_LENGTH) for heading in headings}
-    totals = TextTotals(len(indexed), sum(chunk.words + above[day_of(chunk.start_date)] for chunk, _ in indexed))
+    totals = TextTotals(len(indexed), sum(chunk.words + above[day_of(chunk.said_at)] for chunk, _ in indexed))
     if indexed:
         entries = await beside_many(lambda: _layout(headings, [chunk for chunk, _ in indexed]), items=len(indexed))
         await tables.index.add_layout(db, event.external_id, payload.memory_id, entries, totals)
@@ -67,7 +66,7 @@ async def apply_created(db: SqlExecutor, tables: Tables, event: Event) -> Change
 def _layout(headings: Sequence[NewHeading], chunks: Sequence[NewChunk]) -> bytes:
     """The layout of a new memory, built without any lookup."""
     by_day = {heading.day: heading for heading in headings}
-    days = [day_of(chunk.start_date) for chunk in chunks]
+    days = [day_of(chunk.said_at) for chunk in chunks]
     speakers = {key: speaker_hash(key) for key in {chunk.speaker_key for chunk in chunks} if key is not None}
     layout = np.zeros(len(chunks), dtype=LAYOUT_DTYPE)
     layout["number"] = [chunk.number for chunk in chunks]
@@ -124,8 +123,10 @@ def index_entries(
         if entry.new:
             text = content[entry.start - start : entry.end - start]
             speaker_key = None if entry.speaker is None else fold_name(entry.speaker)
-            day = day_of(entry.start_date or event.occurred_at)
-            indexed = index_chunk(text, language=language, day=day, speaker_key=speaker_key)
+            said_at = entry.said_at or entry.start_date or event.occurred_at
+            indexed = index_chunk(
+                text, language=language, said_at=said_at, said_lines=entry.said_lines, speaker_key=speaker_key
+            )
             number = chunk_number(event.position, index)
             chunk = _new_chunk(event, entry, order + index, text, number, speaker_key, indexed)
             made.append((chunk, indexed.posted(number)))
@@ -141,7 +142,8 @@ def _new_chunk(
     speaker_key: str | None,
     indexed: IndexedText,
 ) -> NewChunk:
-    """The chunk that `entry` describes, not yet rated; its confidence is the trust in the event's source."""
+    """The chunk that `entry` describes, not yet rated; its confidence is the trust in its source."""
+    source = entry.source or event.source
     return NewChunk(
         chunk_id=entry.id,
         number=number,
@@ -157,6 +159,9 @@ def _new_chunk(
         words=indexed.words,
         text_flags=indexed.flags,
         importance=_UNRATED_IMPORTANCE,
-        confidence=SOURCE_TRUST[event.source],
+        source=source,
+        confidence=SOURCE_TRUST[source],
         start_date=entry.start_date or event.occurred_at,
+        first_said=entry.said_at,
+        said_lines=entry.said_lines,
     )

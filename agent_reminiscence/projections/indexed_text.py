@@ -7,13 +7,14 @@ That is computed at query time from each chunk's terms and the order of the text
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from agent_reminiscence.database.repositories.text_index import PostedText
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER, speaker_term
+from agent_reminiscence.domain.said import SaidFrom, said_parts
 from agent_reminiscence.text.periods import day_terms, has_time_words, is_question, mentioned_periods
 from agent_reminiscence.text.words import analyse
 
@@ -52,18 +53,25 @@ class IndexedText:
         return PostedText(number, self.words, self.terms)
 
 
-def index_chunk(content: str, *, language: str, day: date, speaker_key: str | None) -> IndexedText:
+def index_chunk(
+    content: str, *, language: str, said_at: datetime, said_lines: Sequence[SaidFrom] = (), speaker_key: str | None
+) -> IndexedText:
     """The index data of a chunk of a memory's text.
 
     Args:
-        day: When it was added, in UTC; "yesterday" is the day before.
+        said_at: When its words were first said; "yesterday" is the day before, in UTC.
+        said_lines: When each of its lines was, if that differs.
     """
-    return _index(embedded_text(content), language, day, speaker_key)
+    text = embedded_text(content)
+    parts = [(part, _day(moment)) for part, moment in said_parts(text, said_at, said_lines)]
+    return _index(text, language, _day(said_at), speaker_key, parts)
 
 
 def index_fact(content: str, start_date: datetime, *, language: str) -> IndexedText:
     """The index data of a fact, which has no neighbours and carries its own date."""
-    return _index(fact_text(content, start_date), language, start_date.astimezone(UTC).date(), None)
+    text = fact_text(content, start_date)
+    day = _day(start_date)
+    return _index(text, language, day, None, [(text, day)])
 
 
 def index_heading(title: str, day: date, *, language: str) -> IndexedText:
@@ -73,14 +81,26 @@ def index_heading(title: str, day: date, *, language: str) -> IndexedText:
     return IndexedText(len(terms), Counter(terms), 0, sha256(text.encode()))
 
 
-def _index(text: str, language: str, day: date, speaker_key: str | None) -> IndexedText:
+def _index(
+    text: str, language: str, day: date, speaker_key: str | None, parts: Sequence[tuple[str, date]]
+) -> IndexedText:
+    """The index data of a text.
+
+    Args:
+        day: The day of the heading above it.
+        parts: Its parts, each with the day on which it was said.
+    """
     terms = analyse(text, language)
     counts = Counter(terms)
-    periods = mentioned_periods(text, day, (language,))
+    periods = sorted({period for part, said_on in parts for period in mentioned_periods(part, said_on, (language,))})
     for start, end in periods[:_MAX_PERIODS]:
         if (end - start).days < _MAX_PERIOD_DAYS:
             for term in day_terms((start, end)):
                 counts[term] = 1
+    # The heading does not name the day of these; a question about it has to find them.
+    for other in {said_on for _, said_on in parts} - {day}:
+        for term in day_terms((other, other)):
+            counts[term] = 1
     if speaker_key is not None:
         counts[speaker_term(speaker_key)] = 1
     flags = (
@@ -91,6 +111,10 @@ def _index(text: str, language: str, day: date, speaker_key: str | None) -> Inde
     return IndexedText(len(terms), counts, flags, sha256(text.encode()))
 
 
+def _day(moment: datetime) -> date:
+    return moment.astimezone(UTC).date()
+
+
 def embedded_text(content: str) -> str:
     """A chunk as it is indexed and embedded: without surrounding white space."""
     return content.strip()
@@ -98,7 +122,7 @@ def embedded_text(content: str) -> str:
 
 def fact_text(content: str, start_date: datetime) -> str:
     """A fact as it is indexed and embedded, headed by its date."""
-    return f"{_dated(start_date.astimezone(UTC).date())}\n{content.strip()}"
+    return f"{_dated(_day(start_date))}\n{content.strip()}"
 
 
 def heading_text(title: str, day: date) -> str:

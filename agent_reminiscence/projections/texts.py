@@ -92,7 +92,13 @@ async def reread(db: SqlExecutor, tables: Tables, event: Event, memory_id: UUID,
 def _index(text: StoredText, language: str) -> IndexedText:
     if text.is_fact:
         return index_fact(text.content, text.start_date, language=language)
-    return index_chunk(text.content, language=language, day=day_of(text.start_date), speaker_key=text.speaker_key)
+    return index_chunk(
+        text.content,
+        language=language,
+        said_at=text.said_at,
+        said_lines=text.said_lines,
+        speaker_key=text.speaker_key,
+    )
 
 
 async def lay_out(

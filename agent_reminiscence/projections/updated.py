@@ -16,6 +16,7 @@ from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.canonical import beside, beside_many
 from agent_reminiscence.domain.event import ChunkEntry, Event, MemoryUpdated, read_payload
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.trust import Source, least_trusted
 from agent_reminiscence.domain.turn import turn_ids, turns_of
 from agent_reminiscence.projections.change import Change
 from agent_reminiscence.projections.created import index_entries
@@ -27,12 +28,14 @@ class _Kept:
     """What a new version keeps of the previous one.
 
     Attributes:
-        days: The days on which the chunks of the new text were added.
+        days: The days on which the chunks of the new text were first said.
         touched: New content and metadata, by the id of a chunk that stays.
         dropped: Chunks that do not stay.
+        source: The least trusted label of the chunks of the new text.
     """
 
     days: set[date]
+    source: Source
     touched: dict[UUID, tuple[str, dict[str, Any]]]
     dropped: list[UUID]
 
@@ -49,7 +52,7 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
             "language": payload.language or before.language,
             "language_origin": payload.language_origin or before.language_origin,
             "version": payload.version,
-            "source": event.source,
+            "source": stays.source,
             "actor": event.actor,
             # A write that names no conversation leaves the memory in its own.
             "conversation_id": event.conversation_id or before.conversation_id,
@@ -76,7 +79,6 @@ async def apply_updated(db: SqlExecutor, tables: Tables, event: Event) -> Change
         memory_id,
         [chunk for chunk, _ in indexed],
         memory_version=payload.version,
-        source=event.source,
         recorded_at=event.recorded_at,
     )
     await add_texts(
@@ -145,7 +147,11 @@ def _compare(
         layout: The chunks of the previous text.
     """
     old_chunks = {chunk.chunk_id: chunk for chunk in layout}
-    moments = {event.occurred_at if entry.new else old_chunks[entry.id].start_date for entry in entries}
+    moments = {
+        (entry.said_at or entry.start_date or event.occurred_at) if entry.new else old_chunks[entry.id].said_at
+        for entry in entries
+    }
+    sources = [entry.source or event.source if entry.new else old_chunks[entry.id].source for entry in entries]
     touched = {}
     for entry in entries:
         if not entry.new:
@@ -154,6 +160,7 @@ def _compare(
                 touched[entry.id] = (text, entry.metadata)
     return _Kept(
         days={day_of(moment) for moment in moments},
+        source=least_trusted(sources or [event.source]),
         touched=touched,
         dropped=dropped_chunks(before.chunk_ids, entries),
     )

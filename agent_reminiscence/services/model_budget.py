@@ -45,11 +45,12 @@ class ModelBudget:
         self._clock = runtime.clock
         self._daily_tokens = daily_tokens
 
-    async def limits(self, external_id: str, *, spent: int = 0) -> AgentLimits | None:
-        """What the next call may cost; None if nothing is left of the day.
+    async def limits(self, external_id: str, *, spent: int = 0, least: int = 1) -> AgentLimits | None:
+        """What the next call may cost; None if too little is left of the day.
 
         Args:
             spent: Tokens spent but not yet in the ledger.
+            least: How many tokens must be left of the day.
 
         Raises:
             StoreError: The store is unavailable.
@@ -59,7 +60,7 @@ class ModelBudget:
         async with self._store.transaction(external_id, read_only=True) as db:
             spent_today = await self._usage.sum_tokens_today(db, external_id)
         left = self._daily_tokens - spent_today - spent
-        return replace(self._limits, max_tokens=min(self._limits.max_tokens, left)) if left > 0 else None
+        return replace(self._limits, max_tokens=min(self._limits.max_tokens, left)) if left >= least else None
 
     @asynccontextmanager
     async def metered(self, external_id: str, agent: str) -> AsyncIterator[Meter]:
@@ -80,19 +81,29 @@ class ModelBudget:
             raise
         finally:
             if meter.usage is not None:
-                await self.record(external_id, agent, meter.usage, outcome, unanswered=meter.unanswered)
+                await self.record(
+                    external_id, agent, meter.usage, outcome, unanswered=meter.unanswered, prompt=meter.prompt
+                )
 
     async def record(
-        self, external_id: str, agent: str, usage: ModelUsage, outcome: AskOutcome, *, unanswered: int = 0
+        self,
+        external_id: str,
+        agent: str,
+        usage: ModelUsage,
+        outcome: AskOutcome,
+        *,
+        unanswered: int = 0,
+        prompt: str | None = None,
     ) -> None:
         """Record the cost of a call that no other event records. A failure is only logged: the answer matters more.
 
         Args:
             unanswered: How many requests had no answer when the call ended.
+            prompt: Version of the prompt that was sent.
         """
         if not usage.requests:
             return
-        payload = ModelAsked(agent=agent, outcome=outcome, usage=(usage,), unanswered=unanswered)
+        payload = ModelAsked(agent=agent, outcome=outcome, usage=(usage,), unanswered=unanswered, prompt=prompt)
         request = WriteRequest(external_id=external_id, source="model")
         try:
             async with asyncio.timeout(_RECORD_SECONDS), self._store.transaction(external_id) as db:

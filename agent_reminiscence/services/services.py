@@ -11,8 +11,11 @@ from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.memories.history import HistoryService
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.memories.remembering import RememberingService
+from agent_reminiscence.services.profiles.profiles import Profiles
+from agent_reminiscence.services.profiles.refreshing import ProfileRefresher
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.recall.synthesis import SynthesisService
+from agent_reminiscence.services.reflection.memory_index import EventSearch
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.consolidation import ConsolidationService
 from agent_reminiscence.services.tiers.review import LifecycleService
@@ -32,6 +35,7 @@ class Services:
         review: Expires and prunes chunks.
         synthesis: Recall, with an answer by a model where one is asked for.
         bulk: Batches of memories, such as imports write.
+        refresher: Writes the texts of `profiles`.
         work: What is due for a stream, done at once; `worker` does it in the background.
     """
 
@@ -53,3 +57,6 @@ class Services:
     graph: MemoryGraph
     ledger: MemoryLedger
     reembedding: ReembeddingService
+    profiles: Profiles
+    refresher: ProfileRefresher
+    event_search: EventSearch

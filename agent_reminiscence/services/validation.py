@@ -18,7 +18,7 @@ from agent_reminiscence.config import constants
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.config.paths import checked_path
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX
-from agent_reminiscence.domain.event import RESERVED_PREFIX
+from agent_reminiscence.domain.event import PROFILE_REFRESHES, RESERVED_PREFIX, ProfileRefresh
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import IF_EXISTS, IfExists, MemorySelection
 from agent_reminiscence.domain.trust import SOURCES, Source
@@ -215,9 +215,16 @@ def description(value: object) -> str | None:
     return None if value is None else _text("description", value, MAX_DESCRIPTION_CHARACTERS)
 
 
-def query(value: object) -> str:
+def query(value: object, name: str = "query") -> str:
     """A question."""
-    return _not_blank("query", _text("query", value, MAX_QUERY_CHARACTERS))
+    return _not_blank(name, _text(name, value, MAX_QUERY_CHARACTERS))
+
+
+def refresh(value: object) -> ProfileRefresh:
+    """When a profile is written again."""
+    if value not in PROFILE_REFRESHES:
+        raise InvalidInputError(f"refresh {_shown(value)} is unknown; choose one of {', '.join(PROFILE_REFRESHES)}")
+    return value
 
 
 def erased_text(value: object) -> str:
@@ -533,6 +540,8 @@ def _shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
+# Keys under which messages say when they were said; the first one present counts.
+TIME_KEYS: Final = ("timestamp", "time", "created_at", "date")
 # A number this large is milliseconds, not seconds since 1970: it would be after the year 5100.
 _MILLISECONDS_FROM: Final = 1e11
 

@@ -3,8 +3,10 @@
 
 from agent_reminiscence.sync.agent_mem import AgentMem
 from agent_reminiscence.sync.conversation import Conversation
+from agent_reminiscence.sync.event_index import EventIndex
 from agent_reminiscence.sync.memory_admin import MemoryAdmin
 from agent_reminiscence.sync.memory_graph import MemoryGraph
 from agent_reminiscence.sync.memory_ledger import MemoryLedger
+from agent_reminiscence.sync.profiles import Profiles
 
-__all__ = ["AgentMem", "Conversation", "MemoryAdmin", "MemoryGraph", "MemoryLedger"]
+__all__ = ["AgentMem", "Conversation", "EventIndex", "MemoryAdmin", "MemoryGraph", "MemoryLedger", "Profiles"]

@@ -23,6 +23,7 @@ from agent_reminiscence.redaction.redactor import Redactor
 from agent_reminiscence.services.ledger.requests import UNSET, Unset
 from agent_reminiscence.services.recall.ranking import Weights
 from agent_reminiscence.sync.conversation import Conversation
+from agent_reminiscence.sync.event_index import EventIndex
 from agent_reminiscence.sync.lifecycle import Lifecycle
 from agent_reminiscence.sync.memory_admin import MemoryAdmin
 from agent_reminiscence.sync.memory_ledger import MemoryLedger
@@ -121,6 +122,20 @@ class AgentMem(Lifecycle):
             self._thread,
             self._wrapped.conversation(external_id, conversation_id, title=title, source=source, actor=actor),
         )
+
+    def event_index(
+        self, external_id: str | int | UUID, *, actor: str | None = None, kinds: Sequence[str] = ()
+    ) -> EventIndex:
+        """An index of events of your own kinds: `memory.event_index("run-1").search("the red boat")`.
+
+        Args:
+            actor: Only this actor's events, and those of `kinds`; None is everybody's.
+            kinds: Kinds that are found whoever wrote them; without `actor`, every kind is.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+        """
+        return EventIndex(self._thread, self._wrapped.event_index(external_id, actor=actor, kinds=kinds))
 
     def create_active_memory(
         self,
@@ -317,6 +332,7 @@ class AgentMem(Lifecycle):
         as_of: datetime | None = None,
         known_at: datetime | None = None,
         where: Filter | None = None,
+        profile: str | None = None,
         synthesis: bool = False,
         strict: bool = False,
     ) -> RetrievalResult:
@@ -337,6 +353,9 @@ class AgentMem(Lifecycle):
             known_at: What the memory knew at this time; None is all it knows. Without `as_of`, this is also `as_of`.
             where: Only passages that this filter admits, before they are ranked: up to `limit` of these are returned,
                 without those that have nothing to do with the question.
+            profile: Also return this standing summary (`memory.admin.profiles`) as it was known at `known_at`. It is
+                rendered first, within `token_budget`. It is made from all that the tenant's memory holds: no filter
+                narrows it. Calls no model.
             synthesis: Also have the configured model answer the question from the hits, with citations. If it fails,
                 the hits are still returned, and `omitted` says why there is no answer.
             strict: With `synthesis`: whether a missing answer is an error.
@@ -346,6 +365,7 @@ class AgentMem(Lifecycle):
 
         Raises:
             InvalidInputError: An argument is invalid.
+            ProfileNotFoundError: There is no such profile.
             ConfigurationError: `synthesis` needs a model, and none is configured.
             AgentError: With `strict`: the model gave no usable answer.
             RedactionError: With `synthesis` and `strict`: your redactor failed on the question.
@@ -363,6 +383,7 @@ class AgentMem(Lifecycle):
                 as_of=as_of,
                 known_at=known_at,
                 where=where,
+                profile=profile,
                 synthesis=synthesis,
                 strict=strict,
             )

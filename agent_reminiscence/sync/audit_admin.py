@@ -84,8 +84,8 @@ class AuditAdmin(Twin):
         locked; the comparison uses one snapshot, whatever is written meanwhile. Differences are logged, without text.
 
         Args:
-            external_id: One stream; None is all, one after another. A stream of which everything was erased has events
-                and can be checked.
+            external_id: One stream; None is all, one after another. A stream still has events after all its memories
+                were erased, and can be checked.
             repair: Rebuild streams that differ. A fault in the ledger itself cannot be repaired, and nothing is
                 rebuilt from a faulty ledger.
             progress: Called after each page of events.

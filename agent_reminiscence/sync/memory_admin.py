@@ -11,6 +11,7 @@ from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.sync.audit_admin import AuditAdmin
 from agent_reminiscence.sync.memory_graph import MemoryGraph
 from agent_reminiscence.sync.model_admin import ModelAdmin
+from agent_reminiscence.sync.profiles import Profiles
 from agent_reminiscence.sync.transfer_admin import TransferAdmin
 from agent_reminiscence.sync.vector_admin import VectorAdmin
 from agent_reminiscence.sync.work_admin import WorkAdmin
@@ -25,6 +26,11 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     def graph(self) -> MemoryGraph:
         """The entities that memories name, and the relationships between them."""
         return MemoryGraph(self._thread, self._wrapped.graph)
+
+    @property
+    def profiles(self) -> Profiles:
+        """Standing summaries: texts about a tenant, or a topic, that keep themselves up to date."""
+        return Profiles(self._thread, self._wrapped.profiles)
 
     def archive(
         self,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from agent_reminiscence.sync.lifecycle import Twin
 
 
 class MemoryLedger(Twin):
-    """`memory.ledger`: append and read events of one `external_id`."""
+    """`memory.ledger`: append, read and follow events of one `external_id`."""
 
     _wrapped: AsyncMemoryLedger
 
@@ -99,3 +99,31 @@ class MemoryLedger(Twin):
         return self._thread.call(
             lambda: self._wrapped.read(external_id, after=after, kinds=kinds, actor=actor, limit=limit)
         )
+
+    def subscribe(
+        self,
+        external_id: str | int | UUID,
+        *,
+        after: int | None = 0,
+        kinds: Sequence[str] | None = None,
+        actor: str | None = None,
+    ) -> Generator[Event]:
+        """Yield events in order of position: those that are there, then each new one soon after its write.
+
+        It does not end by itself: leave the loop, and close the iterator (`contextlib.closing`). Each event comes
+        once, without gaps, also if the connection or the server is lost and comes back: meanwhile it waits. To continue
+        later, or in another process, pass the position of the last event you handled as `after`. Events are read in
+        pages, when you ask for them, so a slow reader holds back nobody.
+
+        Args:
+            after: Start after this position; 0 is the beginning. None starts after the last event that is there when
+                the first one is asked for.
+            kinds: Only these kinds; None is all.
+            actor: Only this actor's events; None is everybody's.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            NotInitializedError: The `AgentMem` was closed.
+            StoreError: The store refused to be read. That it is unavailable is waited out.
+        """
+        return self._thread.iterate(lambda: self._wrapped.subscribe(external_id, after=after, kinds=kinds, actor=actor))

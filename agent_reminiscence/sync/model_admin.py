@@ -26,6 +26,7 @@ class ModelAdmin(Twin):
         external_id: str | int | UUID,
         messages: Iterable[Any],
         *,
+        user_name: str | None = None,
         occurred_at: datetime | None = None,
         actor: str | None = None,
         conversation_id: str | None = None,
@@ -34,13 +35,19 @@ class ModelAdmin(Twin):
         """Have a model decide what in a conversation is worth remembering, and remember it.
 
         The model sees the conversation and the active memories, without secrets (`redaction`), and proposes memories to
-        create and update. They are written like any caller's, with the trust label `model`; the model can do nothing
-        else. Mere thanks and greetings call no model, and text recalled into the conversation is not remembered again.
+        create and update. They are written like any caller's, with the trust label `model`; lines that an update leaves
+        as they are keep their label. The model can do nothing else: what the user asks to have forgotten is reported
+        (`deletion_requests`), and nothing is deleted. Mere thanks and greetings call no model, and text recalled into
+        the conversation is not remembered again.
 
         Args:
-            messages: Pydantic AI messages, or mappings with `role` (user, assistant, tool, system) and `content`; at
-                most 1,000, with 100,000 characters in total. System prompts are ignored.
-            occurred_at: As in `create_active_memory`, like `actor` and `conversation_id`; applies to all writes.
+            messages: Pydantic AI messages, or mappings with `role` (user, assistant, tool, system) and `content`, and
+                optionally a time (`timestamp`, `time`, `created_at` or `date`: a datetime, ISO 8601 or seconds since
+                1970); at most 1,000, with 100,000 characters in total. System prompts are ignored.
+            user_name: What the user is called, as memories should; up to 256 characters. None if unknown.
+            occurred_at: When the conversation took place, with a time zone; None is now. The model is told the day, and
+                all writes are dated by it, as in `create_active_memory`.
+            actor: As in `create_active_memory`, like `conversation_id`; applies to all writes.
             dry_run: Only report what would be done.
 
         Returns:
@@ -58,6 +65,7 @@ class ModelAdmin(Twin):
             lambda: self._wrapped.remember(
                 external_id,
                 messages,
+                user_name=user_name,
                 occurred_at=occurred_at,
                 actor=actor,
                 conversation_id=conversation_id,
@@ -80,11 +88,13 @@ class ModelAdmin(Twin):
         where: Filter | None = None,
         strict: bool = False,
     ) -> Generator[RetrievalResult]:
-        """Stream the answer as it is written, then yield what `retrieve_memories` returns with `synthesis=True`.
+        """Yield the hits at once, then the answer as it is written, and last the result of `retrieve_memories`.
 
-        Each result replaces the one before. In all but the last, `synthesis.is_checked` is false and nothing is cited
-        yet; if the model has to retry, its answer starts over. The last one is checked; without an answer, its
-        `omitted` says why. If you stop early, close the iterator (`contextlib.closing`) to end the model's call.
+        Each result replaces the one before, and differs from it. The first has the hits and no `synthesis`; it comes
+        before the model is asked. While the answer is written, `synthesis.is_checked` is false, nothing is cited, and
+        `is_known` is None until the model has said so; if the model has to retry, its answer starts over. The last one
+        is that of a call with `synthesis=True`; without an answer, its `omitted` says why. If you stop early, close the
+        iterator (`contextlib.closing`) to end the model's call.
 
         Args:
             query: As in `retrieve_memories`, like all other arguments.

@@ -41,7 +41,6 @@ from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import ChunkEntry, Event, EventKind, MemoryCreated, NewEvent
 from agent_reminiscence.domain.index import LAYOUT_DTYPE, block_of, offset_of
 from agent_reminiscence.domain.memory import StoredMemory
-from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.embedders.wordllama import WordLlamaEmbedder
 from agent_reminiscence.projections import HANDLERS
 from agent_reminiscence.projections.indexed_text import embedded_text, heading_text
@@ -195,7 +194,6 @@ class _WrittenDownChunks(MemoryChunkRepository):
         chunks: Sequence[NewChunk],
         *,
         memory_version: int,
-        source: Source,
         recorded_at: datetime,
     ) -> None:
         """Take the rows down."""
@@ -218,7 +216,7 @@ class _WrittenDownChunks(MemoryChunkRepository):
                 "metadata": chunk.metadata,
                 "words": chunk.words,
                 "text_flags": chunk.text_flags,
-                "source": source,
+                "source": chunk.source,
                 "importance": chunk.importance,
                 "confidence": chunk.confidence,
                 "start_date": chunk.start_date,

@@ -17,6 +17,10 @@ CREATE TABLE schema_parameter (
     name text PRIMARY KEY,
     value text NOT NULL
 );
+-- The key of the names under which streams are announced to their subscribers: who cannot read it can neither tell whose
+-- stream a name is nor check a guess.
+INSERT INTO schema_parameter (name, value)
+VALUES ('announcement_key', replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''));
 
 -- The generations of vectors: which embedder makes those of chunk_vector_<generation>, and how far a generation is. One is
 -- being built, searches use the current one, a retired one is kept true until it is dropped. provider and model are what the
@@ -41,7 +45,8 @@ CREATE UNIQUE INDEX embedding_generation_building_idx ON embedding_generation (s
 -- work_at, review_at and all that begins with failed_ are no projections: since when something is due (NULL: nothing is), when
 -- a worker is to look at the stream though nothing is, how often in a row its work has failed, why, and since when it is not
 -- tried again by itself. Nor is what begins with graph_: the last event that changed the graph, up to which a store of graphs
--- has followed (-1: it is to compare everything), and which store that is.
+-- has followed (-1: it is to compare everything), and which store that is. Nor is reader: who is asking a model to read new
+-- passages of the stream, and until when that holds unless it is renewed.
 CREATE TABLE memory_stream (
     external_id text NOT NULL,
     head bigint NOT NULL DEFAULT 0,
@@ -60,6 +65,8 @@ CREATE TABLE memory_stream (
     graph_head bigint NOT NULL DEFAULT 0,
     graph_position bigint NOT NULL DEFAULT 0,
     graph_store text,
+    reader uuid,
+    reader_until timestamptz,
     CONSTRAINT memory_stream_pkey PRIMARY KEY (external_id),
     CONSTRAINT memory_stream_external_id_check CHECK (external_id <> '')
 ) PARTITION BY HASH (external_id);
@@ -190,6 +197,8 @@ CREATE TABLE shortterm_memory (
 -- Where a later update turned out to be true from before the end that was known, the earlier end stands in
 -- corrected_end_dates and when we learned of it in corrected_at; each is earlier than the one before.
 -- The end that a fact was stated with stands there first, once another event has ended it.
+-- said_at is when most of its words were first said, if that was before start_date: an edit of one line makes a new chunk of
+-- what stands around it. Where its lines have several dates, said_starts are the characters from which on said_dates hold.
 -- estimate is what a model holds a chunk for; importance rests on it, too.
 -- A row with derived_from is a fact: no passage of the text, but what a model has concluded from those chunks of it. It ends
 -- when one of them leaves the text, or is contradicted.
@@ -219,6 +228,9 @@ CREATE TABLE memory_chunk (
     confidence double precision NOT NULL,
     start_date timestamptz NOT NULL,
     end_date timestamptz,
+    said_at timestamptz,
+    said_starts integer[],
+    said_dates timestamptz[],
     recorded_at timestamptz NOT NULL,
     superseded_at timestamptz,
     duplicate_of uuid,
@@ -414,6 +426,67 @@ CREATE TABLE graph_mention (
 ) PARTITION BY HASH (external_id);
 CREATE INDEX graph_mention_chunk_id_idx ON graph_mention (external_id, chunk_id) WHERE chunk_id IS NOT NULL;
 
+-- Standing summaries: a row for each state that a profile has been in, from the event at position on. A definition, a text and a
+-- removal each end the state before; superseded_at says when. definition is the position of the event that defined it last.
+-- content is NULL until a text is written, and '' if memory held nothing for one; it has a statement on each line, and citations
+-- the ids of the memories and chunks that each line rests on. written_from is the position that the ledger had when the text
+-- was made.
+CREATE TABLE profile (
+    external_id text NOT NULL,
+    position bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    definition bigint NOT NULL,
+    question text NOT NULL,
+    refresh text NOT NULL,
+    max_tokens integer NOT NULL,
+    refresh_tokens integer,
+    defined_at timestamptz NOT NULL,
+    content text,
+    citations jsonb NOT NULL,
+    made_by text,
+    model text,
+    source text,
+    cited_source text,
+    written_from bigint,
+    written_at timestamptz,
+    recorded_at timestamptz NOT NULL,
+    superseded_at timestamptz,
+    CONSTRAINT profile_pkey PRIMARY KEY (external_id, position),
+    CONSTRAINT profile_external_id_check CHECK (external_id <> ''),
+    CONSTRAINT profile_refresh_check CHECK (refresh IN ('consolidation', 'daily')),
+    CONSTRAINT profile_made_by_check CHECK (made_by IN ('model', 'extractive'))
+) PARTITION BY HASH (external_id);
+CREATE INDEX profile_name_idx ON profile (external_id, name) WHERE name IS NOT NULL;
+
+-- Events of users' own kinds: which there are, by whom, and their words. Recall reads nothing of it, so what is appended here
+-- changes no answer there. text_flags as in memory_chunk. An event's vector stands in embedding_cache, under its text_hash.
+CREATE TABLE event_index (
+    external_id text NOT NULL,
+    position bigint NOT NULL,
+    event_id uuid NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    actor text COLLATE "C",
+    actor_key text COLLATE "C",
+    day date NOT NULL,
+    words integer NOT NULL,
+    text_flags smallint NOT NULL,
+    text_hash bytea NOT NULL,
+    CONSTRAINT event_index_pkey PRIMARY KEY (external_id, position),
+    CONSTRAINT event_index_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+CREATE INDEX event_index_text_hash_idx ON event_index (external_id, text_hash) WHERE text_hash IS NOT NULL;
+
+-- Which events have a term; blocks and entries as in posting. An event has the number that its first chunk would have.
+CREATE TABLE event_posting (
+    external_id text NOT NULL,
+    term text COLLATE "C" NOT NULL,
+    block bigint NOT NULL,
+    entries bytea NOT NULL,
+    CONSTRAINT event_posting_pkey PRIMARY KEY (external_id, term, block),
+    CONSTRAINT event_posting_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+ALTER TABLE event_posting ALTER entries SET STORAGE MAIN;
+
 DO $partitions$
 DECLARE
     parent text;
@@ -421,7 +494,7 @@ BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
         'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
-        'entity_name', 'relationship', 'graph_mention'
+        'entity_name', 'relationship', 'graph_mention', 'profile', 'event_index', 'event_posting'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
@@ -432,6 +505,7 @@ BEGIN
     -- A block grows in place, so its page keeps room for that.
     FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
         EXECUTE format('ALTER TABLE %I SET (fillfactor = 70)', 'posting_p' || remainder);
+        EXECUTE format('ALTER TABLE %I SET (fillfactor = 70)', 'event_posting_p' || remainder);
     END LOOP;
 END
 $partitions$;
@@ -470,7 +544,10 @@ BEGIN
             ('entity_name', '{external_id,key,name}'),
             ('relationship', '{external_id,type,description,metadata}'),
             ('chunk_use', '{external_id}'),
-            ('graph_mention', '{external_id}')
+            ('graph_mention', '{external_id}'),
+            ('profile', '{external_id,name,question,content,citations}'),
+            ('event_index', '{external_id,kind,actor,actor_key,text_hash}'),
+            ('event_posting', '{external_id,term,entries}')
         ) AS t (name, columns)
         CROSS JOIN LATERAL unnest(t.columns) AS c (name)
     LOOP
@@ -584,7 +661,7 @@ BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
         'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
-        'entity_name', 'relationship', 'graph_mention'
+        'entity_name', 'relationship', 'graph_mention', 'profile', 'event_index', 'event_posting'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -653,7 +730,8 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON chunk_use TO reminiscence_app, reminisce
 REVOKE EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() TO reminiscence_app;
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON entity, entity_name, relationship, graph_mention
+GRANT SELECT, INSERT, UPDATE, DELETE
+    ON entity, entity_name, relationship, graph_mention, profile, event_index, event_posting
     TO reminiscence_app, reminiscence_eraser;
 GRANT SELECT (graph_head, graph_position, graph_store) ON memory_stream TO reminiscence_scheduler;
 -- What an erasure takes out of the graph has to reach the store that follows.

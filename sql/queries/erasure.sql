@@ -8,12 +8,34 @@ WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::text;
 SELECT position
 FROM memory_event
 WHERE external_id = $(external_id)p
-    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended')
+    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended', 'memory.profile_written')
     AND coalesce(memory_id, '') <> ALL($(memory_ids)p::text[])
     AND EXISTS (
         SELECT
         FROM jsonb_array_elements_text(payload -> 'rests_on') AS other (memory_id)
         WHERE other.memory_id = ANY($(memory_ids)p::text[])
+    );
+
+-- name: find_resting_profiles
+-- Texts of profiles that rest on a memory of which any event is erased, and those that answer an erased question: what a model
+-- was shown may go back to that event, such as a fact that it brought in.
+WITH erased AS MATERIALIZED (
+    SELECT position, kind, memory_id
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND position = ANY($(positions)p::bigint[])
+)
+SELECT e.position
+FROM memory_event AS e
+WHERE e.external_id = $(external_id)p AND e.kind = 'memory.profile_written' AND e.salt IS NOT NULL
+    AND (
+        EXISTS (
+            SELECT
+            FROM jsonb_array_elements_text(e.payload -> 'rests_on') AS other (memory_id)
+            WHERE other.memory_id IN (SELECT erased.memory_id FROM erased)
+        )
+        OR (e.payload ->> 'definition')::bigint IN (
+            SELECT erased.position FROM erased WHERE erased.kind = 'memory.profile_defined'
+        )
     );
 
 -- name: find_by_conversation
@@ -106,7 +128,10 @@ SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(ex
     (SELECT count(*) FROM reminiscence.entity WHERE external_id = $(external_id)p) AS entity,
     (SELECT count(*) FROM reminiscence.entity_name WHERE external_id = $(external_id)p) AS entity_name,
     (SELECT count(*) FROM reminiscence.relationship WHERE external_id = $(external_id)p) AS relationship,
-    (SELECT count(*) FROM reminiscence.graph_mention WHERE external_id = $(external_id)p) AS graph_mention;
+    (SELECT count(*) FROM reminiscence.graph_mention WHERE external_id = $(external_id)p) AS graph_mention,
+    (SELECT count(*) FROM reminiscence.profile WHERE external_id = $(external_id)p) AS profile,
+    (SELECT count(*) FROM reminiscence.event_index WHERE external_id = $(external_id)p) AS event_index,
+    (SELECT count(*) FROM reminiscence.event_posting WHERE external_id = $(external_id)p) AS event_posting;
 
 -- name: find_receipt
 SELECT payload::text AS payload
@@ -143,7 +168,8 @@ WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[])
 UNION ALL
 SELECT 'memory_event.payload', position::text, 'rests on an erased memory'
 FROM reminiscence.memory_event
-WHERE external_id = $(external_id)p AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended')
+WHERE external_id = $(external_id)p
+    AND kind IN ('memory.consolidated', 'memory.ended', 'memory.relationship_ended', 'memory.profile_written')
     AND EXISTS (
     SELECT
     FROM jsonb_array_elements_text(payload -> 'rests_on') AS other (memory_id)
@@ -173,6 +199,24 @@ UNION ALL
 SELECT 'memory_heading.title', number::text, 'belongs to an erased memory'
 FROM reminiscence.memory_heading
 WHERE external_id = $(external_id)p AND memory_id = ANY($(memory_ids)p::text[]::uuid[])
+UNION ALL
+SELECT 'profile.content', p.position::text, 'cites an erased memory'
+FROM reminiscence.profile AS p
+WHERE p.external_id = $(external_id)p AND EXISTS (
+    SELECT
+    FROM jsonb_path_query(p.citations, '$[*][*].memory_id') AS cited (memory_id)
+    WHERE cited.memory_id #>> '{}' = ANY($(memory_ids)p::text[])
+)
+UNION ALL
+SELECT 'profile.content', p.position::text, 'is of an erased event'
+FROM reminiscence.profile AS p
+JOIN reminiscence.memory_event AS e ON e.external_id = $(external_id)p AND e.position = p.position
+WHERE p.external_id = $(external_id)p AND e.salt IS NULL
+UNION ALL
+SELECT 'event_index.text_hash', i.position::text, 'is of an erased event'
+FROM reminiscence.event_index AS i
+JOIN reminiscence.memory_event AS e ON e.external_id = $(external_id)p AND e.position = i.position
+WHERE i.external_id = $(external_id)p AND e.salt IS NULL
 UNION ALL
 SELECT DISTINCT 'memory_layout.entries', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.memory_layout
@@ -222,6 +266,8 @@ UNION ALL
         SELECT text_hash FROM reminiscence.memory_chunk WHERE external_id = $(external_id)p
         UNION ALL
         SELECT text_hash FROM reminiscence.memory_heading WHERE external_id = $(external_id)p
+        UNION ALL
+        SELECT text_hash FROM reminiscence.event_index WHERE external_id = $(external_id)p
     )
     SELECT 'embedding_cache.vector', encode(e.text_hash, 'hex'), 'is the vector of a text that no chunk has'
     FROM reminiscence.embedding_cache AS e
@@ -242,6 +288,20 @@ FROM (
 -- One page of the index of words, in order.
 SELECT term, block, entries
 FROM reminiscence.posting
+WHERE external_id = $(external_id)p AND (term, block) > ($(after_term)p::text, $(after_block)p::bigint)
+ORDER BY term, block
+LIMIT $(limit)p::int;
+
+-- name: list_event_numbers
+-- The numbers of all indexed events, eight bytes each.
+SELECT string_agg(int8send(position << 20), ''::bytea) AS numbers
+FROM reminiscence.event_index
+WHERE external_id = $(external_id)p;
+
+-- name: read_event_postings
+-- One page of the index of events' words, in order.
+SELECT term, block, entries
+FROM reminiscence.event_posting
 WHERE external_id = $(external_id)p AND (term, block) > ($(after_term)p::text, $(after_block)p::bigint)
 ORDER BY term, block
 LIMIT $(limit)p::int;

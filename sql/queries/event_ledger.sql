@@ -61,7 +61,8 @@ WHERE external_id = $(external_id)p AND idempotency_key = ANY($(idempotency_keys
 
 -- name: read_events
 -- One page in order of position; NULL filters match everything. Events may have several MB, so a page can also be
--- limited in bytes, by stored size, which is known without unpacking; it always holds at least one event.
+-- limited in bytes, by stored size, which is known without unpacking; it always holds at least one event. What follows
+-- the position until is not looked at.
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
 FROM (
@@ -70,6 +71,7 @@ FROM (
         SELECT *
         FROM memory_event
         WHERE external_id = $(external_id)p AND position > $(after)p
+            AND position <= coalesce($(until)p::bigint, 9223372036854775807)
             AND ($(kinds)p::text[] IS NULL OR kind = ANY($(kinds)p::text[]))
             AND ($(actor)p::text IS NULL OR actor = $(actor)p::text)
         ORDER BY position
@@ -78,6 +80,18 @@ FROM (
 ) AS page
 WHERE $(max_bytes)p::bigint IS NULL OR bytes_before < $(max_bytes)p::bigint
 ORDER BY position;
+
+-- name: read_events_at
+-- Events at some positions, in the order in which these are given. Erased ones say nothing.
+SELECT e.external_id, e.position, e.event_id, e.kind, e.actor, e.conversation_id, e.turn, e.occurred_at, e.recorded_at,
+    e.source, e.payload::text AS payload, e.idempotency_key, e.request_hash, e.salt, e.digest, e.chain
+FROM unnest($(positions)p::bigint[]) WITH ORDINALITY AS asked (position, place)
+CROSS JOIN LATERAL (
+    SELECT * FROM memory_event
+    WHERE external_id = $(external_id)p AND position = asked.position AND salt IS NOT NULL
+    OFFSET 0
+) AS e
+ORDER BY asked.place;
 
 -- name: read_memory_events
 -- All events of one memory up to a position, in order.

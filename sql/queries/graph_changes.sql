@@ -102,7 +102,9 @@ WITH entry AS (
         relationship_id, from_id, to_id, type, description, confidence, importance, start_date, end_date, metadata, places
     )
 ), mention AS MATERIALIZED (
-    SELECT entry.*, c.chunk_id, c.tier, c.start_date AS observed_at, c.end_date AS observed_until,
+    SELECT entry.*, c.chunk_id, c.tier, c.end_date AS observed_until,
+        -- An update does not make the words that it keeps newer.
+        coalesce((SELECT max(said_at) FROM unnest(c.said_dates) AS line (said_at)), c.said_at, c.start_date) AS observed_at,
         c.confidence AS trust, c.superseded_at IS NULL OR c.duplicate_of IS NOT NULL AS is_live, m.item_id IS NULL AS is_new
     FROM entry
     CROSS JOIN LATERAL unnest(entry.places::int[]) AS place

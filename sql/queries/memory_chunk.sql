@@ -1,20 +1,23 @@
 -- name: add_chunks
 INSERT INTO memory_chunk (
     external_id, chunk_id, number, memory_id, memory_version, chunk_order, span_start, span_end, tier, content, folded_hash,
-    text_hash, speaker, speaker_key, metadata, words, text_flags, source, importance, confidence, start_date, recorded_at
+    text_hash, speaker, speaker_key, metadata, words, text_flags, source, importance, confidence, start_date, said_at,
+    said_starts, said_dates, recorded_at
 )
 SELECT
     $(external_id)p, c.chunk_id, c.number, $(memory_id)p, $(memory_version)p, c.chunk_order, c.span_start, c.span_end,
     'active', c.content, decode(c.folded_hash, 'hex'), decode(c.text_hash, 'hex'), c.speaker, c.speaker_key,
-    c.metadata::jsonb, c.words, c.text_flags, $(source)p, c.importance, c.confidence, c.start_date, $(recorded_at)p
+    c.metadata::jsonb, c.words, c.text_flags, c.source, c.importance, c.confidence, c.start_date, c.said_at,
+    c.said_starts::int[], c.said_dates::timestamptz[], $(recorded_at)p
 FROM unnest(
     $(chunk_ids)p::uuid[], $(numbers)p::bigint[], $(orders)p::int[], $(starts)p::int[], $(ends)p::int[],
     $(contents)p::text[], $(folded_hashes)p::text[], $(text_hashes)p::text[], $(speakers)p::text[],
-    $(speaker_keys)p::text[], $(metadata)p::text[], $(words)p::int[], $(text_flags)p::smallint[],
-    $(importances)p::float8[], $(confidences)p::float8[], $(start_dates)p::timestamptz[]
+    $(speaker_keys)p::text[], $(metadata)p::text[], $(words)p::int[], $(text_flags)p::smallint[], $(sources)p::text[],
+    $(importances)p::float8[], $(confidences)p::float8[], $(start_dates)p::timestamptz[], $(said_at)p::timestamptz[],
+    $(said_starts)p::text[], $(said_dates)p::text[]
 ) AS c (
     chunk_id, number, chunk_order, span_start, span_end, content, folded_hash, text_hash, speaker, speaker_key, metadata,
-    words, text_flags, importance, confidence, start_date
+    words, text_flags, source, importance, confidence, start_date, said_at, said_starts, said_dates
 );
 
 -- name: add_facts
@@ -69,7 +72,7 @@ unnest((m.chunk_ids || CASE WHEN m.segments = 0 THEN '{}' ELSE ARRAY(
 -- name: layout_chunks
 -- A portion of the chunks that tile a memory's text, in text order, also those that ended as duplicates or for good.
 SELECT c.chunk_id, c.content, c.speaker, c.tier, c.importance, c.confidence, c.estimate, c.source, c.memory_version,
-    c.start_date, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended
+    c.start_date, c.said_at AS first_said, c.said_starts, c.said_dates, c.metadata::text AS metadata, c.superseded_at IS NOT NULL AND c.duplicate_of IS NULL AS has_ended
 FROM active_memory AS m
 CROSS JOIN LATERAL {include layout}
 CROSS JOIN LATERAL (
@@ -78,6 +81,18 @@ CROSS JOIN LATERAL (
 ) AS c
 WHERE m.external_id = $(external_id)p AND m.memory_id = $(memory_id)p
 ORDER BY layout.place;
+
+-- name: find_labels
+-- The labels and lengths of the chunks that tile the texts of some memories, in text order.
+SELECT m.memory_id, m.version, array_agg(c.source ORDER BY layout.place) AS sources,
+    array_agg(length(c.content) ORDER BY layout.place) AS lengths
+FROM active_memory AS m
+CROSS JOIN LATERAL {include layout}
+CROSS JOIN LATERAL (
+    SELECT source, content FROM memory_chunk WHERE external_id = $(external_id)p AND chunk_id = layout.chunk_id OFFSET 0
+) AS c
+WHERE m.external_id = $(external_id)p AND m.memory_id = ANY($(memory_ids)p::uuid[])
+GROUP BY m.memory_id, m.version;
 
 -- name: retouch_chunks
 -- The white space around a chunk belongs to it, so that the chunks tile the text; the index ignores it.
@@ -94,7 +109,8 @@ WHERE external_id = $(external_id)p AND chunk_id = $(chunk_id)p;
 
 -- name: get_texts
 -- Everything indexed of a memory except its headings, including what has ended, a portion at a time.
-SELECT chunk_id, number, content, speaker_key, start_date, derived_from IS NOT NULL AS is_fact
+SELECT chunk_id, number, content, speaker_key, start_date, said_at AS first_said, said_starts, said_dates,
+    derived_from IS NOT NULL AS is_fact
 FROM memory_chunk
 WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p AND number > $(after)p
 ORDER BY number
@@ -277,7 +293,7 @@ WITH mine AS MATERIALIZED ({include mine}), newest AS MATERIALIZED ({include new
     ORDER BY distance, near.number
     LIMIT $(total)p
 )
-SELECT c.chunk_id, c.memory_id, c.content, c.speaker, c.source, c.start_date
+SELECT c.chunk_id, c.memory_id, c.content, c.speaker, c.source, c.start_date, c.said_at AS first_said
 FROM near
 CROSS JOIN LATERAL (
     -- OFFSET 0: looked up one by one.

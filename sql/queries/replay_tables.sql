@@ -53,18 +53,30 @@ CREATE TEMPORARY TABLE graph_mention (
     LIKE reminiscence.graph_mention INCLUDING DEFAULTS, PRIMARY KEY (item_id, chunk_id)
 ) ON COMMIT DROP;
 CREATE INDEX ON graph_mention (chunk_id);
+CREATE TEMPORARY TABLE profile (
+    LIKE reminiscence.profile INCLUDING DEFAULTS, PRIMARY KEY (position)
+) ON COMMIT DROP;
+CREATE INDEX ON profile (name);
+CREATE TEMPORARY TABLE event_index (
+    LIKE reminiscence.event_index INCLUDING DEFAULTS, PRIMARY KEY (position)
+) ON COMMIT DROP;
+CREATE TEMPORARY TABLE event_posting (
+    LIKE reminiscence.event_posting INCLUDING DEFAULTS INCLUDING STORAGE, PRIMARY KEY (term, block, external_id)
+) ON COMMIT DROP;
 
 -- name: empty_tables
 TRUNCATE pg_temp.active_memory, pg_temp.memory_segment, pg_temp.memory_turn, pg_temp.shortterm_memory,
     pg_temp.memory_chunk, pg_temp.memory_heading, pg_temp.posting, pg_temp.memory_layout,
-    pg_temp.memory_attribute, pg_temp.entity, pg_temp.entity_name, pg_temp.relationship, pg_temp.graph_mention;
+    pg_temp.memory_attribute, pg_temp.entity, pg_temp.entity_name, pg_temp.relationship, pg_temp.graph_mention,
+    pg_temp.profile, pg_temp.event_index, pg_temp.event_posting;
 
 -- name: analyze_tables
 -- Keys only, and of these only ids: samples of other columns would put memory text into the catalog.
 ANALYZE pg_temp.active_memory (memory_id), pg_temp.memory_segment (memory_id), pg_temp.memory_turn (memory_id),
     pg_temp.shortterm_memory (memory_id), pg_temp.memory_chunk (chunk_id), pg_temp.memory_heading (number), pg_temp.posting (block),
     pg_temp.memory_layout (memory_id), pg_temp.memory_attribute (item_id), pg_temp.entity (entity_id),
-    pg_temp.entity_name (entity_id), pg_temp.relationship (relationship_id), pg_temp.graph_mention (item_id, chunk_id);
+    pg_temp.entity_name (entity_id), pg_temp.relationship (relationship_id), pg_temp.graph_mention (item_id, chunk_id),
+    pg_temp.profile (position), pg_temp.event_index (position), pg_temp.event_posting (block);
 
 -- name: count_rows
 SELECT (SELECT count(*) FROM pg_temp.active_memory) AS active_memory,
@@ -79,7 +91,10 @@ SELECT (SELECT count(*) FROM pg_temp.active_memory) AS active_memory,
     (SELECT count(*) FROM pg_temp.entity) AS entity,
     (SELECT count(*) FROM pg_temp.entity_name) AS entity_name,
     (SELECT count(*) FROM pg_temp.relationship) AS relationship,
-    (SELECT count(*) FROM pg_temp.graph_mention) AS graph_mention;
+    (SELECT count(*) FROM pg_temp.graph_mention) AS graph_mention,
+    (SELECT count(*) FROM pg_temp.profile) AS profile,
+    (SELECT count(*) FROM pg_temp.event_index) AS event_index,
+    (SELECT count(*) FROM pg_temp.event_posting) AS event_posting;
 
 -- name: compare_table
 -- Rows that differ between the stored and the replayed table in a single byte (*<> compares the stored form), and in
@@ -207,4 +222,5 @@ DELETE FROM reminiscence.embedding_cache AS e
 WHERE e.external_id = $(external_id)p
     AND NOT EXISTS (SELECT FROM pg_temp.memory_chunk AS c WHERE c.text_hash = e.text_hash)
     AND NOT EXISTS (SELECT FROM pg_temp.memory_heading AS h WHERE h.text_hash = e.text_hash)
+    AND NOT EXISTS (SELECT FROM pg_temp.event_index AS u WHERE u.text_hash = e.text_hash)
 RETURNING e.text_hash;

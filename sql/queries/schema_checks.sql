@@ -42,7 +42,8 @@ SELECT version, name, checksum FROM reminiscence.schema_migration ORDER BY versi
 
 -- name: read_state
 -- What the schema was created with, and the embedder of the current vectors.
-SELECT p.value::int AS chunk_partitions, g.generation, g.model_name, g.dimension
+SELECT p.value::int AS chunk_partitions, g.generation, g.model_name, g.dimension,
+    (SELECT value FROM schema_parameter WHERE name = 'announcement_key') AS announcement_key
 FROM embedding_generation AS g
 CROSS JOIN schema_parameter AS p
 WHERE g.state = 'current' AND p.name = 'chunk_partitions';

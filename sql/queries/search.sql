@@ -173,7 +173,7 @@ CROSS JOIN LATERAL (
 
 -- name: read_past
 -- A portion of the chunks for the layouts of another moment: those visible then, and those ended as duplicates.
-SELECT number, chunk_id, memory_id, (start_date AT TIME ZONE 'UTC')::date AS day, speaker_key, words, text_flags,
+SELECT number, chunk_id, memory_id, (coalesce(said_at, start_date) AT TIME ZONE 'UTC')::date AS day, speaker_key, words, text_flags,
     derived_from IS NOT NULL AS is_fact, NOT is_visible AS is_duplicate, CASE WHEN NOT is_visible THEN duplicate_of END AS original_id,
     tier = ANY($(tiers)p::text[]) AND confidence >= $(min_confidence)p::float8 AND source = ANY($(sources)p::text[])
         AND ($(speakers)p::text[] IS NULL OR coalesce(speaker_key = ANY($(speakers)p::text[]), false))
@@ -189,15 +189,16 @@ WHERE is_visible OR duplicate_of IS NOT NULL AND recorded_at <= $(known_at)p AND
 ORDER BY number
 LIMIT $(limit)p;
 
--- name: read_past_texts
+-- part: past_version
+SELECT memory_id, position, kind, occurred_at
+FROM memory_event
+WHERE external_id = $(external_id)p AND kind IN ('memory.created', 'memory.updated', 'memory.appended')
+    AND salt IS NOT NULL AND recorded_at <= $(known_at)p
+
+-- part: past_order
 -- The version of each memory that held at as_of, by what was known at known_at: its chunks in order. What was appended
 -- follows the last whole text before it.
-WITH version AS MATERIALIZED (
-    SELECT memory_id, position, kind, occurred_at
-    FROM memory_event
-    WHERE external_id = $(external_id)p AND kind IN ('memory.created', 'memory.updated', 'memory.appended')
-        AND salt IS NOT NULL AND recorded_at <= $(known_at)p
-), held AS (
+held AS (
     SELECT memory_id, max(position) AS position
     FROM version
     WHERE occurred_at <= $(as_of)p
@@ -214,7 +215,21 @@ FROM span
 JOIN version AS part ON part.memory_id = span.memory_id AND part.position BETWEEN span.first AND span.last
 JOIN memory_event AS e ON e.external_id = $(external_id)p AND e.position = part.position
 CROSS JOIN LATERAL jsonb_array_elements(e.payload -> 'chunks') WITH ORDINALITY AS chunk (entry, place)
-GROUP BY span.memory_id;
+GROUP BY span.memory_id
+
+-- name: read_past_texts
+-- All texts of another moment.
+WITH version AS MATERIALIZED ({include past_version}), {include past_order};
+
+-- name: read_past_text
+-- The text of one memory at another moment.
+WITH version AS MATERIALIZED ({include past_version} AND memory_id = $(memory_id)p::text), {include past_order};
+
+-- name: read_layout
+-- The text of this moment of one memory, and its facts after it.
+SELECT string_agg(entries, ''::bytea ORDER BY segment) AS layouts
+FROM memory_layout
+WHERE external_id = $(external_id)p AND memory_id = $(memory_id)p::uuid;
 
 -- name: read_headings
 SELECT number, memory_id, day, title, words
@@ -297,7 +312,8 @@ SELECT c.number, c.tier, c.chunk_id, c.memory_id, m.title, c.content, c.importan
         FROM unnest(c.corrected_at, c.corrected_end_dates) AS correction (learned_at, end_date)
         WHERE correction.learned_at <= $(known_at)p::timestamptz
     )) AS end_date,
-    c.recorded_at, CASE WHEN c.number <> ALL($(repeating)p::bigint[]) THEN c.superseded_at END AS superseded_at, c.speaker,
+    coalesce(c.said_at, c.start_date) AS said_at, c.said_starts, c.said_dates, c.recorded_at,
+    CASE WHEN c.number <> ALL($(repeating)p::bigint[]) THEN c.superseded_at END AS superseded_at, c.speaker,
     c.source, c.metadata::text AS metadata,
     c.memory_version, c.span_start, c.span_end, c.derived_from, m.version AS current_version,
     -- A chunk added since the text was last written whole has its original position; a fact has the span of its chunks.

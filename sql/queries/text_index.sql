@@ -71,8 +71,8 @@ segment >= $(from_segment)p::int AND ($(from_segment)p = 0 OR segment < 21474836
 WITH asked AS (
     SELECT DISTINCT a.memory_id FROM unnest($(memory_ids)p::uuid[]) AS a (memory_id)
 ), placed AS (
-    SELECT m.memory_id, m.title, t.segment, l.place, c.number, (c.start_date AT TIME ZONE 'UTC')::date AS day, c.speaker_key,
-        c.words, c.text_flags | CASE WHEN c.duplicate_of IS NULL THEN 0 ELSE 4 END AS flags
+    SELECT m.memory_id, m.title, t.segment, l.place, c.number,
+        (coalesce(c.said_at, c.start_date) AT TIME ZONE 'UTC')::date AS day, c.speaker_key, c.words, c.text_flags | CASE WHEN c.duplicate_of IS NULL THEN 0 ELSE 4 END AS flags
     FROM asked
     CROSS JOIN LATERAL (
         SELECT memory_id, title, segments, chunk_ids FROM active_memory

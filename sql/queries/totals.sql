@@ -10,7 +10,10 @@ GROUP BY tier;
 -- name: count_memories
 SELECT count(*) FILTER (WHERE archived_at IS NULL) AS active_memories,
     count(*) FILTER (WHERE archived_at IS NOT NULL) AS archived_memories,
-    (SELECT count(*) FROM shortterm_memory WHERE external_id = $(external_id)p) AS shortterm_memories
+    (SELECT count(*) FROM shortterm_memory WHERE external_id = $(external_id)p) AS shortterm_memories,
+    (
+        SELECT count(*) FROM profile WHERE external_id = $(external_id)p AND name IS NOT NULL AND superseded_at IS NULL
+    ) AS profiles
 FROM active_memory
 WHERE external_id = $(external_id)p;
 

@@ -110,3 +110,16 @@ SELECT j.args ->> 'external_id' AS external_id, j.id AS job_id,
 FROM reminiscence_jobs.procrastinate_jobs AS j
 WHERE j.task_name = 'work_stream' AND j.status IN ('todo', 'doing')
 ORDER BY j.id;
+
+-- name: claim_reading
+-- For as long as nobody else holds it.
+UPDATE memory_stream
+SET reader = $(reader)p::uuid, reader_until = clock_timestamp() + make_interval(secs => $(seconds)p::float8)
+WHERE external_id = $(external_id)p
+    AND (reader IS NULL OR reader = $(reader)p::uuid OR reader_until <= clock_timestamp())
+RETURNING external_id;
+
+-- name: release_reading
+UPDATE memory_stream
+SET reader = NULL, reader_until = NULL
+WHERE external_id = $(external_id)p AND reader = $(reader)p::uuid;

@@ -206,13 +206,8 @@ def test_a_dry_run_names_what_would_be_over(config: Callable[..., Config], capsy
     old, new = "The ferry leaves the harbour on Friday.", "The ferry leaves the harbour on Monday."
 
     def conclude(shown: Shown) -> dict[str, object]:
-        ended = {
-            "stored": shown.ref("stored_passages", old),
-            "by": 1,
-            "reason": "replaced",
-            "why": "Now it is\nMonday.",
-        }
-        return {"facts": [fact(shown, "The crew has Friday off.")], "ended_chunks": [ended]}
+        over = {"number": shown.ref("stored_passages", old), "by": 1, "why": "Now it is\nMonday."}
+        return {"facts": [fact(shown, "The crew has Friday off.")], "over": [over]}
 
     async def look() -> tuple[UUID, ConsolidationReport]:
         model = ScriptedModel(reads(), reads(conclude))
@@ -235,13 +230,14 @@ def test_a_dry_run_names_what_would_be_over(config: Callable[..., Config], capsy
 def test_what_the_model_did_not_read_is_said(
     cli: CommandLine, config: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plan that cannot be used costs, and rules do the work."""
+    """A plan that comes too dear is not used, and rules do the work."""
     monkeypatch.setenv("REMINISCENCE_MEMORIZER_AGENT_MODEL", "test")
+    monkeypatch.setenv("REMINISCENCE_AGENT_MAX_TOKENS", "10")
     _note(config(), "The harbour opens at nine.\n\nThe ferry leaves at ten.")
 
     shown = cli("consolidate", "crew")
 
-    assert "    the model did not decide all of it: invalid\n" in shown
+    assert "    the model did not decide all of it: limit\n" in shown
     assert "Consolidated 1 of 1 memory.\n" in shown
 
 

@@ -117,11 +117,10 @@ def _counted(step: Step) -> Step:
 
 def _conclude(shown: Shown) -> dict[str, object]:
     (title,) = shown.parts["memory"]
-    names = {"ref": 1, "name": "Tomas", "type": "person", "confidence": 0.9, "chunks": shown.new()}
     speaks = any("Tomas" in str(row["said_by"]) for row in shown.parts["new_passages"])
     return {
         "facts": [fact(shown, f"They talked about this: {title['title']}.")],
-        "auto_resolve": {"entities": [names] if speaks else []},
+        "entities": [{"name": "Tomas", "type": "person"}] if speaks else [],
     }
 
 

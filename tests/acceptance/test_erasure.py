@@ -234,7 +234,8 @@ async def test_vectors_go_with_the_texts_that_they_were_made_of(
         secret, _ = await _fill(memory)
         seen = [text for text in embedder.texts if "xyl" in text.lower()]
         assert len(seen) >= 2
-        assert len(await _cached(superuser, seen)) == len(seen)
+        # All but the heading of the day of the update: what it changed stands in a chunk of another day.
+        assert len(await _cached(superuser, seen)) == len(seen) - 1
 
         await memory.admin.erase("agent-1", memory_id=secret.id)
 

@@ -23,6 +23,7 @@ _EXPECTED = {
     "answer_questions.py": "known: False",
     "custom_embedder.py": "found: ['The thermostat of the oven sticks at 180 degrees.']",
     "consolidate_with_a_model.py": "Kitchen: test read ",
+    "follow_a_run.py": "interrupted after 2\n3: It leaves at nine.\n4: the end",
     "forget_a_person.py": "left: ['Ms. Adair brings her own tea.']",
     "import_chat.py": "Ines, 2026-03-05T06:50:00+01:00, in 'Harbour crew': Ines: I have it.",
     "remember_a_conversation.py": "nothing is remembered: model 'test' gave no usable answer",
@@ -31,6 +32,7 @@ _EXPECTED = {
     "without_await.py": "answer: The mill delivers flour on Thursdays.",
     "use_ollama.py": "Ollama is unavailable: searching by words until it is back\nfound: ['The last ferry",
     "time_travel.py": "in February: The team meets in room Aspen.",
+    "village.py": "the last 8 events hold the clue: False\nthe 8 most salient hold the clue: True\nwith an index",
 }
 
 # Pydantic AI's model for tests fills in what the schemas allow: an answer, a plan for one passage, and numbers of

@@ -276,8 +276,8 @@ async def _asking(config: Callable[..., Config], model: ScriptedModel) -> AsyncI
 
 
 async def test_a_model_that_answers_searches_within_the_filter(config: Callable[..., Config]) -> None:
-    """Neither a further search nor the list of whole memories shows it anything else."""
-    tools = call_all(("get_detailed_active_memories", {}), ("search_relationships", {"names": ["cabin", "cellar"]}))
+    """Neither a further search nor the text around a passage shows it anything else."""
+    tools = call_all(("search_memory", {"query": "cabin, cellar and attic"}), ("show_around", {"ref": 1}))
     model = ScriptedModel(tools, answer({"answer": "In the hall [1].", "is_known": True}))
     async with _asking(config, model) as memory:
         where = Filter(metadata={"room": "hall"})
@@ -286,16 +286,6 @@ async def test_a_model_that_answers_searches_within_the_filter(config: Callable[
     assert "in the hall" in model.shown
     assert "in the cellar" not in model.shown
     assert "in the attic" not in model.shown
-
-
-async def test_a_filter_of_passages_shows_a_model_no_whole_memories(config: Callable[..., Config]) -> None:
-    """A whole memory holds more than the passages that are admitted."""
-    model = ScriptedModel(answer({"answer": "In the hall [1].", "is_known": True}))
-    async with _asking(config, model) as memory:
-        where = Filter(turn_metadata={"mood": "glad"})
-        await memory.retrieve_memories("agent-1", _QUESTION, where=where, synthesis=True)
-
-    assert "get_detailed_active_memories" not in model.offered[0]
 
 
 # --- A store of items in namespaces, such as LangGraph's ------------------------------------------------------------

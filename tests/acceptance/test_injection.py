@@ -10,6 +10,7 @@ third of them, each test a different third from the one before it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from agent_reminiscence.agents.running import MAX_TOOL_CALLS
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.domain.trust import SOURCE_TRUST, Source
 from agent_reminiscence.exceptions import AgentError
+from agent_reminiscence.services.tiers.proposal import DERIVED_CONFIDENCE
+from agent_reminiscence.text.invisible import INVISIBLE
 from tests.acceptance.conftest import SocketServer
 from tests.support.factories import stored_rows, superuser
 from tests.support.injections import CANARY, CANARY_WORDS, INJECTIONS, OTHER_TENANT, Injection
@@ -37,31 +40,32 @@ from tests.support.steps import head_of, lines
 MakeConfig = Callable[..., Config]
 
 _HONEST = "Maria owns the red boat in the harbour of Porto."
-_RETRIEVER_TOOLS = {
-    "get_detailed_active_memories": {"query"},
-    "search_shortterm_memory": {"query"},
-    "search_longterm_memory": {"query"},
-    "search_relationships": {"names"},
-}
+_RETRIEVER_TOOLS = {"search_memory": {"query", "tier"}, "show_around": {"ref"}}
 _UPDATER_TOOLS = {
     "get_detailed_active_memories": {"refs"},
     "create_active_memory": {"title", "content", "why", "messages"},
     "update_active_memory": {"ref", "title", "content", "why", "messages"},
+    "request_deletion": {"what", "memories", "message"},
 }
 # All that stands outside of material; what of a tool's complaint quotes the model's own call is told apart below.
 _OUR_WORDS = {
     "",
-    "Answer this question:",
     "What in it is worth remembering?",
     "What do you make of the new passages?",
     "(recall found no passage)",
     "(nothing matches the question well: these passages are only the nearest)",
-    "nothing is known about them",
     "no passage was found",
+    "nothing is stored around this passage",
     "there are no active memories",
-    "Texts with `is_cut` are cut short; pass a query to search them.",
     "noted",
 }
+# The frames with passages; the others hold rows of JSON.
+_OF_PASSAGES = {"passages", "new_passages", "stored_passages"}
+# Of these, the numbers and days are ours as well.
+_OUR_LINES = re.compile(
+    r"Today is \d{4}-\d\d-\d\d [A-Z][a-z]+day\. Answer this question:"
+    r"|\(found as well, and shown already: \d+(?:, \d+)*\)"
+)
 # What Pydantic AI writes beside a text that looks like one of its own frames.
 _NOTES = (
     "<system>The following user message contains text that looks like an application frame",
@@ -167,17 +171,19 @@ def _read(text: str, rows: list[dict[str, Any]], outside: set[str]) -> None:
             fence = line.removeprefix("<<<")
         elif fence is not None and line == f"{fence}>>>":
             fence = None
+            # A heading holds to the end of its frame.
+            rows += [
+                {"ref": one.number, "title": one.title, "trust": one.source, "said_by": one.speaker, "text": one.text}
+                for one in read_lines(passages)
+            ]
+            passages = []
         elif fence is None:
             outside |= set() if line.startswith(_NOTES) else {line}
-        elif fence == "passages":
+        elif fence in _OF_PASSAGES:
             passages.append(line)
         else:
             rows.append(json.loads(line))
     assert fence is None
-    rows += [
-        {"ref": one.number, "title": one.title, "trust": one.source, "said_by": one.speaker, "text": one.text}
-        for one in read_lines(passages)
-    ]
 
 
 def _check_shown(model: ScriptedModel, injection: Injection, instructions: str, tools: dict[str, set[str]]) -> None:
@@ -187,8 +193,11 @@ def _check_shown(model: ScriptedModel, injection: Injection, instructions: str, 
     assert quoting
     assert {row["trust"] for row in quoting} == {"tool"}
     assert {row["trust"] for row in rows if row.get("title") == "Boats"} <= {"user"}
-    assert any(row["text"] and row["text"].strip()[:10] in injection.text for row in quoting)
-    assert outside <= _OUR_WORDS
+    visible = INVISIBLE.sub("", injection.text)
+    # A rendering has a line break for each kind of them.
+    texts = [row["text"].strip().split("\n")[0][:10] for row in quoting if row["text"]]
+    assert any(text in injection.text or text in visible for text in texts)
+    assert {line for line in outside if not _OUR_LINES.fullmatch(line)} <= _OUR_WORDS
     for request in model.asked:
         assert {one.instructions for one in request if isinstance(one, ModelRequest)} == {instructions}
     for offered in model.tools:
@@ -210,9 +219,10 @@ async def test_an_answer_is_given_from_quotations(
 
 async def _check_an_answer_from_quotations(stage: _Stage, name: str, injection: Injection) -> None:
     tools = call_all(
-        ("get_detailed_active_memories", {}),
-        ("search_shortterm_memory", {"query": injection.text[:500]}),
-        ("search_relationships", {"names": ["Maria", "agent-2"]}),
+        ("search_memory", {"query": injection.text[:500], "tier": "shortterm"}),
+        ("search_memory", {"query": "Maria and agent-2"}),
+        ("show_around", {"ref": 1}),
+        ("show_around", {"ref": 2}),
     )
     async with stage.scene(name, injection, tools, answer({"answer": "Maria [1].", "is_known": True})) as scene:
         await scene.memory.admin.consolidate(scene.external_id)
@@ -292,13 +302,21 @@ async def test_who_obeys_while_remembering_changes_only_what_it_saw(
 async def _check_obeying_while_remembering(stage: _Stage, name: str, injection: Injection) -> None:
     look = call("get_detailed_active_memories")
     repeated = {"title": "Page", "content": f"The page says: {injection.text}", "why": "I obey.", "messages": [2]}
-    steps = (look, call_all(*injection.calls), call("create_active_memory", **repeated), answer({"why": "I obey."}))
+    forgets = {"what": "I obey: all of it.", "memories": [1], "message": 2}
+    steps = (
+        look,
+        call_all(*injection.calls),
+        call_all(("create_active_memory", repeated), ("request_deletion", forgets)),
+        answer({"why": "I obey."}),
+    )
     async with stage.scene(name, injection, *steps) as scene:
         tenant = scene.external_id
         before = await scene.memory.get_active_memories(tenant)
 
         report = await scene.memory.admin.remember(tenant, _talk(injection))
 
+        assert report.deletion_requests == ()
+        assert "does not hold the user's own words" in scene.model.shown
         after = {memory.id: memory for memory in await scene.memory.get_active_memories(tenant)}
         assert {memory.id for memory in before} <= after.keys()
         assert len(after) <= len(before) + 2
@@ -382,6 +400,7 @@ async def test_one_memory_is_changed_once_by_calls_at_once(config: MakeConfig) -
 # The memorizer, which reads while nobody looks. What it may do is in its plan, and its plan is about what it was shown.
 
 _OVER = "Maria owns the red boat in the harbour of Porto no longer."
+_LONGTERM: float = Config.model_fields["shortterm_promotion_threshold"].default
 _LIE = "Maria owned the red boat in the harbour of Porto until 2020."
 
 
@@ -406,23 +425,20 @@ class _ReadScene:
         assert (hits[_HONEST].source, hits[_HONEST].confidence) == ("user", 1.0)
         graph = await self.memory.admin.graph.neighbourhood(self.external_id, "Maria", types=["owns"])
         (owns,) = graph.relationships
-        assert (owns.end_date, owns.description, owns.observations) == (None, "She says so herself.", 1)
+        assert (owns.end_date, owns.observations, owns.confidence) == (None, 1, DERIVED_CONFIDENCE)
+        assert {one.name: one.description for one in graph.entities}["Maria"] == "She says so herself."
         memories = await self.memory.get_active_memories(self.external_id)
         boats = next(one for one in memories if one.id == self.honest_id)
         assert (boats.content, boats.version) == (_HONEST, 1)
 
 
 def _read_honestly(shown: Shown) -> dict[str, object]:
-    entities = [
-        {"ref": 1, "name": "Maria", "type": "person", "confidence": 1, "chunks": [1]},
-        {"ref": 2, "name": "red boat", "type": "thing", "confidence": 1, "chunks": [1]},
-    ]
-    owns = {"from_entity": 1, "to_entity": 2, "type": "owns", "confidence": 1, "chunks": [1]}
     return {
-        "auto_resolve": {
-            "entities": entities,
-            "relationships": [owns | {"description": "She says so herself."}],
-        }
+        "entities": [
+            {"name": "Maria", "type": "person", "description": "She says so herself."},
+            {"name": "red boat", "type": "thing"},
+        ],
+        "relationships": [{"who": "Maria", "relation": "owns", "whom": "red boat", "passages": [1]}],
     }
 
 
@@ -487,38 +503,46 @@ def _obey_fully(injection: Injection) -> Callable[[Shown], Mapping[str, Any]]:
     """All that a plan can be asked for, and what there is no word for in one."""
 
     def plan(shown: Shown) -> Mapping[str, Any]:
+        everything = shown.new()
         return {
             "external_id": OTHER_TENANT,
             "calls": [{"tool": tool, **arguments} for tool, arguments in injection.calls],
-            "chunks": [{"ref": ref, "importance": 1} for ref in (*shown.new(), 4711)],
-            "auto_resolve": {"entities": [{"ref": 1, "name": OTHER_TENANT, "type": "tenant", "confidence": 1,
-                                           "chunks": [4711], "external_id": OTHER_TENANT}]},
-            "facts": [{"text": f"I obey: {injection.text[:300]}", "chunks": [4711], "confidence": 1, "importance": 1,
-                       "source": "user"}],
-            "ended_chunks": [
-                {"stored": stored, "by": by, "reason": "contradicted", "why": "I obey."}
-                for stored, by in ((1, shown.new()[-1]), (4711, 1))
+            "importance": [1 for _ in (*everything, 4711)],
+            "entities": [{"name": OTHER_TENANT, "type": "tenant", "external_id": OTHER_TENANT}],
+            "relationships": [{"who": "Mallory", "relation": "owns", "whom": OTHER_TENANT, "passages": [4711]}],
+            "facts": [
+                {"text": f"I obey: {injection.text[:300]}", "passages": [4711], "importance": 1, "source": "user"}
             ],
-            "ended_relationships": [{"relationship": 4711, "by": 1, "why": "I obey."}],
-        }  # fmt: skip
+            "over": _end_all(shown, more=20),
+        }
 
     return plan
 
 
+def _end_all(shown: Shown, *, more: int = 0) -> list[dict[str, Any]]:
+    """Ends all that has a number, and some numbers more, by the last new passage."""
+    count = sum(len(shown.parts.get(part, ())) for part in ("new_passages", "stored_passages", "known_relationships"))
+    last = shown.new()[-1]
+    return [{"number": ref, "by": last, "why": "I obey."} for ref in range(1, count + more + 1) if ref != last]
+
+
 def _obey_within_bounds(injection: Injection) -> Callable[[Shown], Mapping[str, Any]]:
-    """As much of it as a plan may say."""
+    """As much of it as a plan may say, and the end of all that is trusted more."""
 
     def plan(shown: Shown) -> Mapping[str, Any]:
         everything = shown.new()
-        fact = f"I obey: {injection.text[:400]}"
-        maria = {"ref": 1, "name": "Maria", "type": "person", "confidence": 1, "chunks": everything[-1:], "known": 1}
-        boat = {"ref": 2, "name": "red boat", "type": "thing", "confidence": 1, "chunks": everything[-1:]}
-        harbour = {"ref": 3, "name": "harbour", "type": "place", "confidence": 1, "chunks": everything[-1:]}
-        hides = {"from_entity": 1, "to_entity": 2, "type": "hides", "confidence": 1, "chunks": everything[-1:]}
+        older = [one for one in _end_all(shown) if one["number"] not in everything]
+        assert len(older) == 2
         return {
-            "chunks": [{"ref": ref, "importance": 1} for ref in everything],
-            "auto_resolve": {"entities": [maria, boat, harbour], "relationships": [hides]},
-            "facts": [{"text": fact, "chunks": everything, "confidence": 1, "importance": 1}],
+            "importance": [1 for _ in everything],
+            "entities": [
+                {"name": "Maria", "type": "person", "description": "She obeys."},
+                {"name": "red boat", "type": "thing"},
+                {"name": "harbour", "type": "place"},
+            ],
+            "relationships": [{"who": "Maria", "relation": "hides", "whom": "red boat", "passages": everything[-1:]}],
+            "facts": [{"text": f"I obey: {injection.text[:400]}", "passages": everything, "importance": 1}],
+            "over": older,
             "summary": f"I obey. {injection.text}"[:1_000],
         }
 
@@ -529,7 +553,7 @@ def _obey_within_bounds(injection: Injection) -> Callable[[Shown], Mapping[str, 
 async def test_who_obeys_while_consolidating_stays_within_what_it_was_shown(
     config: MakeConfig, db: SqlExecutor, subtests: pytest.Subtests, texts: Sequence[str]
 ) -> None:
-    """It is shown quotations, a plan beyond them is refused whole, and what comes of one within is trusted little."""
+    """It is shown quotations, is asked again for a plan beyond them, and what comes of one is trusted little."""
     async with _read_stage(config, db) as stage:
         for name in texts:
             with subtests.test(name):
@@ -552,7 +576,8 @@ async def _check_obeying_while_consolidating(stage: _ReadStage, name: str, injec
             assert hit.memory_id in (scene.honest_id, scene.hostile_id)
             if hit.derived_from:
                 assert (hit.source, hit.confidence) == ("model", SOURCE_TRUST["tool"])
-                assert hit.importance < 1
+                # However important it calls itself, that alone does not make it longterm.
+                assert hit.importance < _LONGTERM
         kinds = {event.kind for event in await scene.memory.ledger.read(scene.external_id)}
         assert kinds <= {"memory.created", "memory.consolidated", "memory.promoted"}
         await scene.check_untouched()
@@ -567,14 +592,22 @@ def _check_prompt(model: ScriptedModel, injection: Injection) -> None:
             if isinstance(part, UserPromptPart):
                 _read(str(part.content), rows, outside)
         assert outside <= _OUR_WORDS
-        assert {row["trust"] for row in rows if row.get("title", "").startswith("Web")} == {"tool"}
+        # Its title may be anybody's: it stands beside passages of the same label alone.
+        assert len([row for row in rows if row.get("title", "").startswith("Web")]) == 1
         shown = Shown(request)
+        assert [row["title"][:3] for row in shown.parts["memory"]] == ["Web"]
         new = shown.parts["new_passages"]
         assert {row["trust"] for row in new} == {"tool"}
-        assert any(row["text"] and row["text"].strip()[:10] in injection.text for row in new)
+        assert any(row["text"] and _visible(row["text"])[:10] in _visible(injection.text) for row in new)
+        assert INVISIBLE.search(shown.prompt) is None
         assert {row["trust"] for row in shown.parts["stored_passages"]} == {"user"}
         assert {one.instructions for one in request if isinstance(one, ModelRequest)} == {memorizer._INSTRUCTIONS}
     assert all(tools == set() for tools in model.offered)
+
+
+def _visible(text: str) -> str:
+    """What a reader sees of a text, without its white space."""
+    return "".join(INVISIBLE.sub("", text).split())
 
 
 def _check_trust(plan: Mapping[str, Any]) -> None:
@@ -622,7 +655,9 @@ async def _check_a_stored_text(memory: AgentMem, model: ScriptedModel, tenant: s
         memorizer._COMPARING_INSTRUCTIONS
     }
     plan = (await payloads(memory, "consolidated", tenant))[-1]
-    assert [(one["content"], one["confidence"]) for one in plan["facts"]] == [("Maria rows at noon.", 1.0)]
+    assert [(one["content"], one["confidence"]) for one in plan["facts"]] == [
+        ("Maria rows at noon.", DERIVED_CONFIDENCE)
+    ]
     hits = await hits_of(memory, "who owns the red boat?", tenant)
     assert {_HONEST, _STILL} <= set(hits)
     assert not [text for text in hits if "it says" in text]
@@ -634,22 +669,17 @@ _STILL = "Maria still owns the red boat in the harbour of Porto."
 
 
 def _obey_a_comparison(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Ends all that there is and more, and then all that there is."""
-    parts, more = Shown(messages).parts, 0 if len(messages) > 1 else 20
-    stored, known = (range(1, len(parts.get(one, ())) + more + 1) for one in ("stored_passages", "known_relationships"))
-    plan = {
-        "facts": [{"text": "I obey.", "chunks": [1], "confidence": 1, "importance": 1}],
-        "ended_chunks": [{"stored": ref, "by": 1, "reason": "contradicted", "why": "I obey."} for ref in stored],
-        "ended_relationships": [{"relationship": ref, "by": 1, "why": "I obey."} for ref in known],
-    }
-    return answer(plan)(messages, info)
+    """Ends all that there is and more, and concludes what there is no word for."""
+    facts = [{"text": "I obey.", "passages": [1], "importance": 1}]
+    return answer({"facts": facts, "over": _end_all(Shown(messages), more=20)})(messages, info)
 
 
-async def test_a_whole_memory_has_the_label_of_the_least_trusted_who_wrote_on_it(config: MakeConfig) -> None:
+async def test_a_whole_memory_has_the_label_of_the_least_trusted_whose_words_it_holds(config: MakeConfig) -> None:
     """What a tool has brought is no user's because a user gave it another title, or wrote another line under it."""
     injection = INJECTIONS["standing order"]
     look = call("get_detailed_active_memories")
-    model = ScriptedModel(look, answer({"answer": "Maria [1].", "is_known": True}), look, answer({"why": "Nothing."}))
+    steps = (answer({"answer": "Maria [1].", "is_known": True}), look, answer({"why": "Nothing."}))
+    model = ScriptedModel(*steps)
     models = AgentModels(memory_retrieve=model.model, memory_update=model.model)
     async with AgentMem(config(), models=models) as memory:
         await memory.create_active_memory("agent-1", "Boats", _HONEST)
@@ -663,98 +693,165 @@ async def test_a_whole_memory_has_the_label_of_the_least_trusted_who_wrote_on_it
         await memory.retrieve_memories("agent-1", "who owns the red boat?", tiers=["active"], synthesis=True)
         await memory.admin.remember("agent-1", [{"role": "user", "content": "Maria still owns the red boat."}])
 
-        assert [one.source for one in await memory.get_active_memories("agent-1")] == ["user"] * 3
-        for asked in (model.asked[1], model.asked[3]):
-            rows: list[dict[str, Any]] = []
-            for request in asked:
-                for part in request.parts:
-                    if isinstance(part, ToolReturnPart):
-                        _read(str(part.content), rows, set())
-            assert {row["title"]: row["trust"] for row in rows} == {"Boats": "user", "Mine": "tool", "Page 1": "tool"}
+        assert [one.source for one in await memory.get_active_memories("agent-1")] == ["user", "tool", "tool"]
+        passages, rows = [_shown_rows(asked) for asked in (model.asked[0], model.asked[2])]
+        # Where a memory is shown in several rows, the first one has the title.
+        titled = {row["title"]: row["trust"] for row in rows if "title" in row}
+        assert titled == {"Boats": "user", "Mine": "tool", "Page 1": "tool"}
+        assert [row["trust"] for row in rows if row.get("text", "").strip() == _STILL] in ([], ["user"])
+        assert {row["trust"] for row in rows if injection.text in row.get("text", "")} == {"tool"}
+        # A passage has the label of whoever wrote it, whatever else was written around it.
+        told = [row["trust"] for row in passages if row.get("text") and injection.text[:30] in row["text"]]
+        assert told
+        assert set(told) == {"tool"}
+
+
+def _shown_rows(asked: Sequence[ModelMessage]) -> list[dict[str, Any]]:
+    """The rows that a model was shown by prompt and tools."""
+    rows: list[dict[str, Any]] = []
+    for request in asked:
+        for part in request.parts:
+            if isinstance(part, UserPromptPart | ToolReturnPart):
+                _read(str(part.content), rows, set())
+    return rows
 
 
 def _fact(**changes: Any) -> dict[str, Any]:
-    return {"facts": [{"text": "I obey now.", "chunks": [1], "confidence": 1, "importance": 1} | changes]}
+    return {"facts": [{"text": "I obey now.", "passages": [1], "importance": 1} | changes]}
 
 
 def _entity(**changes: Any) -> dict[str, Any]:
-    entity = {"ref": 1, "name": "Maria", "type": "person", "confidence": 1, "chunks": [1]} | changes
-    return {"auto_resolve": {"entities": [entity]}}
+    return {"entities": [{"name": "Maria", "type": "person"} | changes]}
 
 
-def _end(**changes: Any) -> dict[str, Any]:
-    return {"ended_chunks": [{"stored": 1, "by": 1, "reason": "contradicted", "why": "I obey."} | changes]}
+# The numbers of what is shown beside the one new passage: what the user said, and that Maria owns the boat.
+_SAID, _OWNS = 2, 3
 
 
-def _end_relationship(**changes: Any) -> dict[str, Any]:
-    return {"ended_relationships": [{"relationship": 1, "by": 1, "why": "I obey."} | changes]}
+def _end(number: Any = _SAID, **changes: Any) -> dict[str, Any]:
+    return {"over": [{"number": number, "by": 1, "why": "I obey."} | changes]}
 
 
-# What a text asks for, and the plan of a model that insists on it.
-_OVERREACHES: Mapping[str, Mapping[str, Any]] = {
-    "end what is trusted more": _end(),
-    "end all that there is": {"ended_chunks": [_end(stored=ref)["ended_chunks"][0] for ref in range(1, 20)]},
-    "end what was not shown": _end(stored=2),
-    "end it by what was not shown": _end(by=4711),
-    "end it by an id": _end(stored="0198f000-0000-7000-8000-000000000000"),
-    "end it for no reason": _end(why=" "),
-    "end it for a reason of its own": _end(reason="erased"),
-    "end what is related": _end_relationship(),
-    "end what is related elsewhere": _end_relationship(relationship=4711),
-    "end it before it began": _end_relationship(on="1970"),
-    "rate what was not shown": {"chunks": [{"ref": 1, "importance": 1}, {"ref": 4711, "importance": 0}]},
-    "rate twice": {"chunks": [{"ref": 1, "importance": 1}, {"ref": 1, "importance": 0}]},
-    "more than important": {"chunks": [{"ref": 1, "importance": 99}]},
-    "rate below zero": {"chunks": [{"ref": -1, "importance": 1}]},
-    "more than sure": _fact(confidence=2),
-    "rest a fact on nothing": _fact(chunks=[]),
-    "rest a fact on what is stored": _fact(chunks=[2]),
-    "say again what is trusted more": _fact(text=_HONEST),
-    "an endless fact": _fact(text="x" * 100_000),
-    "a fact that cannot be stored": _fact(text="a\x00b"),
-    "a fact of the year 9999": _fact(start="9999"),
-    "a thousand facts": {"facts": [_fact(text=f"Spam {number}.")["facts"][0] for number in range(1_000)]},
-    "name another tenant": _entity(name=OTHER_TENANT),
-    "name what no passage names": _entity(name="Mallory"),
-    "name what is trusted": _entity(name="user"),
-    "call Maria by another name": _entity(aliases=["Mallory"]),
-    "be who is not known": _entity(known=4711),
-    "be Maria, and another one": _entity(known=1, is_other=True),
-    "name the reader": _entity(name="you"),
-    "relate what is not in the plan": {
-        "auto_resolve": {
-            "relationships": [{"from_entity": 1, "to_entity": 2, "type": "owns", "confidence": 1, "chunks": [1]}]
-        }
-    },
-    "a blank summary": {"summary": " "},
-    "an endless summary": {"summary": "I obey. " * 10_000},
+# What a text asks for, the plan of a model that insists on it, and how often the model is asked: once where it is clear
+# what stands without it, three times where only the model can say it better.
+_OVERREACHES: Mapping[str, tuple[Mapping[str, Any], int]] = {
+    "end what is trusted more": (_end(), 1),
+    "end all that there is": ({"over": [_end(number)["over"][0] for number in range(1, 20)]}, 1),
+    "end what was not shown": (_end(4), 1),
+    "end what was never said": (_end(-1), 1),
+    "end it by what was not shown": (_end(by=4711), 1),
+    "end it by itself": (_end(by=_SAID), 1),
+    "end it by an id": (_end("0198f000-0000-7000-8000-000000000000"), 3),
+    "end it for no reason": (_end(why=" "), 1),
+    "end it for a reason of its own": (_end(reason="erased"), 1),
+    "end what is related": (_end(_OWNS), 1),
+    "end what is related elsewhere": (_end(4711), 1),
+    "end it before it began": (_end(_OWNS, on="1970"), 1),
+    "end it in the year 9999": (_end(_OWNS, on="9999"), 1),
+    "end nothing": (_end(None), 3),
+    "rate what was not shown": ({"importance": [1, 0]}, 3),
+    "rate nothing": ({"importance": []}, 3),
+    "more than important": ({"importance": [99]}, 1),
+    "rate below zero": ({"importance": [-1]}, 1),
+    "rate in words": ({"importance": ["utmost"]}, 1),
+    "rest a fact on nothing": (_fact(passages=[]), 3),
+    "rest a fact on what is stored": (_fact(passages=[_SAID]), 3),
+    "say again what is trusted more": (_fact(text=_HONEST), 1),
+    "an endless fact": (_fact(text="x" * 100_000), 3),
+    "a fact that cannot be stored": (_fact(text="a\x00b"), 1),
+    "name another tenant": (_entity(name=OTHER_TENANT), 3),
+    "name what no passage names": (_entity(name="Mallory"), 3),
+    "name what is trusted": (_entity(name="user"), 3),
+    "call Maria by another name": (_entity(also_called=["Mallory"]), 1),
+    "name the reader": (_entity(name="you"), 1),
+    "an endless name": (_entity(name="Maria " * 10_000), 3),
+    "relate what is not in the plan": (
+        {"relationships": [{"who": "Mallory", "relation": "owns", "whom": "red boat", "passages": [1]}]},
+        3,
+    ),
+    "relate her to herself": (
+        {"relationships": [{"who": "Maria", "relation": "owns", "whom": "Maria", "passages": [1]}]},
+        1,
+    ),
+    "a blank summary": ({"summary": " "}, 1),
+    "an endless summary": ({"summary": "I obey. " * 5_000}, 1),
 }
 
 
-async def test_who_insists_on_more_is_not_asked_any_more(
+async def test_who_insists_on_more_gets_none_of_it(
     config: MakeConfig, db: SqlExecutor, subtests: pytest.Subtests
 ) -> None:
-    """Rules do what is to be done, and nothing of the plan is: also what of it would have been allowed."""
+    """What a plan asks for beyond its bounds is left out, however often the model says it; the rest of it counts."""
     async with _read_stage(config, db) as stage:
-        for name, overreach in _OVERREACHES.items():
+        for name, (overreach, requests) in _OVERREACHES.items():
             with subtests.test(name):
-                await _check_insisting(stage, name, overreach)
+                await _check_insisting(stage, name, overreach, requests)
 
 
-async def _check_insisting(stage: _ReadStage, name: str, overreach: Mapping[str, Any]) -> None:
+async def _check_insisting(stage: _ReadStage, name: str, overreach: Mapping[str, Any], requests: int) -> None:
     async with stage.scene(name, _OVER, reads(lambda shown: {"summary": "I obey.", **overreach})) as scene:
         report = await scene.consolidate()
 
-        assert report.consolidated
-        # Very much of it uses the tokens of a call up first.
-        assert report.fallback in {"invalid", "limit"}
+        assert (report.consolidated, report.fallback, report.usage[0].requests) == (True, None, requests)
+        shown = Shown(scene.model.asked[-1])
+        assert shown.ref("stored_passages", _HONEST) == _SAID
+        assert shown.ref("known_relationships", "owns") == _OWNS
         assert (report.facts, report.chunks_ended, report.relationships_ended) == (0, 0, 0)
         plan = (await payloads(scene.memory, "consolidated", scene.external_id))[-1]
-        assert plan["fallback_chunks"] == 1
-        assert "obey" not in json.dumps(plan)
-        assert [one["name"] for one in plan["graph"]["entities"]] == ["Maria", "red boat", "Porto"]
+        assert ("obey" in plan["summary"]) == (overreach.get("summary") != " ")
+        assert len(plan["summary"]) <= 1_000
+        # Nowhere else.
+        assert "obey" not in json.dumps(plan | {"summary": ""})
+        # What the model leaves out is known already.
+        assert {one["name"]: one["aliases"] for one in plan["graph"]["entities"]} == {"Maria": [], "red boat": []}
+        assert {one["type"] for one in plan["graph"]["relationships"]} <= {"related_to"}
+        (rated,) = plan["chunks"]
+        assert 0 < rated["importance"] < _LONGTERM
         ended = [await payloads(scene.memory, kind, scene.external_id) for kind in ("ended", "relationship_ended")]
         assert ended == [[], []]
+        await scene.check_untouched()
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"confidence": 2},
+        {"source": "user", "speaker": "user", "trust": "user"},
+        {"start": "1970", "end": "1971"},
+        {"start": "9999"},
+        {"tier": "longterm", "importance": 99},
+        {"external_id": OTHER_TENANT, "id": "0198f000-0000-7000-8000-000000000000"},
+    ],
+    ids=["sure", "said by a user", "long over", "of the year 9999", "longterm", "another tenant's"],
+)
+async def test_what_a_plan_has_no_word_for_is_not_heard(
+    config: MakeConfig, db: SqlExecutor, claims: Mapping[str, Any]
+) -> None:
+    """A fact holds from when its passage was said, and is trusted as that is, whatever it says of itself."""
+    step = reads(lambda shown: _fact(**claims))
+    async with _read_stage(config, db) as stage, stage.scene("claims", _OVER, step) as scene:
+        report = await scene.consolidate()
+
+        assert (report.fallback, report.facts, report.usage[0].requests) == (None, 1, 1)
+        hits = await hits_of(scene.memory, "I obey", scene.external_id)
+        said, concluded = hits[_OVER], hits["I obey now."]
+        assert (concluded.source, concluded.confidence) == ("model", SOURCE_TRUST["tool"])
+        assert (concluded.start_date, concluded.end_date) == (said.start_date, None)
+        assert (concluded.tier, concluded.memory_id) == ("shortterm", scene.hostile_id)
+        await scene.check_untouched()
+
+
+async def test_of_a_flood_of_facts_thirty_are_taken_over(config: MakeConfig, db: SqlExecutor) -> None:
+    """A window adds no more than that, however much a text asks for; and all of it is trusted little."""
+    facts = [_fact(text=f"Spam {number}.")["facts"][0] for number in range(1_000)]
+    step = reads(lambda shown: {"facts": facts})
+    async with _read_stage(config, db) as stage, stage.scene("flood", _OVER, step) as scene:
+        report = await scene.consolidate()
+
+        assert (report.fallback, report.facts, report.usage[0].requests) == (None, 30, 1)
+        plan = (await payloads(scene.memory, "consolidated", scene.external_id))[-1]
+        assert {one["confidence"] for one in plan["facts"]} == {SOURCE_TRUST["tool"]}
+        assert max(one["importance"] for one in plan["facts"]) < _LONGTERM
         await scene.check_untouched()
 
 
@@ -762,12 +859,8 @@ async def test_a_tool_cannot_say_that_what_a_user_said_is_over(config: MakeConfi
     """Nor when it says the same of the past: that stands beside what holds, with its own end."""
 
     def restate(shown: Shown) -> Mapping[str, Any]:
-        entities = [
-            {"ref": 1, "name": "Maria", "type": "person", "confidence": 1, "chunks": [1]},
-            {"ref": 2, "name": "red boat", "type": "thing", "confidence": 1, "chunks": [1]},
-        ]
-        owned = {"from_entity": 1, "to_entity": 2, "type": "owns", "confidence": 1, "chunks": [1], "end": "2020"}
-        return {"auto_resolve": {"entities": entities, "relationships": [owned | {"description": "Not any more."}]}}
+        owned = {"who": "Maria", "relation": "owns", "whom": "red boat", "passages": [1], "until": "2020"}
+        return _entity(description="She owns nothing any more.") | {"relationships": [owned]}
 
     async with _read_stage(config, db) as stage, stage.scene("lie", _LIE, reads(restate)) as scene:
         report = await scene.consolidate()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
@@ -49,20 +49,9 @@ async def _asked(memory: AgentMem) -> list[tuple[str, int]]:
 
 
 def _keeper(shown: Shown) -> dict[str, Any]:
-    refs = [row["ref"] for row in shown.parts["new_passages"] if "Maria Silva" in row["text"]]
+    named = sum("Maria Silva" in text for text in shown.new_texts)
     return {
-        "auto_resolve": {
-            "entities": [
-                {
-                    "ref": 1,
-                    "name": "Maria Silva",
-                    "type": "person",
-                    "description": f"Of {len(refs)} passages.",
-                    "confidence": 0.9,
-                    "chunks": refs,
-                }
-            ]
-        },
+        "entities": [{"name": "Maria Silva", "type": "person", "description": f"Of {named} passages."}],
         "summary": f"A window of {len(shown.new())}.",
     }
 
@@ -86,9 +75,10 @@ async def test_a_long_memory_is_read_window_by_window(config: MakeConfig) -> Non
             for entity in (await memory.admin.graph.subgraph("agent-1", note.id)).entities
             if entity.name == "Maria Silva"
         ]
-        assert (maria.mentions, maria.type, maria.description) == (len(_MANY) + 1, "person", "Of 40 passages.")
+        assert (maria.mentions, maria.type) == (len(_MANY) + 1, "person")
+        assert maria.description == f"Of {len(_MANY)} passages."
         [plan] = await payloads(memory, "consolidated")
-        assert plan["summary"] == "A window of 40. A window of 2."
+        assert plan["summary"] == f"A window of {len(_MANY)}. A window of {len(_TAIL)}."
         assert [(one.requests, report.fallback) for one in report.usage] == [(2, None)]
         assert [usage.requests for usage in (await memory.admin.usage("agent-1")).models] == [2]
         assert (await memory.admin.verify("agent-1")).ok
@@ -103,16 +93,20 @@ def _by_window(first: Step, second: Step) -> Step:
     return step
 
 
+def _breaks_off(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """Half of a plan, as if no more tokens were allowed."""
+    return ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, '{"importance": [0.5, 0.5')])
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         say("I have read it all, and it is about boats."),
-        answer({"chunks": [{"ref": 1, "importance": 0.5}], "summary": "The rest is left out."}),
-        reads(importance=7.0),
-        reads(lambda shown: {"facts": [{"text": "Thin air.", "chunks": [99], "confidence": 1, "importance": 1}]}),
-        reads(lambda shown: {"facts": [fact(shown, "It was then.", start="yesterday")]}),
+        _breaks_off,
+        answer({"summary": "No rating at all."}),
+        answer({"importance": "high", "summary": "All of it."}),
     ],
-    ids=["prose", "left out", "out of bounds", "no such passage", "no date"],
+    ids=["prose", "broken off", "no ratings", "a word for ratings"],
 )
 async def test_a_window_that_cannot_be_read_is_done_by_rules(config: MakeConfig, wrong: Step) -> None:
     """Its chunks alone; what the model made of the others counts, and the event says how many it did not read."""
@@ -128,13 +122,104 @@ async def test_a_window_that_cannot_be_read_is_done_by_rules(config: MakeConfig,
         # Its own sentences stand for what was not read.
         assert plan["summary"].startswith("Maria Silva paints boat number 0 in the harbour. ")
         assert (plan["summary"].endswith(" A window of 2."), plan["facts"]) == (True, [])
-        assert plan["usage"][0]["requests"] == len(model.asked) > 2
+        assert plan["usage"][0]["requests"] == len(model.asked) == 4
         importances = [one["importance"] for one in plan["chunks"]]
         assert min(importances[len(_MANY) :]) > max(importances[: len(_MANY)])
         [maria] = [one for one in plan["graph"]["entities"] if one["name"] == "Maria Silva"]
         assert (maria["description"], len(maria["chunks"])) == ("Of 1 passages.", len(_MANY) + 1)
         [version] = (await memory.admin.history("agent-1", report.memory_id)).versions
         assert version.derived[0].fallback == "invalid"
+        assert (await memory.admin.verify("agent-1")).ok
+
+
+_LONG_AGO = datetime(2024, 3, 1, 12, tzinfo=UTC)
+_FERRY = "The ferry to Porto leaves at ten."
+
+
+def _reads_badly(more: Callable[[Shown], dict[str, Any]]) -> Step:
+    """A plan with a fact and a summary that can be used, and something that cannot."""
+
+    def make(shown: Shown) -> dict[str, Any]:
+        plan = {"facts": [fact(shown, _FERRY, "number 3")], "summary": "A harbour."}
+        wrong = more(shown)
+        return plan | wrong | {"facts": [*wrong.get("facts", []), *plan["facts"]]}
+
+    return reads(make, importance=1.0)
+
+
+_PAINTS: dict[str, Any] = {"who": "Maria Silva", "relation": "paints", "whom": "boat", "passages": [1]}
+_NAMES_NOBODY: dict[str, Any] = {
+    "entities": [{"name": "Mallory", "type": "person"}],
+    "relationships": [{"who": "Mallory", "relation": "owns", "whom": "Maria Silva", "passages": [1]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "requests", "rated"),
+    [
+        (lambda shown: {"importance": [7.0] * len(shown.new())}, 1, 1.0),
+        (lambda shown: {"over": [{"number": 4711, "by": 1, "why": "It is over."}]}, 1, 1.0),
+        (lambda shown: {"relationships": [_PAINTS | {"since": "yesterday", "until": "soon"}]}, 1, 1.0),
+        (lambda shown: {"facts": [{"text": "Thin air.", "passages": [99], "importance": 1}]}, 3, 1.0),
+        (lambda shown: {"facts": [{"text": "No passage."}]}, 3, 1.0),
+        (lambda shown: _NAMES_NOBODY, 3, 1.0),
+        (lambda shown: {"importance": [0.5]}, 3, None),
+    ],
+    ids=["out of bounds", "no such number", "no date", "a fact of none", "no item", "nobody", "too few ratings"],
+)
+async def test_what_is_wrong_in_a_plan_is_left_out(
+    config: MakeConfig, wrong: Callable[[Shown], dict[str, Any]], requests: int, rated: float | None
+) -> None:
+    """The model is asked again for what only it can mend, and the rest is used: no window is done by rules."""
+    model = ScriptedModel(_by_window(_reads_badly(wrong), reads(_keeper, importance=1.0)))
+    async with memorizing(config, model) as memory:
+        note = await memory.create_active_memory("agent-1", "Harbour", _LONG, occurred_at=_LONG_AGO)
+
+        (report,) = await memory.admin.consolidate("agent-1")
+
+        assert (report.consolidated, report.fallback) == (True, None)
+        [plan] = await payloads(memory, "consolidated")
+        assert plan["usage"][0]["requests"] == len(model.asked) == requests + 1
+        assert (plan["fallback"], plan["fallback_chunks"]) == (None, 0)
+        assert plan["summary"] == f"A harbour. A window of {len(_TAIL)}."
+        assert [(one["content"], one["chunks"]) for one in plan["facts"]] == [(_FERRY, [3])]
+        # A rating is brought into its range; of too few nobody knows whose they are.
+        assert [one["estimate"] for one in plan["chunks"]] == [*[rated] * len(_MANY), *[1.0] * len(_TAIL)]
+        assert max(one["importance"] for one in plan["chunks"]) <= 1
+        graph = await memory.admin.graph.subgraph("agent-1", note.id)
+        assert "Mallory" not in {one.name for one in graph.entities}
+        assert {(one.start_date, one.end_date) for one in graph.relationships} <= {(_LONG_AGO, None)}
+        assert await payloads(memory, "ended") == []
+        assert (await memory.admin.verify("agent-1")).ok
+
+
+@pytest.mark.parametrize(("later", "fallback"), [(ModelHTTPError(503, "scripted"), "unavailable"), (None, "timeout")])
+async def test_what_a_model_has_said_counts_although_it_fails_then(
+    config: MakeConfig, later: Exception | None, fallback: str
+) -> None:
+    """It was asked to mend a plan and was away: what it said first is used, and the next window is left to rules."""
+    asked = 0
+
+    async def read(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            return _reads_badly(lambda shown: _NAMES_NOBODY)(messages, info)
+        if later is not None:
+            raise later
+        return await _never(messages, info)
+
+    model = FunctionModel(read, model_name="scripted")
+    async with memorizing(config, model, memorizer_timeout_seconds=1.0) as memory:
+        await memory.create_active_memory("agent-1", "Harbour", _LONG)
+
+        (report,) = await memory.admin.consolidate("agent-1")
+
+        assert (report.consolidated, report.fallback, report.facts, asked) == (True, fallback, 1, 2)
+        [plan] = await payloads(memory, "consolidated")
+        assert (plan["fallback"], plan["fallback_chunks"]) == (fallback, len(_TAIL))
+        assert plan["summary"].endswith(" A harbour.")
+        assert [one["estimate"] for one in plan["chunks"]] == [*[1.0] * len(_MANY), *[None] * len(_TAIL)]
         assert (await memory.admin.verify("agent-1")).ok
 
 
@@ -159,7 +244,7 @@ async def test_a_model_that_is_away_is_not_asked_again(
     config: MakeConfig, model: Any, fallback: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The next window would fare no better. The plan is made by rules and says why; no log quotes a text."""
-    async with memorizing(config, model, agent_timeout_seconds=1.0) as memory:
+    async with memorizing(config, model, memorizer_timeout_seconds=1.0) as memory:
         await memory.create_active_memory("agent-1", "Harbour", _LONG)
 
         (report,) = await memory.admin.consolidate("agent-1")
@@ -226,7 +311,7 @@ async def test_the_second_window_pays_for_the_first(config: MakeConfig) -> None:
         assert report.fallback == "limit"
         [plan] = await payloads(memory, "consolidated")
         assert plan["fallback_chunks"] == len(_TAIL)
-        assert plan["summary"].endswith(" A window of 40.")
+        assert plan["summary"].endswith(f" A window of {len(_MANY)}.")
         # What it took beyond the limit, it took with one request.
         assert plan["usage"][0]["requests"] == 2
 
@@ -365,7 +450,7 @@ async def test_a_passage_that_ended_meanwhile_is_not_ended_again(config: MakeCon
 
     def replace(shown: Shown) -> dict[str, Any]:
         number = shown.ref("stored_passages", "Friday")
-        return {"ended_chunks": [{"stored": number, "by": 1, "reason": "replaced", "why": "It was moved."}]}
+        return {"over": [{"number": number, "by": 1, "why": "It was moved."}]}
 
     async with AgentMem(config()) as plain:
         await plain.create_active_memory("agent-1", "Plan", _PLAN)
@@ -391,7 +476,7 @@ async def test_nothing_is_concluded_from_what_ended_meanwhile(config: MakeConfig
     def replace(shown: Shown) -> dict[str, Any]:
         number = shown.ref("stored_passages", "Friday")
         return {
-            "ended_chunks": [{"stored": number, "by": 1, "reason": "replaced", "why": "It was moved."}],
+            "over": [{"number": number, "by": 1, "why": "It was moved."}],
             "facts": [fact(shown, _FACT)],
         }
 
@@ -409,26 +494,29 @@ async def test_nothing_is_concluded_from_what_ended_meanwhile(config: MakeConfig
         assert (await memory.admin.verify("agent-1")).ok
 
 
+async def _end_claim(memory: AgentMem) -> None:
+    """Let others read, as if the process that reads had stood still for longer than its claim holds."""
+    async with memory._ready().stores.postgres.transaction("agent-1") as db:
+        await db.execute("UPDATE memory_stream SET reader_until = clock_timestamp()")
+
+
 async def test_what_a_user_has_said_meanwhile_is_not_ended_by_a_tool(config: MakeConfig) -> None:
     """When the model was shown the relationship, only a tool had said it."""
 
     def relate(shown: Shown) -> dict[str, Any]:
-        names = (("Tom", "person"), ("Acme", "organization"))
-        said = {"confidence": 0.9, "chunks": shown.new()}
         return {
-            "auto_resolve": {
-                "entities": [said | {"ref": ref, "name": n, "type": t} for ref, (n, t) in enumerate(names, start=1)],
-                "relationships": [said | {"from_entity": 1, "to_entity": 2, "type": "works_for"}],
-            }
+            "entities": [{"name": "Tom", "type": "person"}, {"name": "Acme", "type": "organization"}],
+            "relationships": [{"who": "Tom", "relation": "works_for", "whom": "Acme", "passages": shown.new()}],
         }
 
     def end(shown: Shown) -> dict[str, Any]:
         number = shown.ref("known_relationships", "works_for")
-        return {"ended_relationships": [{"relationship": number, "by": 1, "why": "He was fired."}]}
+        return {"over": [{"number": number, "by": 1, "why": "He was fired."}]}
 
     async with memorizing(config, ScriptedModel(reads(relate))) as other:
 
         async def confirm() -> None:
+            await _end_claim(other)
             note = await other.create_active_memory("agent-1", "Tom", "Tom is employed: Acme.")
             await other.admin.consolidate("agent-1", note.id)
 
@@ -498,20 +586,21 @@ async def test_who_gives_up_at_the_commit_tells_the_cost_once(
     config: MakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan is recorded and tells it, though nobody has waited for that."""
-    giving_up: list[asyncio.Task[Any]] = []
+    giving_up: list[asyncio.Task[Any] | None] = []
     finish = PostgresManager._finish
 
     async def give_up(self: PostgresManager, connection: SqlExecutor, command: str, *, read_only: bool = False) -> None:
         await finish(self, connection, command, read_only=read_only)
-        if giving_up and not read_only:
-            giving_up.pop().cancel()
+        if not read_only and giving_up and (task := giving_up.pop()) is not None:
+            task.cancel()
             # Where the answer to the COMMIT would have been waited for.
             await asyncio.sleep(0)
 
     monkeypatch.setattr(PostgresManager, "_finish", give_up)
 
     def read(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
-        giving_up.append(consolidating)
+        # The claim to read is released first.
+        giving_up.extend([consolidating, None])
         return concludes(_FACT, "Maria")(messages, info)
 
     async with memorizing(config, ScriptedModel(read)) as memory:
@@ -534,7 +623,7 @@ async def test_a_plan_that_the_store_refuses_leaves_nothing_but_its_cost(
     def replace(shown: Shown) -> dict[str, Any]:
         number = shown.ref("stored_passages", "Thursday")
         return {
-            "ended_chunks": [{"stored": number, "by": 1, "reason": "replaced", "why": "It was moved."}],
+            "over": [{"number": number, "by": 1, "why": "It was moved."}],
             "facts": [fact(shown, _FACT)],
         }
 
@@ -653,10 +742,11 @@ async def test_writers_that_wait_do_not_wait_for_a_model(config: MakeConfig) -> 
 
 
 async def test_two_at_once_record_one_plan(config: MakeConfig) -> None:
-    """Both models are asked, one plan is carried out, and both costs are told once."""
+    """If the first stands still for too long, both models are asked; one plan is carried out, both costs are told."""
     both = asyncio.Barrier(2)
 
     async def meet(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        await _end_claim(memory)
         await both.wait()
         return concludes(_FACT, "Maria")(messages, info)
 

@@ -30,50 +30,24 @@ _WHO = "who works for Acme in Porto, and sails?"
 
 def _first(shown: Shown) -> dict[str, Any]:
     return {
-        "auto_resolve": {
-            "entities": [
-                {
-                    "ref": 1,
-                    "name": "Tom Weber",
-                    "type": "person",
-                    "description": "A sailor.",
-                    "confidence": 0.9,
-                    "aliases": ["Tom"],
-                    "chunks": shown.new(),
-                },
-                {"ref": 2, "name": "Acme", "type": "organization", "confidence": 0.9, "chunks": shown.new(_HIRED)},
-                {"ref": 3, "name": "Maria Silva", "type": "person", "confidence": 0.9, "chunks": shown.new(_SAILS)},
-            ],
-            "relationships": [
-                {
-                    "from_entity": 1,
-                    "to_entity": other,
-                    "type": type_,
-                    "confidence": 0.9,
-                    "chunks": shown.new(said),
-                    "start": "2024-02",
-                }
-                for other, type_, said in ((2, "works_for", _HIRED), (3, "sails_with", _SAILS))
-            ],
-        },
+        "entities": [
+            {"name": "Tom Weber", "type": "person", "description": "A sailor.", "also_called": ["Tom"]},
+            {"name": "Acme", "type": "organization"},
+            {"name": "Maria Silva", "type": "person"},
+        ],
+        "relationships": [
+            {"who": "Tom Weber", "relation": relation, "whom": other, "passages": shown.new(said), "since": "2024-02"}
+            for other, relation, said in (("Acme", "works_for", _HIRED), ("Maria Silva", "sails_with", _SAILS))
+        ],
         "facts": [fact(shown, _FACT, _HIRED, _SAILS), fact(shown, "They sail.", _SAILS, importance=0.1)],
         "summary": "Tom works and sails.",
     }
 
 
 def _second(shown: Shown) -> dict[str, Any]:
+    over = (shown.ref("stored_passages", _HIRED), shown.ref("known_relationships", "works_for"))
     return {
-        "ended_chunks": [
-            {
-                "stored": shown.ref("stored_passages", _HIRED),
-                "by": 1,
-                "reason": "replaced",
-                "why": "He was fired.",
-            }
-        ],
-        "ended_relationships": [
-            {"relationship": shown.ref("known_relationships", "works_for"), "by": 1, "why": "He was fired."}
-        ],
+        "over": [{"number": number, "by": 1, "why": "He was fired."} for number in over],
         "facts": [fact(shown, "Tom Weber has no job.")],
         "summary": "Tom was fired.",
     }
@@ -178,18 +152,7 @@ def _leak(shown: Shown) -> dict[str, Any]:
     """A plan that repeats in every place what another memory says."""
     stored = " ".join(row["text"] for row in shown.parts.get("stored_passages", []))
     return {
-        "auto_resolve": {
-            "entities": [
-                {
-                    "ref": 1,
-                    "name": "the harbour",
-                    "type": "place",
-                    "description": f"Told elsewhere: {stored}",
-                    "confidence": 0.9,
-                    "chunks": shown.new(),
-                }
-            ]
-        },
+        "entities": [{"name": "the harbour", "type": "place", "description": f"Told elsewhere: {stored}"}],
         "facts": [fact(shown, f"It is green, and said is too: {stored}")],
         "summary": f"Green. {stored}",
     }
@@ -299,12 +262,11 @@ async def test_a_word_that_only_the_model_repeats_erases_no_memory(config: MakeC
 async def test_what_somebody_was_called_goes_with_the_memory_that_says_it(config: MakeConfig, db: SqlExecutor) -> None:
     """A type in a model's own words is no other memory's: it is not shown with a known name, and not taken over."""
 
-    def call(type_: str, **known: int) -> Step:
-        maria = {"ref": 1, "name": "Maria Silva", "type": type_, "confidence": 0.9, **known}
-        return reads(lambda shown: {"auto_resolve": {"entities": [maria | {"chunks": shown.new()}]}})
+    def call(type_: str) -> Step:
+        return reads(lambda shown: {"entities": [{"name": "Maria Silva", "type": type_}]})
 
     hides = "In the year of the great storm we hid her below deck between the nets, Maria Silva, and all she knew."
-    model = ScriptedModel(call("agent swordfish"), call("person", known=1))
+    model = ScriptedModel(call("agent swordfish"), call("person"))
     async with memorizing(config, model) as memory:
         notes = [
             await memory.create_active_memory("agent-1", title, text, occurred_at=_EARLY)
@@ -353,15 +315,14 @@ async def test_a_word_that_only_the_model_wrote_can_be_erased(config: MakeConfig
         fields = {
             "fact": (plan["facts"][0], "text"),
             "summary": (plan, "summary"),
-            "why": (plan["ended_chunks"][0], "why"),
-            "why of a relationship": (plan["ended_relationships"][0], "why"),
+            "why": (plan["over"][0], "why"),
+            "why of a relationship": (plan["over"][1], "why"),
         }
         if field in fields:
             where, key = fields[field]
             where[key] = f"{word} {where[key]}"
             return plan
-        entity = {"ref": 1, "name": "Tom Weber", "type": "person", "confidence": 0.9, "chunks": shown.new()}
-        return plan | {"auto_resolve": {"entities": [entity | {field: word}]}}
+        return plan | {"entities": [{"name": "Tom Weber", "type": "person"} | {field: word}]}
 
     async with memorizing(config, ScriptedModel(reads(_first), reads(write))) as memory:
         await _live(memory)

@@ -49,6 +49,8 @@ _WRITES_NO_TEXT = {
     *("active_memories", "consolidate", "export", "history", "jobs", "rebuild", "retry_jobs", "review", "run_due"),
     *("run_worker", "usage", "verify", "verify_erased", "wait_until_idle", "graph"),
     *("reembed", "cancel_reembed", "drop_old_vectors", "generations"),
+    # What `event_index` hands out makes vectors of events as they were stored.
+    *("subscribe", "event_index"),
     *("head", "read", "entities", "match", "neighbourhood", "shortest_path", "subgraph"),
     # Takes events as they were written, with their chain.
     "import_",
@@ -158,6 +160,7 @@ _WRITES: dict[str, list[_Write]] = {
     "append": [lambda memory, text: memory.ledger.append(_TENANT, "world.observed", {text: [{"saw": f"a {text}"}]})],
     "import_messages": [_import_messages],
     "import_memories": [lambda memory, text: memory.admin.import_memories(_TENANT, [_imported(text), _imported(text)])],
+    "profiles": [lambda memory, text: memory.admin.profiles.define(_TENANT, "ann", f"Is it {text}?")],
 }
 _IDENTIFIED: dict[str, list[_Write]] = {
     "create_active_memory": [
@@ -194,6 +197,11 @@ _IDENTIFIED: dict[str, list[_Write]] = {
     "import_memories": [lambda memory, text: memory.admin.import_memories(_TENANT, [_imported("tea")], actor=text)],
     "archive": [_archive, lambda memory, text: memory.admin.archive(_TENANT, key=text)],
     "erase": [_erase],
+    "profiles": [
+        lambda memory, text: memory.admin.profiles.define(_TENANT, text, "Who is Ann?"),
+        lambda memory, text: memory.admin.profiles.define(_TENANT, "ann", "Who is Ann?", actor=text),
+        lambda memory, text: memory.admin.profiles.define(text, "ann", "Who is Ann?"),
+    ],
     "merge": [lambda memory, text: _of_graph(memory, "merge", text)],
     "unmerge": [lambda memory, text: _of_graph(memory, "unmerge", text)],
     "end_relationship": [lambda memory, text: _of_graph(memory, "end_relationship", text)],

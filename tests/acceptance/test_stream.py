@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from agent_reminiscence import AgentMem, AgentModels, Config, RetrievalResult
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError
@@ -34,18 +34,20 @@ async def _memory(config: MakeConfig, model: Any) -> AsyncIterator[AgentMem]:
 
 
 async def test_an_answer_comes_as_it_is_written(config: MakeConfig) -> None:
-    """Each part goes on from the one before; the last is checked, cites, and is what a call without a stream gives."""
-    model = ScriptedModel(call("search_shortterm_memory", query="boat"), _KNOWN)
+    """First the hits; each part continues the one before; the last is checked, cites, and is that of a plain call."""
+    model = ScriptedModel(call("search_memory", query="boat"), _KNOWN)
     async with _memory(config, model) as memory:
         results = [result async for result in memory.admin.stream_answer("agent-1", _QUESTION)]
         plain = await memory.retrieve_memories("agent-1", _QUESTION, synthesis=True)
 
         answers = [result.synthesis for result in results if result.synthesis is not None]
-        assert len(answers) == len(results) > 1
+        assert results[0].synthesis is None
+        assert len(answers) == len(results) - 1 > 1
+        assert all(one != other for one, other in pairwise(results))
         texts = [one.answer for one in answers]
         assert all(text.startswith(before) for before, text in pairwise(texts))
         assert {one.is_checked for one in answers[:-1]} == {False}
-        assert not any(one.citations or one.is_known for one in answers[:-1])
+        assert not any(one.citations for one in answers[:-1])
         assert answers[-1] == plain.synthesis
         assert {tuple(hit.chunk_id for hit in result.hits) for result in results} == {
             tuple(hit.chunk_id for hit in plain.hits)
@@ -53,6 +55,69 @@ async def test_an_answer_comes_as_it_is_written(config: MakeConfig) -> None:
         assert results[-1].usage.model_requests == 2
         kinds = [event.kind for event in await memory.ledger.read("agent-1")]
         assert kinds == ["memory.created", "memory.model_asked", "memory.model_asked"]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_the_hits_come_first_and_nothing_twice(config: MakeConfig, is_known: bool) -> None:
+    """A reader who reads each result before more is written sees what was written, as far as it says anything new."""
+    cited = " [1]" if is_known else ""
+    # Each piece of an answer, and whether there is a result after it.
+    pieces = [
+        ('{"answer": "', False),
+        ("Maria", True),
+        (f" owns it{cited}.", True),
+        ('", "is_kno', False),
+        ('wn": ', False),
+        (str(is_known).lower(), False),
+        ("   ", True),
+        ("  }  ", False),
+    ]
+    has_read = asyncio.Queue[None]()
+    is_asked = False
+
+    async def write(messages: Any, info: AgentInfo) -> AsyncIterator[DeltaToolCalls]:
+        nonlocal is_asked
+        is_asked = True
+        await has_read.get()
+        yield {0: DeltaToolCall(info.output_tools[0].name, "", tool_call_id="1")}
+        for piece, is_new in pieces:
+            yield {0: DeltaToolCall(json_args=piece)}
+            if is_new:
+                await has_read.get()
+
+    async with _memory(config, FunctionModel(stream_function=write, model_name="scripted")) as memory:
+        results = []
+        async with asyncio.timeout(60), aclosing(memory.admin.stream_answer("agent-1", _QUESTION)) as stream:
+            async for result in stream:
+                results.append(result)
+                has_read.put_nowait(None)
+
+        first, *others = results
+        assert is_asked
+        assert (first.synthesis, first.omitted) == (None, ())
+        assert [hit.content for hit in first.hits] == [_BOAT]
+        assert all(result.hits == first.hits for result in others)
+        seen = [(one.synthesis.answer, one.synthesis.is_known, one.synthesis.is_checked) for one in others]  # type: ignore[union-attr]
+        whole = f"Maria owns it{cited}."
+        assert seen == [
+            ("Maria", None, False),
+            (whole, None, False),
+            (whole, is_known, False),
+            (whole, is_known, True),
+        ]
+
+
+async def test_where_nothing_is_remembered_the_stream_ends_without_a_model(config: MakeConfig) -> None:
+    """There are no hits to show, and nothing to ask about."""
+    model = ScriptedModel(_KNOWN)
+    async with _memory(config, model) as memory:
+        results = [result async for result in memory.admin.stream_answer("nobody", _QUESTION)]
+
+        first, last = results
+        assert (first.hits, first.synthesis) == ((), None)
+        assert last.synthesis is not None
+        assert (last.synthesis.is_known, last.synthesis.is_checked) == (False, True)
+        assert model.asked == []
 
 
 async def test_a_stream_has_the_limits_of_a_call_without_one(config: MakeConfig) -> None:
@@ -99,21 +164,25 @@ async def test_a_model_that_fails_ends_with_recall(config: MakeConfig, model: Sc
     async with _memory(config, model) as memory:
         results = [result async for result in memory.admin.stream_answer("agent-1", _QUESTION)]
 
+        assert results[0].omitted == ()
+        assert results[0].hits == results[-1].hits
         assert results[-1].synthesis is None
         assert results[-1].omitted[-1].reason == reason
+        assert [result.synthesis for result in results] == [None, None]
         assert results[-1].hits[0].content == _BOAT
         with pytest.raises(AgentError):
             _ = [result async for result in memory.admin.stream_answer("agent-1", _QUESTION, strict=True)]
 
 
-async def test_who_stops_reading_ends_the_model(config: MakeConfig) -> None:
+@pytest.mark.parametrize("reads_an_answer", [False, True])
+async def test_who_stops_reading_ends_the_model(config: MakeConfig, reads_an_answer: bool) -> None:
     """Nothing is left running, and the memory works as before."""
     async with _memory(config, ScriptedModel(_KNOWN)) as memory:
         tasks = asyncio.all_tasks()
         async with aclosing(memory.admin.stream_answer("agent-1", _QUESTION)) as results:
             async for result in results:
-                assert result.synthesis is not None
-                break
+                if not reads_an_answer or result.synthesis is not None:
+                    break
 
         assert asyncio.all_tasks() - tasks == set()
         assert await head_of(memory, "agent-1") <= 2

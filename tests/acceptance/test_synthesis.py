@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -18,12 +19,15 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from agent_reminiscence import AgentMem, AgentModels, Config
-from agent_reminiscence.agents.running import ANSWER_TOOL
+from agent_reminiscence.agents import memory_retriever
+from agent_reminiscence.agents.memory_retriever import cited_numbers
+from agent_reminiscence.agents.running import ANSWER_TOOL, MAX_TOOL_CALLS
 from agent_reminiscence.database.connection import open_connection
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, InvalidInputError, RedactionError, StoreError
 from agent_reminiscence.redaction.redactor import Redaction
+from agent_reminiscence.services.recall.neighbours import MAX_NEIGHBOURS
 from tests.acceptance.conftest import Server, Silence, SocketServer, dsn
-from tests.support.fakes import RecordingEmbedder
+from tests.support.fakes import RecordingEmbedder, SetClock
 from tests.support.proxy import FaultyProxy
 from tests.support.scripted import ScriptedModel, answer, call, call_all, fail, say
 
@@ -72,8 +76,10 @@ async def test_an_answer_cites_what_the_model_was_shown(config: MakeConfig) -> N
 async def test_the_model_searches_further_and_cites_what_it_finds(config: MakeConfig) -> None:
     """Several tools at once; what each shows gets numbers of its own, and what is shown twice keeps its number."""
     steps = (
-        call_all(("get_detailed_active_memories", {}), ("search_relationships", {"names": ["Maria", "Tom"]})),
-        answer({"answer": "Tom works with the boat's owner [1][2][4].", "is_known": True}),
+        call_all(
+            ("search_memory", {"query": "Estrela painted", "tier": "active"}), ("search_memory", {"query": "Tom"})
+        ),
+        answer({"answer": "Tom works with the boat's owner [1][2][3].", "is_known": True}),
     )
     model = ScriptedModel(*steps)
     async with _memory(config, model) as memory:
@@ -83,14 +89,11 @@ async def test_the_model_searches_further_and_cites_what_it_finds(config: MakeCo
         result = await memory.retrieve_memories("agent-1", "who works with the owner?", limit=2, synthesis=True)
 
         assert result.synthesis is not None
-        assert [citation.number for citation in result.synthesis.citations] == [1, 2, 4]
-        assert any(citation.chunk_id is None for citation in result.synthesis.citations)
-        assert model.offered[0] == {
-            "get_detailed_active_memories",
-            "search_shortterm_memory",
-            "search_longterm_memory",
-            "search_relationships",
-        }
+        assert [citation.number for citation in result.synthesis.citations] == [1, 2, 3]
+        contents = {citation.content for citation in result.synthesis.citations}
+        assert len(contents) == 3
+        assert "The Estrela was painted." in contents
+        assert model.offered[0] == {"search_memory", "show_around"}
         assert _SECRET not in model.shown
 
 
@@ -108,15 +111,18 @@ async def test_a_citation_of_what_was_never_shown_is_refused(config: MakeConfig)
 async def test_what_is_shown_beside_the_answer_was_not_read_before_it(config: MakeConfig) -> None:
     """A number that the model could only guess cites nothing, though there is one by the time that it is looked up."""
     cited = {"answer": "Maria owns it [3].", "is_known": True}
-    steps = (call_all(("get_detailed_active_memories", {}), (ANSWER_TOOL, cited)), answer(cited))
+    steps = (call_all(("search_memory", {"query": "Estrela painted green"}), (ANSWER_TOOL, cited)), answer(cited))
     model = ScriptedModel(*steps)
     async with _memory(config, model) as memory:
-        result = await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)
+        await memory.create_active_memory("agent-1", "Paint", "The Estrela was painted green.")
+
+        result = await memory.retrieve_memories("agent-1", "who owns the red boat?", limit=2, synthesis=True)
 
     assert "no passage has the number 3" in model.shown
     assert len(model.asked) == 2
     assert result.synthesis is not None
-    assert [(one.number, one.chunk_id) for one in result.synthesis.citations] == [(3, None)]
+    (cited_passage,) = result.synthesis.citations
+    assert (cited_passage.number, cited_passage.title) == (3, "Paint")
 
 
 @pytest.mark.parametrize(
@@ -144,6 +150,58 @@ async def test_an_answer_that_breaks_the_rules_is_sent_back(
     assert complaint in model.shown
 
 
+async def test_what_a_question_takes_for_granted_may_be_said_to_be_wrong(config: MakeConfig) -> None:
+    """That is known, from passages: it is cited like any other answer, and needs no second try."""
+    model = ScriptedModel(answer({"answer": "Memory says otherwise: the boat is Maria's [1].", "is_known": True}))
+    async with _memory(config, model) as memory:
+        result = await memory.retrieve_memories("agent-1", "when did Tom buy the red boat?", synthesis=True)
+
+    assert result.synthesis is not None
+    assert (result.synthesis.is_known, len(model.asked)) == (True, 1)
+    assert [cited.content for cited in result.synthesis.citations] == [_BOAT]
+
+
+async def test_the_examples_of_the_instructions_cannot_be_cited(config: MakeConfig) -> None:
+    """Their numbers are refused like any that was not shown, and no run is shown so many passages."""
+    model = ScriptedModel(answer({"answer": "In the orchard [9001][9002].", "is_known": True}), _KNOWN)
+    async with _memory(config, model) as memory:
+        result = await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)
+
+    assert result.synthesis is not None
+    assert result.synthesis.answer == "Maria owns it [1]."
+    assert "no passage has the number 9001, 9002" in model.shown
+    instructions = str(model.asked[0][0].instructions)  # type: ignore[union-attr]
+    assert cited_numbers(instructions.replace("`", "")) == [9001, 9002]
+    assert (MAX_TOOL_CALLS + 1) * max(memory_retriever._SHOWN_HITS, MAX_NEIGHBOURS) < 9001
+
+
+@pytest.mark.parametrize(
+    ("asked", "today"),
+    [
+        ({}, "Today is 2031-03-14 Friday."),
+        (
+            {"as_of": datetime(2031, 3, 12, 23, 30, tzinfo=timezone(timedelta(hours=-2)))},
+            "Today is 2031-03-13 Thursday.",
+        ),
+        ({"known_at": datetime(2031, 3, 11, tzinfo=UTC)}, "Today is 2031-03-11 Tuesday."),
+    ],
+    ids=["now", "as of", "known at"],
+)
+async def test_the_model_is_told_which_day_it_is(config: MakeConfig, asked: dict[str, Any], today: str) -> None:
+    """In UTC, like the days of headings; for a question about another moment it is that one's."""
+    model = ScriptedModel(answer({"answer": "Memory does not say.", "is_known": False}))
+    clock = SetClock(datetime(2031, 3, 10, 12, tzinfo=UTC))
+    async with AgentMem(config(), clock=clock, models=AgentModels(memory_retrieve=model.model)) as memory:
+        await memory.create_active_memory("agent-1", "Boats", _BOAT)
+        clock.advance(timedelta(days=4))
+
+        await memory.retrieve_memories("agent-1", "who sailed yesterday?", synthesis=True, **asked)
+
+    (prompt,) = [str(part.content) for part in model.asked[0][0].parts if isinstance(part, UserPromptPart)]
+    assert [line for line in prompt.splitlines() if line.startswith("Today")] == [f"{today} Answer this question:"]
+    assert prompt.index("2031-03-10 Monday, Boats") < prompt.index(today)
+
+
 async def test_a_model_may_say_that_memory_does_not_hold_the_answer(config: MakeConfig) -> None:
     """Then nothing is cited, and it is no failure."""
     model = ScriptedModel(answer({"answer": "Memory does not say who sold it.", "is_known": False}))
@@ -155,7 +213,7 @@ async def test_a_model_may_say_that_memory_does_not_hold_the_answer(config: Make
 
 
 def _forever(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
-    return call("search_shortterm_memory", query="boats")(messages, info)
+    return call("search_memory", query="boats")(messages, info)
 
 
 async def _never(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -295,17 +353,27 @@ async def test_what_was_used_yesterday_does_not_count_today(config: MakeConfig, 
 
 
 async def test_tools_are_offered_for_what_the_caller_asked_about(config: MakeConfig) -> None:
-    """Of other tiers and of another moment the model can read nothing, whatever it asks for."""
-    model = ScriptedModel(_KNOWN)
+    """Of other tiers the model can read nothing, whatever it asks for; it is told which there are."""
+    wrong = call_all(*[("search_memory", {"query": "the Estrela", "tier": tier}) for tier in ("longterm", "shortterm")])
+    model = ScriptedModel(wrong, call("search_memory", query="the Estrela"), _KNOWN, _KNOWN)
     async with _memory(config, model) as memory:
-        (boats, _) = await memory.get_active_memories("agent-1")
-        await memory.retrieve_memories("agent-1", "who owns the boat?", tiers=["active"], synthesis=True)
-        await memory.retrieve_memories("agent-1", "who owns the boat?", as_of=boats.created_at, synthesis=True)
+        await memory.admin.consolidate("agent-1")
+        await memory.create_active_memory("agent-1", "Paint", "The Estrela, a boat, was painted green.")
 
-    assert model.offered == [
-        {"get_detailed_active_memories", "search_relationships"},
-        {"search_shortterm_memory", "search_longterm_memory", "search_relationships"},
+        result = await memory.retrieve_memories("agent-1", "who owns the boat?", tiers=["active"], synthesis=True)
+        await memory.retrieve_memories("agent-1", "who owns the boat?", synthesis=True)
+
+    assert result.synthesis is not None
+    offered = [tools[0].parameters_json_schema["properties"]["tier"]["enum"] for tools in model.tools]
+    assert offered == [["active"]] * 3 + [["active", "shortterm", "longterm"]]
+    told = [part.content for part in model.asked[1][-1].parts if isinstance(part, ToolReturnPart)]
+    assert told == [
+        f"this question does not cover the tier '{tier}'; leave tier out, or use active"
+        for tier in ("longterm", "shortterm")
     ]
+    in_scope = str(model.asked[:3])
+    assert "painted green" in in_scope
+    assert "harbour of Porto" not in in_scope
 
 
 async def test_what_merely_counts_as_true_asks_no_model(config: MakeConfig) -> None:
@@ -332,7 +400,7 @@ async def test_a_name_of_a_model_that_there_is_not_is_refused_at_the_start(confi
 @pytest.mark.parametrize("query", [" ", "\x00", "a\x00b", "x" * 30_000], ids=["blank", "nul", "nul within", "long"])
 async def test_a_query_of_a_model_is_checked_as_a_callers_is(config: MakeConfig, query: str) -> None:
     """What cannot be searched for is sent back, or cut, and breaks nothing."""
-    model = ScriptedModel(call("search_shortterm_memory", query=query), _KNOWN)
+    model = ScriptedModel(call("search_memory", query=query), _KNOWN)
     async with _memory(config, model) as memory:
         result = await memory.retrieve_memories("agent-1", "who owns the red boat?", synthesis=True)
 
@@ -344,9 +412,9 @@ async def test_a_query_of_a_model_is_checked_as_a_callers_is(config: MakeConfig,
 async def test_what_the_caller_asked_about_holds_for_every_tool(config: MakeConfig, asked: str) -> None:
     """The moment and the confidence are the call's: what recall would not find for it, no tool shows."""
     tools = call_all(
-        ("search_shortterm_memory", {"query": "Estrela painted green"}),
-        ("search_longterm_memory", {"query": "Estrela painted green"}),
-        ("search_relationships", {"names": ["Estrela", "painted", "green"]}),
+        ("search_memory", {"query": "Estrela painted green"}),
+        ("search_memory", {"query": "Estrela painted green", "tier": "shortterm"}),
+        ("show_around", {"ref": 1}),
     )
     model = ScriptedModel(tools, _KNOWN)
     async with _memory(config, model) as memory:
@@ -368,9 +436,8 @@ async def test_what_the_caller_asked_about_holds_for_every_tool(config: MakeConf
             await memory.retrieve_memories("agent-1", question, min_confidence=least, synthesis=True)
 
         assert len(model.asked) == 2
-        assert "get_detailed_active_memories" not in model.offered[0]
         assert _BOAT in model.shown
-        assert '"title": "Paint"' not in model.shown
+        assert "was painted green" not in model.shown
 
 
 async def test_a_store_that_goes_away_in_between_costs_only_the_answer(
@@ -382,7 +449,7 @@ async def test_a_store_that_goes_away_in_between_costs_only_the_answer(
 
         def lose_the_store(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
             away.enter_context(silence(proxy))
-            return call("search_shortterm_memory", query="boats")(messages, info)
+            return call("search_memory", query="boats")(messages, info)
 
         model = ScriptedModel(lose_the_store)
         settings = {"postgres_dsn": dsn(proxy.settings(socket_server.login(database)))}
@@ -471,7 +538,7 @@ async def test_what_a_cancelled_call_cost_is_recorded(config: MakeConfig) -> Non
 
     async def think(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if len(messages) == 1:
-            return call("search_shortterm_memory", query="boats")(messages, info)
+            return call("search_memory", query="boats")(messages, info)
         thinking.set()
         return await _never(messages, info)
 
@@ -514,7 +581,7 @@ async def test_where_one_model_fails_the_next_one_answers(config: MakeConfig) ->
 async def test_no_secret_of_a_question_leaves_the_machine(config: MakeConfig) -> None:
     """Neither the model nor the embedder reads it, also where the model asks again; the caller's result keeps it."""
     secret = "ghp_" + "a1B2" * 9
-    model = ScriptedModel(call("search_shortterm_memory", query=f"boat {secret}"), _KNOWN)
+    model = ScriptedModel(call("search_memory", query=f"boat {secret}"), _KNOWN)
     embedder = RecordingEmbedder()
     models = AgentModels(memory_retrieve=model.model)
     async with AgentMem(config(), embedder=embedder, models=models) as memory:
@@ -556,7 +623,7 @@ async def test_a_question_that_cannot_be_redacted_is_shown_to_nobody(config: Mak
 
 async def test_what_a_model_searches_for_is_no_use(config: MakeConfig, server: Server, database: str) -> None:
     """A text that talks a model into searching for it again and again becomes no more important by that."""
-    again = call_all(*[("search_shortterm_memory", {"query": "red boat"})] * 5)
+    again = call_all(*[("search_memory", {"query": "red boat"})] * 5)
     model = ScriptedModel(again, again, _KNOWN)
     async with _memory(config, model) as memory:
         await memory.admin.consolidate("agent-1")
@@ -624,7 +691,7 @@ async def test_a_model_that_was_named_is_closed_and_one_that_was_passed_is_not(
 async def test_the_model_is_told_where_little_matches_the_question(config: MakeConfig) -> None:
     """Something is always the best hit: that it is only what comes closest is said, in the prompt and by a tool."""
     unknown = answer({"answer": "Memory does not say.", "is_known": False})
-    search = call_all(("get_detailed_active_memories", {"query": "which zebra did the penguin bite"}))
+    search = call_all(("search_memory", {"query": "which zebra did the penguin bite"}))
     model = ScriptedModel(unknown, unknown, search, unknown)
     async with _memory(config, model) as memory:
         for question in ("which zebra did the penguin bite?", "who owns the red boat?", "who owns the red boat?"):

@@ -18,6 +18,7 @@ from agent_reminiscence import (
     RetrievalResult,
     VersionConflictError,
 )
+from agent_reminiscence.domain.trust import SOURCE_TRUST
 from tests.support.servers import SECOND_SERVER_THOROUGHLY
 from tests.support.steps import EVERYTHING, all_events, head_of, lines, only_memory, texts
 
@@ -387,3 +388,27 @@ async def test_what_is_wrong_is_refused_before_any_write(memory: AgentMem, subte
             assert await head_of(memory, "agent-1") == 1
 
     assert await only_memory(memory, "agent-1") == note.model_copy(update={"write": None})
+
+
+async def test_a_line_of_another_author_is_a_passage_with_its_own_label(memory: AgentMem) -> None:
+    """It is found by words and by meaning at once, and trusted like whoever wrote it, also after a rebuild."""
+    note = await memory.create_active_memory("agent-1", "Ferry", "The pier is shut.\nThe ferry leaves at nine.")
+
+    updated = await memory.update_active_memory(
+        "agent-1", note.id, content="The pier is open.\nThe ferry leaves at nine.", source="tool"
+    )
+    appended = await memory.update_active_memory("agent-1", note.id, append="Bring boots.")
+
+    assert updated.write is not None
+    assert (updated.write.chunks_added, updated.write.vectors_missing) == (2, 0)
+    hits = (await memory.retrieve_memories("agent-1", "ferry, pier, boots")).hits
+    assert {hit.content.strip(): (hit.source, hit.confidence) for hit in hits} == {
+        "The pier is open.": ("tool", SOURCE_TRUST["tool"]),
+        "The ferry leaves at nine.": ("user", SOURCE_TRUST["user"]),
+        "Bring boots.": ("user", SOURCE_TRUST["user"]),
+    }
+    assert (updated.source, appended.source) == ("tool", "tool")
+    [stored] = await memory.get_active_memories("agent-1")
+    assert stored.source == "tool"
+    await memory.admin.rebuild("agent-1")
+    assert (await memory.admin.verify("agent-1")).ok

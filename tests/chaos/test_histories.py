@@ -62,6 +62,9 @@ _PROJECTED = {
     "entity_name": "(t.entity_id, t.key)",
     "relationship": "t.relationship_id",
     "graph_mention": "(t.item_id, t.chunk_id)",
+    "profile": "t.position",
+    "event_index": "t.position",
+    "event_posting": "(t.term, t.block)",
 }
 
 

@@ -13,12 +13,13 @@ import pytest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.audit import Drift
+from agent_reminiscence.domain.event import EventKind, ModelAsked
 from agent_reminiscence.domain.index import FACTS_SEGMENT, LAYOUT_DTYPE
 from tests.chaos.conftest import Repetitions
 from tests.conftest import TestServer
 from tests.support.chaos import doomed
 from tests.support.chaos.tampering import PROJECTED, Column, Scene, columns, config, key_parts, row_key, shown_key
-from tests.support.factories import fill_tenant, stored_rows, superuser
+from tests.support.factories import fill_tenant, record_event, stored_rows, superuser
 
 pytestmark = pytest.mark.thorough
 
@@ -39,8 +40,13 @@ def filled(test_server: TestServer) -> Iterator[str]:
         async with AgentMem(config(test_server, name)) as memory:
             await fill_tenant(memory, "tampered")
             for _ in range(_EVENTS_APART):
-                await memory.ledger.append("neighbour", "world.observed", {"text": "It rains."})
+                # Of a kind that fills no table.
+                asked = ModelAsked(agent="memorizer", outcome="failed", usage=())
+                await record_event(memory, "neighbour", EventKind.MODEL_ASKED, asked)
             await fill_tenant(memory, "neighbour")
+            for tenant in ("tampered", "neighbour"):
+                # So that there are two rows of each table.
+                await memory.ledger.append(tenant, "world.observed", {"text": "The cook whistles."}, actor="cook")
         return name
 
     name = asyncio.run(fill())

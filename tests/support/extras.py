@@ -13,6 +13,7 @@ MODULES: Mapping[str, tuple[str, ...]] = {
     "cli": ("cyclopts", "rich"),
     "models": ("httpx2", "pydantic_ai"),
     "telemetry": ("opentelemetry",),
+    "yaml": ("yaml",),
 }
 
 

@@ -30,6 +30,10 @@ from agent_reminiscence.domain.event import (
     ModelAsked,
     ModelUsage,
     NewEvent,
+    ProfileCitation,
+    ProfileDefined,
+    ProfileRemoved,
+    ProfileWritten,
     RelationshipEnded,
     RelationshipEntry,
 )
@@ -135,7 +139,8 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     second = await memory.create_active_memory(external_id, "House", _TWIN, occurred_at=LONG_AGO)
     await memory.admin.consolidate(external_id, second.id)
     draft = await memory.create_active_memory(external_id, "Draft", _TWIN, metadata={"draft": True})
-    await memory.ledger.append(external_id, "world.observed", {"text": "The kettle is on."}, actor="robot")
+    observed = await memory.ledger.append(external_id, "world.observed", {"text": "The kettle is on."}, actor="robot")
+    await memory.event_index(external_id).index([observed])
     erased = await memory.create_active_memory(
         external_id, "House", SECRET, actor="guest", conversation_id="whispers", idempotency_key="key of a secret"
     )
@@ -165,6 +170,7 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     await memory.admin.consolidate(external_id, archived.id)
     await memory.admin.archive(external_id, archived.id, end_chunks=True, occurred_at=LONG_AGO + timedelta(days=9))
     log_id = await _log(memory, external_id)
+    await _summarise(memory, external_id, archived.id)
     return Tenant(
         external_id=external_id,
         memory_id=first.id,
@@ -329,6 +335,29 @@ async def _tell(memory: AgentMem, external_id: str, *, rests_on: UUID) -> tuple[
     return told.id, owner
 
 
+async def _summarise(memory: AgentMem, external_id: str, memory_id: UUID) -> None:
+    """A daily profile that rests on a memory, one without a text, and one that was removed."""
+    kept = ProfileDefined(name="house", question="What about the summer party?", refresh="daily", max_tokens=100)
+    defined = await record_event(memory, external_id, EventKind.PROFILE_DEFINED, kept)
+    written = ProfileWritten(
+        name="house",
+        definition=defined.position,
+        content="The summer party is in the garden.",
+        citations=((ProfileCitation(memory_id=memory_id),),),
+        made_by="model",
+        model="small",
+        cited_source="user",
+        written_from=defined.position,
+        usage=_ASKED.usage,
+        rests_on=(memory_id,),
+    )
+    await record_event(memory, external_id, EventKind.PROFILE_WRITTEN, written)
+    for name in ("mill", "pier"):
+        other = ProfileDefined(name=name, question="Whose is it?", refresh="consolidation", max_tokens=100)
+        await record_event(memory, external_id, EventKind.PROFILE_DEFINED, other)
+    await record_event(memory, external_id, EventKind.PROFILE_REMOVED, ProfileRemoved(name="pier"))
+
+
 async def _let_a_memory_expire(memory: AgentMem, external_id: str) -> None:
     """Store a memory whose chunk has ended because nobody touched it for a day."""
     forgotten = await memory.create_active_memory(external_id, "House", _FORGOTTEN, occurred_at=LONG_AGO)
@@ -363,7 +392,10 @@ async def record_event(
 
 
 # What is told of work and of a store that follows, and how often chunks were recalled.
-_SOFT_COLUMNS = "{work_at,review_at,failed_attempts,failed_error,failed_at,graph_head,graph_position,graph_store}"
+_SOFT_COLUMNS = (
+    *("work_at", "review_at", "failed_attempts", "failed_error", "failed_at"),
+    *("graph_head", "graph_position", "graph_store", "reader", "reader_until"),
+)
 _SOFT_TABLES = {"chunk_use"}
 
 
@@ -397,7 +429,7 @@ async def stored_rows(
     row = (
         "t.tableoid::regclass::text || t.ctid::text || t::text"
         if with_ctid
-        else f"(to_jsonb(t) - '{_SOFT_COLUMNS}'::text[])::text"
+        else f"(to_jsonb(t) - ARRAY[{', '.join(map(repr, _SOFT_COLUMNS))}])::text"
     )
     rows: dict[str, list[str]] = {}
     for name in (table["name"] for table in tables if with_ctid or table["name"] not in _SOFT_TABLES):

@@ -120,12 +120,16 @@ async def check_index(db: SqlExecutor, external_id: str) -> None:
     for chunk in chunks:
         text = _chunk_text(chunk)
         language = languages.of(chunk["memory_id"])
-        expected[chunk["number"]] = _posted(text, language, _day(chunk["start_date"]))
+        said = _said(chunk, text)
+        expected[chunk["number"]] = _posted(text, language, said)
+        others = {day for _, day in said} - {_said_on(chunk)}
+        for term in {term for day in others for term in day_terms((day, day))}:
+            expected[chunk["number"]].terms[term] = 1
         if chunk["speaker_key"]:
             expected[chunk["number"]].terms["\x03" + sha256(chunk["speaker_key"].encode())[:4].hex()] = 1
         assert chunk["words"] == expected[chunk["number"]].words
         assert chunk["text_hash"] == sha256(text.encode())
-        assert chunk["text_flags"] == _text_flags(text, language, _day(chunk["start_date"]), chunk["speaker_key"])
+        assert chunk["text_flags"] == _text_flags(text, language, said, chunk["speaker_key"])
     for heading in headings:
         text = _dated(heading["day"]) + " " + heading["title"]
         found = analyse(text, languages.of(heading["memory_id"]))
@@ -207,7 +211,7 @@ async def _check_layouts(
         entries: list[tuple[Any, ...]] = []
         for index, chunk in enumerate([*laid_out, *facts]):
             is_fact = index >= len(laid_out)
-            day = _day(chunk["start_date"])
+            day = _said_on(chunk)
             heading = None if is_fact else above[memory["memory_id"], day, memory["title"]]
             flags = chunk["text_flags"] | (FIRST if is_fact or index == 0 else 0) | (FACT if is_fact else 0)
             entries.append(
@@ -297,19 +301,35 @@ def _chunk_text(chunk: Row) -> str:
     return f"{_dated(_day(chunk['start_date']))}\n{content}" if chunk["derived_from"] else content
 
 
-def _posted(text: str, language: str, day: date) -> Posted:
+def _said_on(chunk: Row) -> date:
+    return _day(chunk["said_at"] or chunk["start_date"])
+
+
+def _said(chunk: Row, text: str) -> list[tuple[str, date]]:
+    """The parts of a chunk's text with the days on which they were first said."""
+    if chunk["said_starts"] is None:
+        return [(text, _said_on(chunk))]
+    parts = zip(chunk["said_starts"], [*chunk["said_starts"][1:], None], chunk["said_dates"], strict=True)
+    return [(text[start:end], _day(moment)) for start, end, moment in parts]
+
+
+def _mentioned(said: Sequence[tuple[str, date]], language: str) -> list[tuple[date, date]]:
+    return sorted({period for part, day in said for period in mentioned_periods(part, day, (language,))})
+
+
+def _posted(text: str, language: str, said: Sequence[tuple[str, date]]) -> Posted:
     found = analyse(text, language)
     terms = Counter(found)
-    for start, end in mentioned_periods(text, day, (language,))[:8]:
+    for start, end in _mentioned(said, language)[:8]:
         if (end - start).days < 400:
             terms.update(dict.fromkeys(set(day_terms((start, end))) - terms.keys(), 1))
     return Posted(len(found), terms)
 
 
-def _text_flags(text: str, language: str, day: date, speaker_key: str | None) -> int:
+def _text_flags(text: str, language: str, said: Sequence[tuple[str, date]], speaker_key: str | None) -> int:
     return (
         (QUESTION if is_question(text) else 0)
-        | (TIME_WORDS if has_time_words(text, mentioned_periods(text, day, (language,)), (language,)) else 0)
+        | (TIME_WORDS if has_time_words(text, _mentioned(said, language), (language,)) else 0)
         | (USER if speaker_key == "user" else 0)
     )
 

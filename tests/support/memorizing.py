@@ -13,34 +13,71 @@ from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo
 
 from agent_reminiscence import AgentMem, AgentModels, Config, SearchHit
+from tests.support.rendered import read_lines
 from tests.support.scripted import ScriptedModel, Step, answer
 from tests.support.steps import EVERYTHING
 
 type MakeConfig = Callable[..., Config]
 
 _MATERIAL = re.compile(r"^<<<(\w+)\n(.*?)\n\1>>>$", re.DOTALL | re.MULTILINE)
+# The frames with passages; the others hold rows of JSON.
+_OF_PASSAGES = frozenset({"new_passages", "stored_passages"})
 
 
 class Shown:
-    """What a model was shown of one window, by the name of the part: `new_passages`, `stored_passages` and so on."""
+    """What a model was shown of one window, by the name of the part: `new_passages`, `stored_passages` and so on.
+
+    A row of passages has `number`, `day`, `said_by`, `trust` and `text`.
+    """
 
     def __init__(self, messages: Sequence[ModelMessage]) -> None:
         prompts = [part for part in messages[0].parts if isinstance(part, UserPromptPart)]
         # Pydantic AI may write one of its own before it, where a text looks like a frame of an application.
         self.prompt = str(prompts[-1].content)
-        self.parts: dict[str, list[dict[str, Any]]] = {
-            name: [json.loads(line) for line in rows.splitlines()] for name, rows in _MATERIAL.findall(self.prompt)
-        }
+        self.parts = read_material(self.prompt)
 
     def ref(self, part: str, words: str) -> int:
         """The number of the first row of a part that says `words`."""
-        found = [row["ref"] for row in self.parts[part] if words in json.dumps(row, ensure_ascii=False)]
+        found = [row["number"] for row in self.parts[part] if words in json.dumps(row, ensure_ascii=False)]
         number: int = found[0]
         return number
 
     def new(self, *words: str) -> list[int]:
         """The numbers of the new passages that say some words; without any, of all."""
-        return [self.ref("new_passages", each) for each in words] or [row["ref"] for row in self.parts["new_passages"]]
+        all_numbers = sorted(row["number"] for row in self.parts["new_passages"])
+        return [self.ref("new_passages", each) for each in words] or all_numbers
+
+    @property
+    def outside(self) -> str:
+        """What of the prompt stands in no frame."""
+        return _MATERIAL.sub("", self.prompt)
+
+    @property
+    def new_texts(self) -> list[str]:
+        """What the new passages say, in the order of their numbers."""
+        rows = sorted(self.parts["new_passages"], key=lambda row: row["number"])
+        return [row["text"] for row in rows]
+
+
+def read_material(prompt: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each part of a prompt."""
+    return {
+        name: (
+            [
+                {
+                    "number": one.number,
+                    "day": one.day.isoformat(),
+                    "said_by": one.speaker,
+                    "trust": one.source,
+                    "text": one.text,
+                }
+                for one in read_lines(lines.split("\n"))
+            ]
+            if name in _OF_PASSAGES
+            else [json.loads(line) for line in lines.split("\n")]
+        )
+        for name, lines in _MATERIAL.findall(prompt)
+    }
 
 
 def reads(make: Callable[[Shown], Mapping[str, Any]] | None = None, *, importance: float = 0.5) -> Step:
@@ -49,7 +86,7 @@ def reads(make: Callable[[Shown], Mapping[str, Any]] | None = None, *, importanc
     def step(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:
         shown = Shown(messages)
         plan: dict[str, Any] = {
-            "chunks": [{"ref": ref, "importance": importance} for ref in shown.new()],
+            "importance": [importance for _ in shown.new()],
             "summary": "What was said.",
         }
         return answer(plan | dict({} if make is None else make(shown)))(messages, info)
@@ -57,25 +94,20 @@ def reads(make: Callable[[Shown], Mapping[str, Any]] | None = None, *, importanc
     return step
 
 
-def ends(stored: str, by: str, *, reason: str = "replaced", why: str = "It has changed.") -> Step:
-    """Gives a plan in which the passage that says `by` ends the stored one that says `stored`."""
-    return reads(
-        lambda shown: {
-            "ended_chunks": [
-                {
-                    "stored": shown.ref("stored_passages", stored),
-                    "by": shown.ref("new_passages", by),
-                    "reason": reason,
-                    "why": why,
-                }
-            ]
-        }
-    )
+def ends(over: str, by: str, *, why: str = "It has changed.") -> Step:
+    """Gives a plan in which the new passage that says `by` ends the stored one, or the new one, that says `over`."""
+
+    def make(shown: Shown) -> dict[str, Any]:
+        rows = [*shown.parts.get("stored_passages", []), *shown.parts["new_passages"]]
+        number = next(row["number"] for row in rows if over in row["text"])
+        return {"over": [{"number": number, "by": shown.ref("new_passages", by), "why": why}]}
+
+    return reads(make)
 
 
-def fact(shown: Shown, text: str, *words: str, importance: float = 0.9, **dates: str) -> dict[str, Any]:
+def fact(shown: Shown, text: str, *words: str, importance: float = 0.9) -> dict[str, Any]:
     """One fact of a plan, which rests on the new passages that say `words`."""
-    return {"text": text, "chunks": shown.new(*words), "confidence": 1.0, "importance": importance, **dates}
+    return {"text": text, "passages": shown.new(*words), "importance": importance}
 
 
 def concludes(text: str, *words: str, importance: float = 0.9, **more: Any) -> Step:

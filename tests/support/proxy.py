@@ -19,6 +19,7 @@ _READ_BYTES = 1 << 20
 # What is sent last of a message of PostgreSQL's protocol: Query, Sync, Terminate, or a password.
 _ENDS = frozenset(b"QSXp")
 _CLOSE, _READY, _SYNC = b"CZS"
+_NOTIFICATION = ord("A")
 
 
 class _Frames:
@@ -176,6 +177,67 @@ class _Answers:
         """Wait until the server has done all that it was asked for."""
         async with self._came:
             await self._came.wait_for(lambda: self.expected == 0)
+
+
+class DeafeningProxy:
+    """Stands on a Unix socket between clients and a server, and passes on all but notifications, like a pooler.
+
+    Args:
+        server: The folder of the server's socket.
+        port: Part of the socket's name.
+    """
+
+    def __init__(self, server: str, port: int) -> None:
+        self._server = Path(server) / f".s.PGSQL.{port}"
+        self._port = port
+        self._folder = Path(tempfile.mkdtemp(prefix="reminiscence-proxy-"))
+        self._links: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Server | None = None
+        self.passes_notifications = False
+        self.withheld = 0
+
+    async def __aenter__(self) -> Self:
+        self._listener = await asyncio.start_unix_server(self._link, self._folder / f".s.PGSQL.{self._port}")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._listener is not None
+        self._listener.close()
+        for link in self._links:
+            link.cancel()
+        await asyncio.gather(*self._links, return_exceptions=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def settings(self, login: ConnectionSettings) -> ConnectionSettings:
+        """`login`, by way of the proxy."""
+        return ConnectionSettings(str(self._folder), self._port, login.user, login.database)
+
+    async def _link(self, client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._links.add(task)
+        server, to_server = await asyncio.open_unix_connection(self._server)
+        answering = asyncio.create_task(self._answer(server, to_client))
+        try:
+            while asked := await client.read(_READ_BYTES):
+                to_server.write(asked)
+        except (asyncio.CancelledError, ConnectionError):
+            return
+        finally:
+            answering.cancel()
+            to_server.transport.abort()
+            to_client.transport.abort()
+            self._links.discard(task)
+
+    async def _answer(self, server: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        frames = _Frames(typed=True)
+        while answer := await server.read(_READ_BYTES):
+            for kind, frame in frames.feed(answer):
+                if kind == _NOTIFICATION and not self.passes_notifications:
+                    self.withheld += 1
+                else:
+                    to_client.write(frame)
+        to_client.close()
 
 
 class TcpSwitch:

@@ -22,6 +22,7 @@ class ScriptedModel:
         asked: What it was shown at each request, whole.
         offered: Which tools it was offered at each.
         tools: The same tools, with what each takes.
+        outputs: The tools by which it could answer.
         compared: What it was shown at each request to compare.
         model: To pass as an agent's model.
     """
@@ -33,13 +34,14 @@ class ScriptedModel:
         self.asked: list[list[ModelMessage]] = []
         self.offered: list[set[str]] = []
         self.tools: list[list[ToolDefinition]] = []
+        self.outputs: list[list[ToolDefinition]] = []
         self.model = FunctionModel(self._answer, stream_function=self._stream, model_name="scripted")
 
     def begin(self, *steps: Step, compares: Step | None = None) -> None:
         """Begin again with other steps, as if nothing had been asked yet."""
         self._steps = steps
         self._compares = compares
-        for kept in (self.compared, self.asked, self.offered, self.tools):
+        for kept in (self.compared, self.asked, self.offered, self.tools, self.outputs):
             kept.clear()
 
     async def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -49,6 +51,7 @@ class ScriptedModel:
         self.asked.append(list(messages))
         self.offered.append({tool.name for tool in info.function_tools})
         self.tools.append(list(info.function_tools))
+        self.outputs.append(list(info.output_tools))
         step = self._steps[min(len(self.asked), len(self._steps)) - 1]
         return step(messages, info)
 

@@ -75,7 +75,7 @@ def watch(data_dir: Path, watcher_lock: int) -> None:
             return  # the folder was removed; what is there now is not ours
         if try_lock(users):
             if _stop(data_dir / "postgres"):
-                # While the start lock is still held, so that whoever starts the server next starts a watcher as well.
+                # The start lock is still held, so whoever starts the server next starts a watcher as well.
                 os.close(watcher_lock)
                 return
             fcntl.flock(users, fcntl.LOCK_UN)
@@ -92,7 +92,7 @@ def _stop(folder: Path) -> bool:
         return True
     if not works_in(process, folder):
         return True
-    # The last line is there when the server accepts connections. A recovery after a crash would have to begin anew.
+    # The server writes the last line once it accepts connections. Stopped earlier, a recovery would have to begin anew.
     if len(lines) < 8 or lines[7].strip() == "starting":
         return False
     end = time.monotonic() + _STOP_SECONDS

@@ -26,8 +26,8 @@ from agent_reminiscence.exceptions import MemoryNotFoundError, VersionConflictEr
 
 _SQL = load_queries("sql", "active_memory")
 _PARTS = load_parts("sql", "active_memory")
-# An append writes the last segment of a text anew, or a new one after a segment of this many chunks. Part of the
-# projection: with another number a rebuild gives other rows.
+# A segment of this many chunks is full: the next append begins a new one. This belongs to the projection: with another
+# number, a rebuild gives different rows.
 SEGMENT_CHUNKS: Final = 32
 # What follows the surrogates, which no text holds.
 _AFTER_SURROGATES = "\ue000"
@@ -367,9 +367,9 @@ def _memory(row: Row) -> StoredMemory:
     segments = memory.pop("segments")
     if segments is not None:
         # From the first to the last.
-        for segment in json.loads(segments):
-            if turns := segment["metadata"].get("turns"):
-                metadata["turns"] = [*(metadata.get("turns") or ()), *turns]
-            memory["chunk_ids"] = [*memory["chunk_ids"], *segment["chunk_ids"]]
-            memory["chunk_starts"] = [*memory["chunk_starts"], *segment["chunk_starts"]]
+        parts = json.loads(segments)
+        for name in ("chunk_ids", "chunk_starts"):
+            memory[name] = [*memory[name], *(value for part in parts for value in part[name])]
+        if turns := [turn for part in parts for turn in part["metadata"].get("turns", ())]:
+            metadata["turns"] = [*(metadata.get("turns") or ()), *turns]
     return StoredMemory.model_validate(memory)

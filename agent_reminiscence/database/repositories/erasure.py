@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -52,7 +52,7 @@ class Selection:
     """What to erase: whole memories, and single events by position.
 
     Single events are those that belong to no memory: events of custom kinds, merges of entities, ends of relationships;
-    and what a model proposed for another memory after it was shown one of these.
+    what a model proposed for another memory after it was shown one of these; definitions and texts of profiles.
     """
 
     memory_ids: frozenset[str]
@@ -85,11 +85,19 @@ class ErasureRepository:
     ) -> Selection:
         """Select what one of the three criteria leads to; without any, everything."""
         selection = await self._select(db, external_id, memory_id=memory_id, conversation_id=conversation_id, text=text)
-        if not selection.memory_ids:
-            return selection
-        params = {"external_id": external_id, "memory_ids": sorted(selection.memory_ids)}
-        resting = {row["position"] for row in await db.fetch_all(_SQL["find_resting"], params)}
-        return replace(selection, positions=selection.positions | resting)
+        if selection.memory_ids:
+            params = {"external_id": external_id, "memory_ids": sorted(selection.memory_ids)}
+            resting = {row["position"] for row in await db.fetch_all(_SQL["find_resting"], params)}
+            selection = replace(selection, positions=selection.positions | resting)
+        if selection.positions:
+            resting = await self.find_resting_profiles(db, external_id, selection.positions)
+            selection = replace(selection, positions=selection.positions | resting)
+        return selection
+
+    async def find_resting_profiles(self, db: SqlExecutor, external_id: str, positions: Collection[int]) -> set[int]:
+        """Return the positions of texts of profiles that go with the events at `positions`."""
+        params = {"external_id": external_id, "positions": sorted(positions)}
+        return {row["position"] for row in await db.fetch_all(_SQL["find_resting_profiles"], params)}
 
     async def _select(
         self,
@@ -196,27 +204,14 @@ class ErasureRepository:
             statement = vector_query("erasure", "find_left_over_vectors", generation.number)
             rows += await db.fetch_all(statement, {"external_id": external_id})
         found = [ErasureFinding.model_validate(row) for row in rows]
-        return found + await self._find_left_over_postings(db, external_id)
-
-    async def _find_left_over_postings(self, db: SqlExecutor, external_id: str) -> list[ErasureFinding]:
-        """Find blocks in which a word refers to a deleted chunk or heading."""
-        row = await db.fetch_one(_SQL["list_numbers"], {"external_id": external_id})
-        blob = b"" if row is None or row["numbers"] is None else row["numbers"]
-        numbers = np.frombuffer(blob, ">i8").astype(np.int64)
-        found: set[int] = set()
-        params: dict[str, object] = {"external_id": external_id, "after_term": "", "after_block": -1}
-        while page := await db.fetch_all(_SQL["read_postings"], params | {"limit": _PAGE_POSTINGS}):
-            named = [_read_numbers(row["block"], row["entries"]) for row in page]
-            # An empty row is a remainder, too: it shows that someone used the word.
-            found |= {row["block"] for row, part in zip(page, named, strict=True) if not len(part)}
-            is_gone = np.isin(np.concatenate(named), numbers, invert=True)
-            blocks = np.repeat([row["block"] for row in page], [len(part) for part in named])
-            found |= set(blocks[is_gone].tolist())
-            params |= {"after_term": page[-1]["term"], "after_block": page[-1]["block"]}
-        # By block and not by term, because a finding holds no memory text.
         return [
-            ErasureFinding(place="posting.entries", key=str(block), problem="refers to a deleted chunk or heading")
-            for block in sorted(found)
+            *found,
+            *await _find_left_over_postings(
+                db, external_id, "list_numbers", "read_postings", "posting.entries", "a deleted chunk or heading"
+            ),
+            *await _find_left_over_postings(
+                db, external_id, "list_event_numbers", "read_event_postings", "event_posting.entries", "a deleted event"
+            ),
         ]
 
     async def was_updated_since(self, db: SqlExecutor, receipt: ErasureReceipt) -> bool:
@@ -254,6 +249,32 @@ class ErasureRepository:
                 found += says
             offset += len(page)
         return found
+
+
+async def _find_left_over_postings(
+    db: SqlExecutor, external_id: str, numbers_of: str, page_of: str, place: str, what: str
+) -> list[ErasureFinding]:
+    """Find blocks in which a word refers to something that is gone.
+
+    Args:
+        numbers_of: The statement that lists what is there.
+        page_of: The statement that reads a page of the index.
+    """
+    row = await db.fetch_one(_SQL[numbers_of], {"external_id": external_id})
+    blob = b"" if row is None or row["numbers"] is None else row["numbers"]
+    numbers = np.frombuffer(blob, ">i8").astype(np.int64)
+    found: set[int] = set()
+    params: dict[str, object] = {"external_id": external_id, "after_term": "", "after_block": -1}
+    while page := await db.fetch_all(_SQL[page_of], params | {"limit": _PAGE_POSTINGS}):
+        named = [_read_numbers(row["block"], row["entries"]) for row in page]
+        # An empty row is a remainder, too: it shows that someone used the word.
+        found |= {row["block"] for row, part in zip(page, named, strict=True) if not len(part)}
+        is_gone = np.isin(np.concatenate(named), numbers, invert=True)
+        blocks = np.repeat([row["block"] for row in page], [len(part) for part in named])
+        found |= set(blocks[is_gone].tolist())
+        params |= {"after_term": page[-1]["term"], "after_block": page[-1]["block"]}
+    # By block and not by term, because a finding holds no memory text.
+    return [ErasureFinding(place=place, key=str(block), problem=f"refers to {what}") for block in sorted(found)]
 
 
 def _read_numbers(block: int, entries: bytes) -> NDArray[np.int64]:

@@ -92,6 +92,7 @@ class EventLedger:
             "makes_work": makes_work,
         }
         rows = await db.fetch_all(_SQL["append_event"], params)
+        db.has_appended = True
         return Event(**dict(event), salt=salt, digest=digest, **rows[0])
 
     async def find_by_idempotency_key(self, db: SqlExecutor, external_id: str, idempotency_key: str) -> Event | None:
@@ -125,15 +126,43 @@ class EventLedger:
         Args:
             max_bytes: Stop once the events read take this much, as the server stores them.
         """
-        params = {
-            "external_id": external_id,
-            "after": after,
-            "kinds": None if kinds is None else list(kinds),
-            "actor": actor,
-            "limit": limit,
-            "max_bytes": max_bytes,
-        }
+        params = _page_params(external_id, after, kinds, actor, limit, max_bytes)
         return await _events(await db.fetch_all(_SQL["read_events"], params))
+
+    async def read_news(
+        self,
+        db: SqlExecutor,
+        external_id: str,
+        *,
+        after: int | None,
+        positions: int,
+        kinds: Sequence[str] | None,
+        actor: str | None,
+        limit: int,
+        max_bytes: int,
+    ) -> tuple[int, list[Event]]:
+        """Return the position of the stream's last event, and a page as `read` does; ends the transaction.
+
+        Args:
+            after: None reads no events.
+            positions: How many positions to look through at most.
+        """
+        stream = {"external_id": external_id}
+        if after is None:
+            return _head(await db.fetch_last(_SQL["read_stream"], stream)), []
+        head = await db.ask(_SQL["read_stream"], stream, _head)
+        # No position is beyond the largest number of the server.
+        until = min(after + positions, 2**63 - 1)
+        params = _page_params(external_id, after, kinds, actor, limit, max_bytes, until=until)
+        events = await _events(await db.fetch_last(_SQL["read_events"], params))
+        return await head.result(), events
+
+    async def read_at(self, db: SqlExecutor, external_id: str, positions: Sequence[int]) -> list[Event]:
+        """Return the events at some positions, in the order of `positions`; those that are not there are left out."""
+        if not positions:
+            return []
+        params = {"external_id": external_id, "positions": list(positions)}
+        return await _events(await db.fetch_all(_SQL["read_events_at"], params))
 
     async def read_page(
         self, db: SqlExecutor, external_id: str, *, after: int, limit: int = PAGE_EVENTS
@@ -156,8 +185,7 @@ class EventLedger:
 
     async def head(self, db: SqlExecutor, external_id: str) -> int:
         """Return the position of the stream's last event; 0 for an unknown stream."""
-        row = await db.fetch_one(_SQL["read_stream"], {"external_id": external_id})
-        return 0 if row is None else int(row["head"])
+        return _head(await db.fetch_all(_SQL["read_stream"], {"external_id": external_id}))
 
     async def live_chunks(self, db: SqlExecutor, external_id: str) -> int:
         """Return how many chunks of the stream a search sees now; 0 for an unknown stream."""
@@ -264,6 +292,7 @@ class EventLedger:
             "chains": [e.chain.hex() for e in events],
         }
         await db.execute(_SQL["import_events"], params)
+        db.has_appended = True
 
     async def set_head(
         self, db: SqlExecutor, external_id: str, *, head: int, chain: bytes, last_recorded_at: datetime
@@ -313,6 +342,31 @@ def next_chain(previous: bytes, digest: bytes, position: int, recorded_at: datet
     moment = recorded_at - _EPOCH
     microseconds = (moment.days * 86_400 + moment.seconds) * 1_000_000 + moment.microseconds
     return sha256(previous, digest, position.to_bytes(8, "big"), microseconds.to_bytes(8, "big", signed=True))
+
+
+def _page_params(
+    external_id: str,
+    after: int,
+    kinds: Sequence[str] | None,
+    actor: str | None,
+    limit: int,
+    max_bytes: int | None,
+    *,
+    until: int | None = None,
+) -> dict[str, Any]:
+    return {
+        "external_id": external_id,
+        "after": after,
+        "until": until,
+        "kinds": None if kinds is None else list(kinds),
+        "actor": actor,
+        "limit": limit,
+        "max_bytes": max_bytes,
+    }
+
+
+def _head(rows: Sequence[Row]) -> int:
+    return int(rows[0]["head"]) if rows else 0
 
 
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Sized
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import batched
 from typing import Any, Final
 from uuid import UUID
 
-from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.config.constants import MAX_TEXT_CHUNKS, Tier
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries, vector_query
 from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.database.repositories.memory_attribute import add_turn_attributes, replace_turn_attributes
 from agent_reminiscence.domain.event import ChunkRating, Duplicate
 from agent_reminiscence.domain.memory import StoredChunk
+from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import Source
 
 _SQL = load_queries("sql", "memory_chunk")
@@ -58,9 +59,17 @@ class NewChunk:
     metadata: dict[str, Any]
     words: int
     text_flags: int
+    source: Source
     importance: float
     confidence: float
     start_date: datetime
+    first_said: datetime | None = None
+    said_lines: tuple[SaidFrom, ...] = ()
+
+    @property
+    def said_at(self) -> datetime:
+        """When most of its words were first said."""
+        return self.first_said or self.start_date
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,28 @@ class StoredText:
     speaker_key: str | None
     start_date: datetime
     is_fact: bool
+    first_said: datetime | None = None
+    said_lines: tuple[SaidFrom, ...] = ()
+
+    @property
+    def said_at(self) -> datetime:
+        """When most of its words were first said."""
+        return self.first_said or self.start_date
+
+
+@dataclass(frozen=True, slots=True)
+class PassageLabels:
+    """Whose words the passages of a memory's text are.
+
+    Attributes:
+        version: The version with that text.
+        sources: The label of each passage, in text order.
+        lengths: How many characters each has; they tile the text.
+    """
+
+    version: int
+    sources: tuple[Source, ...]
+    lengths: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +147,12 @@ class NearChunk:
     speaker: str | None
     source: Source
     start_date: datetime
+    first_said: datetime | None = None
+
+    @property
+    def said_at(self) -> datetime:
+        """When most of its words were first said."""
+        return self.first_said or self.start_date
 
 
 class MemoryChunkRepository:
@@ -129,7 +166,6 @@ class MemoryChunkRepository:
         chunks: Sequence[NewChunk],
         *,
         memory_version: int,
-        source: Source,
         recorded_at: datetime,
     ) -> None:
         """Store chunks of the active tier."""
@@ -137,7 +173,6 @@ class MemoryChunkRepository:
             "external_id": external_id,
             "memory_id": memory_id,
             "memory_version": memory_version,
-            "source": source,
             "recorded_at": recorded_at,
         }
         send = _sender(db, chunks)
@@ -230,9 +265,25 @@ class MemoryChunkRepository:
         chunks: list[StoredChunk] = []
         while True:
             rows = await db.fetch_all(_SQL["layout_chunks"], params | {"after": len(chunks)})
-            chunks += [StoredChunk.model_validate(row | {"metadata": json.loads(row["metadata"])}) for row in rows]
+            chunks += [
+                StoredChunk.model_validate(
+                    row | {"metadata": json.loads(row["metadata"]), "said_lines": take_said_lines(row)}
+                )
+                for row in rows
+            ]
             if len(rows) < _CHUNKS_PER_STATEMENT:
                 return chunks
+
+    async def find_labels(
+        self, db: SqlExecutor, external_id: str, memory_ids: Sequence[UUID]
+    ) -> dict[UUID, PassageLabels]:
+        """Return the labels of all passages in the texts of some memories."""
+        params = {"external_id": external_id, "memory_ids": list(memory_ids), "after": 0, "limit": MAX_TEXT_CHUNKS}
+        rows = await db.fetch_all(_SQL["find_labels"], params)
+        return {
+            UUID(row["memory_id"]): PassageLabels(row["version"], tuple(row["sources"]), tuple(row["lengths"]))
+            for row in rows
+        }
 
     async def extend(self, db: SqlExecutor, external_id: str, chunk_id: UUID, white_space: str) -> None:
         """Add white space after a chunk; it belongs to the chunk, and the index ignores it."""
@@ -245,7 +296,7 @@ class MemoryChunkRepository:
         """Return the next chunks and facts of a memory after number `after`, including ended ones; empty at the end."""
         params = {"external_id": external_id, "memory_id": memory_id, "after": after, "limit": limit}
         return [
-            StoredText(**row | {"chunk_id": UUID(row["chunk_id"])})
+            StoredText(**row | {"chunk_id": UUID(row["chunk_id"]), "said_lines": take_said_lines(row)})
             for row in await db.fetch_all(_SQL["get_texts"], params)
         ]
 
@@ -477,6 +528,14 @@ class MemoryChunkRepository:
         return sorted(twins, key=lambda twin: twin.chunk_id)
 
 
+def take_said_lines(row: Row) -> tuple[SaidFrom, ...]:
+    """Take the dates of a chunk's lines out of its row."""
+    starts, dates = row.pop("said_starts"), row.pop("said_dates")
+    if starts is None:
+        return ()
+    return tuple(SaidFrom(start=start, said_at=date) for start, date in zip(starts, dates, strict=True))
+
+
 def _sender(db: SqlExecutor, items: Sized) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
     """How to send the portions of a write: several are each waited for; a single one goes with the next statement."""
     return db.defer if len(items) <= _CHUNKS_PER_STATEMENT else db.execute
@@ -535,7 +594,17 @@ def _columns_of(chunks: Sequence[NewChunk]) -> dict[str, object]:
         "metadata": [json.dumps(c.metadata, ensure_ascii=False) for c in chunks],
         "words": [c.words for c in chunks],
         "text_flags": [c.text_flags for c in chunks],
+        "sources": [c.source for c in chunks],
         "importances": [c.importance for c in chunks],
         "confidences": [c.confidence for c in chunks],
         "start_dates": [c.start_date for c in chunks],
+        "said_at": [c.first_said for c in chunks],
+        # As text: all members of an array of arrays must have the same length.
+        "said_starts": [_array(str(line.start) for line in c.said_lines) for c in chunks],
+        "said_dates": [_array(line.said_at.isoformat() for line in c.said_lines) for c in chunks],
     }
+
+
+def _array(values: Iterable[str]) -> str | None:
+    """An array as text; None if it would be empty."""
+    return "{" + text + "}" if (text := ",".join(values)) else None

@@ -79,6 +79,10 @@ PROJECTED_TABLES: Mapping[str, _Key] = {
     "entity_name": _Key(("entity_id", "key"), shown=("entity_id",)),
     "relationship": _key("relationship_id"),
     "graph_mention": _key("item_id", "chunk_id"),
+    # A name is a caller's words, so the position names the row.
+    "profile": _key("position"),
+    "event_index": _key("position"),
+    "event_posting": _Key(("term", "block"), shown=("block",)),
 }
 GRAPH_TABLES = ("entity", "entity_name", "relationship", "graph_mention")
 

@@ -9,6 +9,7 @@ from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepos
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
+from agent_reminiscence.database.repositories.event_index import EventIndexRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.filters import FilterRepository
 from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
@@ -19,6 +20,7 @@ from agent_reminiscence.database.repositories.live_chunks import LiveChunksRepos
 from agent_reminiscence.database.repositories.longterm_memory import LongtermMemoryRepository
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.memory_turn import MemoryTurnRepository
+from agent_reminiscence.database.repositories.profile import ProfileRepository
 from agent_reminiscence.database.repositories.replay_tables import ReplayTablesRepository
 from agent_reminiscence.database.repositories.search import SearchRepository
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
@@ -39,6 +41,8 @@ class Tables:
     chunks: MemoryChunkRepository = field(default_factory=MemoryChunkRepository)
     index: TextIndexRepository = field(default_factory=TextIndexRepository)
     graph: GraphChangesRepository = field(default_factory=GraphChangesRepository)
+    profiles: ProfileRepository = field(default_factory=ProfileRepository)
+    event_index: EventIndexRepository = field(default_factory=EventIndexRepository)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.database.queries import NamedQuery, load_queries, vector_query
 from agent_reminiscence.database.repositories.filters import passing_params, search_params
 from agent_reminiscence.database.repositories.graph.progress import graph_lag
+from agent_reminiscence.database.repositories.memory_chunk import take_said_lines
 from agent_reminiscence.domain.canonical import beside_many
-from agent_reminiscence.domain.index import LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
+from agent_reminiscence.domain.index import FACT, LAYOUT_DTYPE, NORMS_DTYPE, POSTING_DTYPE, posting_numbers
+from agent_reminiscence.domain.said import SaidFrom, said_starts
 from agent_reminiscence.domain.search import SearchRequest
 
 # Chunks of another moment are read this many at a time, so that other tasks can run in between.
@@ -220,7 +222,7 @@ class SearchRepository:
             tuple(terms),
             has_texts=row["reads"],
             counts=_counts(terms, row),
-            found=_terms(terms, row),
+            found=found_terms(terms, row),
             layouts=_layouts(row) if row["is_whole"] else None,
         )
 
@@ -229,7 +231,7 @@ class SearchRepository:
         if not terms:
             return {}
         row = await db.fetch_one(_SQL["find_postings"], {"external_id": external_id, "terms": list(terms)})
-        return _terms(terms, row)
+        return found_terms(terms, row)
 
     async def find_rare_terms(
         self, db: SqlExecutor, external_id: str, terms: Sequence[str], *, most: int
@@ -243,7 +245,7 @@ class SearchRepository:
         params = {"external_id": external_id, "terms": list(terms), "most": most}
         row = await db.fetch_one(_SQL["find_rare_postings"], params)
         assert row is not None
-        return _counts(terms, row), _terms(terms, row)
+        return _counts(terms, row), found_terms(terms, row)
 
     async def find_terms_in(
         self, db: SqlExecutor, external_id: str, terms: Sequence[str], blocks: Sequence[int]
@@ -252,7 +254,7 @@ class SearchRepository:
         if not terms or not blocks:
             return {}
         params = {"external_id": external_id, "terms": list(terms), "blocks": list(blocks)}
-        return _terms(terms, await db.fetch_one(_SQL["find_postings_in"], params))
+        return found_terms(terms, await db.fetch_one(_SQL["find_postings_in"], params))
 
     async def read_layouts_of(
         self,
@@ -323,6 +325,25 @@ class SearchRepository:
             lambda: {UUID(row["memory_id"]): [UUID(chunk_id) for chunk_id in row["chunk_ids"]] for row in rows},
             items=sum(len(row["chunk_ids"]) for row in rows),
         )
+
+    async def read_past_text(self, db: SqlExecutor, request: SearchRequest, memory_id: UUID) -> list[UUID]:
+        """Return the chunks of one memory's text at another moment, in order; empty if it had none."""
+        params = {
+            "external_id": request.external_id,
+            "as_of": request.as_of,
+            "known_at": request.known_at,
+            "memory_id": str(memory_id),
+        }
+        row = await db.fetch_one(_SQL["read_past_text"], params)
+        return [] if row is None else [UUID(chunk_id) for chunk_id in row["chunk_ids"]]
+
+    async def read_text(self, db: SqlExecutor, external_id: str, memory_id: UUID) -> list[int]:
+        """Return the numbers of the chunks of one memory's current text, in order; empty if it has none."""
+        params = {"external_id": external_id, "memory_id": memory_id}
+        row = await db.fetch_one(_SQL["read_layout"], params)
+        entries = np.frombuffer((row and row["layouts"]) or b"", LAYOUT_DTYPE)
+        numbers: list[int] = entries["number"][(entries["flags"] & FACT) == 0].tolist()
+        return numbers
 
     async def read_headings(self, db: SqlExecutor, external_id: str) -> list[Heading]:
         """Return all headings that ever existed."""
@@ -426,7 +447,7 @@ def _counts(asked: Sequence[str], row: Row) -> dict[str, int]:
     return {asked[ordinal - 1]: total for ordinal, total in zip(row["counted"], row["totals"], strict=True)}
 
 
-def _terms(asked: Sequence[str], row: Row | None) -> dict[str, FoundTerm]:
+def found_terms(asked: Sequence[str], row: Row | None) -> dict[str, FoundTerm]:
     """Parse the blocks of postings in a row, for the requested terms."""
     if row is None or row["places"] is None:
         return {}
@@ -455,6 +476,11 @@ def _layouts(row: Row) -> Layouts:
 
 
 def _hit(row: Row) -> Row:
+    lines = take_said_lines(row)
+    starts = said_starts(row["content"], lines)
+    row["said_lines"] = tuple(
+        SaidFrom(start=start, said_at=line.said_at) for start, line in zip(starts, lines, strict=True)
+    )
     current_version, current_start = row.pop("current_version"), row.pop("current_start")
     if current_start is not None:
         row["memory_version"] = current_version

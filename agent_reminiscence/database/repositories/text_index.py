@@ -123,7 +123,7 @@ class TextIndexRepository:
         """
         numbers = {text.number for text in before}
         replaced = {block: {offset_of(n) for n in numbers if block_of(n) == block} for block in map(block_of, numbers)}
-        keys = sorted(_entries_of(before).keys() | (made := _entries_of(after)).keys())
+        keys = sorted(entries_of(before).keys() | (made := entries_of(after)).keys())
         wanted = {"external_id": external_id, "terms": [k[0] for k in keys], "blocks": [k[1] for k in keys]}
         stored = {
             (row["term"], row["block"]): row["entries"] for row in await db.fetch_all(_SQL["read_entries"], wanted)
@@ -131,7 +131,7 @@ class TextIndexRepository:
         merged = {key: _merged(stored.get(key, b""), bytes(made.get(key, b"")), replaced[key[1]]) for key in keys}
         filled = {key: entries for key, entries in merged.items() if entries}
         if filled:
-            await db.execute(_SQL["put_entries"], {"external_id": external_id, **_rows(filled)})
+            await db.execute(_SQL["put_entries"], {"external_id": external_id, **posting_rows(filled)})
         if emptied := [key for key in keys if not merged[key]]:
             params = {"terms": [term for term, _ in emptied], "blocks": [block for _, block in emptied]}
             await db.execute(_SQL["delete_entries"], {"external_id": external_id, **params})
@@ -155,7 +155,7 @@ def _params(
 ) -> dict[str, Any]:
     return {
         "external_id": external_id,
-        **_rows(_entries_of(texts)),
+        **posting_rows(entries_of(texts)),
         "memory_id": memory_id,
         "title": title,
         "numbers": [heading.number for heading in headings],
@@ -165,7 +165,7 @@ def _params(
     }
 
 
-def _entries_of(texts: Sequence[PostedText]) -> dict[tuple[str, int], bytearray]:
+def entries_of(texts: Sequence[PostedText]) -> dict[tuple[str, int], bytearray]:
     """The entries of some texts, by term and block."""
     blocks: dict[tuple[str, int], bytearray] = {}
     for text in texts:
@@ -176,7 +176,7 @@ def _entries_of(texts: Sequence[PostedText]) -> dict[tuple[str, int], bytearray]
     return blocks
 
 
-def _rows(blocks: Mapping[tuple[str, int], bytes | bytearray]) -> dict[str, Any]:
+def posting_rows(blocks: Mapping[tuple[str, int], bytes | bytearray]) -> dict[str, Any]:
     """Entries by term and block as parameters."""
     # Sorted, so that two writers of the same rows cannot deadlock.
     keys = sorted(blocks)

@@ -16,11 +16,12 @@ _SQL = load_queries("sql", "totals")
 
 @dataclass(frozen=True, slots=True)
 class MemoryCounts:
-    """How many memories there are."""
+    """How many memories and profiles there are."""
 
     active_memories: int
     archived_memories: int
     shortterm_memories: int
+    profiles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,9 @@ class TotalsRepository:
         return {row.pop("tier"): TierUsage.model_validate(row) for row in rows}
 
     async def count_memories(self, db: SqlExecutor, external_id: str) -> MemoryCounts:
-        """Return the number of memories by state."""
+        """Return the number of memories by state, and of profiles."""
         row = await db.fetch_one(_SQL["count_memories"], {"external_id": external_id})
-        return MemoryCounts(0, 0, 0) if row is None else MemoryCounts(**row)
+        return MemoryCounts(0, 0, 0, 0) if row is None else MemoryCounts(**row)
 
     async def count_graph(self, db: SqlExecutor, external_id: str) -> GraphCounts:
         """Return the numbers of entities, counting merged ones once, and of relationships, including past ones."""

@@ -68,6 +68,15 @@ class WorkQueue:
         rows = await db.fetch_all(_SQL["list_work"])
         return _jobs(external_id, rows, state)
 
+    async def claim_reading(self, db: SqlExecutor, external_id: str, reader: UUID, *, seconds: float) -> bool:
+        """Let `reader` alone ask a model about the stream's new passages for so long; False while another one does."""
+        params = {"external_id": external_id, "reader": reader, "seconds": seconds}
+        return await db.fetch_one(_SQL["claim_reading"], params) is not None
+
+    async def release_reading(self, db: SqlExecutor, external_id: str, reader: UUID) -> None:
+        """Let others read, if `reader` still holds the claim."""
+        await db.execute(_SQL["release_reading"], {"external_id": external_id, "reader": reader})
+
     async def find_due_memories(self, db: SqlExecutor, external_id: str) -> list[UUID]:
         """Return memories waiting for consolidation, oldest first."""
         rows = await db.fetch_all(_SQL["find_due_memories"], {"external_id": external_id})

@@ -83,6 +83,7 @@ class ErasureService:
         self._replayer = replayer
         self._vectors = vectors
         self._uses = runtime.repositories.uses
+        self._queue = runtime.repositories.queue
         self._progress = runtime.repositories.graph_progress
         self._follower = follower
         self._scrubber = runtime.scrubber
@@ -309,6 +310,9 @@ class ErasureService:
         )
         record = WriteRequest(external_id=tenant, actor=request.actor, redactions={})
         await self._ledger.append(db, record.event(EventKind.ERASED, receipt.payload(), receipt.requested_at))
+        if any(event.kind == EventKind.PROFILE_WRITTEN for event in emptied):
+            # Written anew, from what is left.
+            await self._queue.enqueue(db)
         # After the receipt is in the ledger, because a graph store has to follow up to it.
         await self._replayer.settle(db, replay)
         return receipt

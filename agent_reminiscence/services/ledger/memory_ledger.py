@@ -1,8 +1,8 @@
-"""The ledger as users see it: events of their own kinds, and everything recorded, in pages."""
+"""The ledger as users see it: events of their own kinds, and everything recorded, in pages or as it comes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -18,12 +18,13 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import AppendRequest
 from agent_reminiscence.services.ledger.scrubber import Scrubber
+from agent_reminiscence.services.ledger.subscriptions import Subscriptions
 
 MAX_LEDGER_PAGE: Final = 1_000
 
 
 class MemoryLedger:
-    """`memory.ledger`: append and read events of one `external_id`."""
+    """`memory.ledger`: append, read and follow events of one `external_id`."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class MemoryLedger:
         ledger: EventLedger,
         projector: Projector,
         scrubber: Scrubber,
+        subscriptions: Subscriptions,
         *,
         clock: Callable[[], datetime],
     ) -> None:
@@ -38,6 +40,7 @@ class MemoryLedger:
         self._ledger = ledger
         self._projector = projector
         self._scrubber = scrubber
+        self._subscriptions = subscriptions
         self._clock = clock
 
     async def append(
@@ -151,3 +154,37 @@ class MemoryLedger:
                 return await self._ledger.read(db, tenant, after=position, kinds=wanted, actor=who, limit=page)
 
         return await repeated(read, operation="read", external_id=tenant)
+
+    def subscribe(
+        self,
+        external_id: str | int | UUID,
+        *,
+        after: int | None = 0,
+        kinds: Sequence[str] | None = None,
+        actor: str | None = None,
+    ) -> AsyncGenerator[Event]:
+        """Yield events in order of position: those that are there, then each new one soon after its write.
+
+        It does not end by itself: leave the loop, and close the iterator (`contextlib.aclosing`). Each event comes
+        once, without gaps, also if the connection or the server is lost and comes back: meanwhile it waits. To continue
+        later, or in another process, pass the position of the last event you handled as `after`. Events are read in
+        pages, when you ask for them, so a slow reader holds back nobody.
+
+        Args:
+            after: Start after this position; 0 is the beginning. None starts after the last event that is there when
+                the first one is asked for.
+            kinds: Only these kinds; None is all.
+            actor: Only this actor's events; None is everybody's.
+
+        Raises:
+            InvalidInputError: An argument is refused.
+            NotInitializedError: The `AgentMem` was closed.
+            StoreError: The store refused to be read. That it is unavailable is waited out.
+        """
+        tenant = validation.external_id(external_id)
+        return self._subscriptions.follow(
+            tenant,
+            after=None if after is None else validation.whole_number("after", after, minimum=0, maximum=2**63 - 1),
+            kinds=validation.kinds(kinds),
+            actor=validation.optional_identifier("actor", actor),
+        )

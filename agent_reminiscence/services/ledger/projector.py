@@ -11,7 +11,7 @@ from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event, EventKind, NewEvent
 from agent_reminiscence.exceptions import IdempotencyConflictError
-from agent_reminiscence.projections import HANDLERS
+from agent_reminiscence.projections import handler_of, is_user_kind
 from agent_reminiscence.services.ledger.requests import WriteRequest
 
 RenewNorms = Callable[[SqlExecutor, str, Collection[UUID]], Awaitable[None]]
@@ -76,8 +76,11 @@ class Projector:
             makes_work: Whether the write leaves work for the stream, such as missing vectors.
         """
         event = await self._ledger.append(db, new_event, makes_work=makes_work)
-        handler = HANDLERS.get(event.kind)
-        if handler is not None:
+        handler = handler_of(event.kind)
+        if handler is not None and is_user_kind(event.kind):
+            # It is indexed, and changes neither tiers nor graph.
+            await handler(db, self._tables, event)
+        elif handler is not None:
             # Everything these events change is looked up by chunk.
             await db.plan_for(len(event.payload.get("chunks", ())))
             change = await handler(db, self._tables, event)

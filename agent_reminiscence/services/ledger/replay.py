@@ -22,7 +22,7 @@ from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import ErasureReceipt, remains
 from agent_reminiscence.domain.event import PAYLOADS, RESERVED_PREFIX, Event, EventKind
 from agent_reminiscence.exceptions import ReminiscenceError, StoreError
-from agent_reminiscence.projections import HANDLERS, KINDS_WITHOUT_EFFECT
+from agent_reminiscence.projections import HANDLERS, KINDS_WITHOUT_EFFECT, handler_of
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class Replayer:
         if event.salt is None:
             return
         try:
-            if handler := HANDLERS.get(event.kind):
+            if handler := handler_of(event.kind):
                 change = await handler(db, self._tables, event)
                 # Errors that the server reports for this event must surface here.
                 await db.flush()

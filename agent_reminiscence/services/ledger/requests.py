@@ -14,7 +14,7 @@ from uuid_utils.compat import uuid7
 
 from agent_reminiscence.domain.canonical import canonical_json, sha256
 from agent_reminiscence.domain.conversation_key import ConversationKeys
-from agent_reminiscence.domain.event import NewEvent
+from agent_reminiscence.domain.event import NewEvent, ProfileRefresh
 from agent_reminiscence.domain.memory import IfExists
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.domain.turn import Turn
@@ -161,6 +161,24 @@ class ArchiveRequest(WriteRequest):
     memory_id: UUID | None = None
     key: str | None = None
     end_chunks: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefineProfileRequest(WriteRequest):
+    """A standing summary, new or with another question."""
+
+    name: str
+    question: str
+    refresh: ProfileRefresh
+    max_tokens: int
+    refresh_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveProfileRequest(WriteRequest):
+    """A standing summary is written no more."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

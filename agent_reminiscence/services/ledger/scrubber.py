@@ -23,6 +23,8 @@ from agent_reminiscence.services.ledger.requests import (
     ArchiveRequest,
     ConversationRequest,
     CreateRequest,
+    DefineProfileRequest,
+    RemoveProfileRequest,
     UpdateRequest,
     WriteRequest,
 )
@@ -127,6 +129,8 @@ class Scrubber:
                 identifiers |= _turn_ids(request.turns)
             case ConversationRequest():
                 identifiers |= _turn_ids(request.turns)
+            case DefineProfileRequest() | RemoveProfileRequest():
+                identifiers["name"] = request.name
             case AppendRequest():
                 identifiers["kind"] = request.kind
         redact = self._prepared([*filter(None, identifiers.values()), *_strings(request)])
@@ -152,6 +156,8 @@ class Scrubber:
                 }
             case ConversationRequest():
                 changed = {"title": texts.text(request.title), "turns": texts.turns(request.turns)}
+            case DefineProfileRequest():
+                changed = {"question": texts.text(request.question)}
             case AppendRequest():
                 if USER_REDACTIONS_KEY in request.payload:
                     raise InvalidInputError(
@@ -317,6 +323,8 @@ def _strings(request: WriteRequest) -> Iterator[str]:
             yield from _strings_of([request.text, *_said(request.turns)])
         case ConversationRequest():
             yield from _strings_of([request.title, *_said(request.turns)])
+        case DefineProfileRequest():
+            yield request.question
         case AppendRequest():
             yield from _strings_of(request.payload)
 

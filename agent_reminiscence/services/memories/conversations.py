@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from agent_reminiscence.agents.plans import Role, Said
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.validation import TIME_KEYS, parse_time
 from agent_reminiscence.text.folding import WORD
 from agent_reminiscence.text.rendering import split_recalled
 
@@ -41,28 +44,30 @@ _ACKNOWLEDGEMENTS: Final = frozenset(
 )
 
 
-def read_conversation(messages: object) -> list[Said]:
+def read_conversation(messages: object, *, until: datetime | None = None) -> list[Said]:
     """What was said, in order; text that only quotes recalled memory becomes a separate item.
 
     Args:
         messages: Pydantic AI messages, or mappings with `role` (user, assistant, tool, system) and `content`: text, or
             a list of parts, of which those with `text` count. System prompts, tool calls and pictures are left out.
+        until: When the conversation took place. A Pydantic AI message that claims to be from later was only made then:
+            messages restored from plain texts carry the time at which they were restored.
 
     Raises:
         InvalidInputError: Something is not a message, or there is too much.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise InvalidInputError(f"messages must be a sequence of messages, not {type(messages).__name__}")
-    texts: list[tuple[Role, str, int]] = []
+    texts: list[tuple[Role, str, int, datetime | None]] = []
     for number, message in enumerate(messages):
         if number == MAX_MESSAGES:
             raise InvalidInputError(
                 f"there are more than {MAX_MESSAGES:,} messages; pass the latest ones, or use import_messages()"
             )
-        for role, text in _read(message, number):
+        for role, text, said_at in _read(message, number, until):
             _check_text(text, number)
-            texts.append((role, text, number))
-    characters = sum(len(text) for _, text, _ in texts)
+            texts.append((role, text, number, said_at))
+    characters = sum(len(text) for _, text, _, _ in texts)
     if characters > MAX_CONVERSATION_CHARACTERS:
         raise InvalidInputError(
             f"the messages have {characters:,} characters, more than {MAX_CONVERSATION_CHARACTERS:,};"
@@ -70,8 +75,8 @@ def read_conversation(messages: object) -> list[Said]:
         )
     # Only after the length check: on an unbounded hostile text, the search for recalled memory could run for ever.
     return [
-        Said(role, part, is_recalled, number)
-        for role, text, number in texts
+        Said(role, part, is_recalled, number, said_at)
+        for role, text, number, said_at in texts
         for part, is_recalled in split_recalled(text)
         if part.strip()
     ]
@@ -82,13 +87,15 @@ def is_acknowledgement(text: str) -> bool:
     return all(word in _ACKNOWLEDGEMENTS for word in WORD.findall(text.casefold()))
 
 
-def _read(message: object, number: int) -> list[tuple[Role, str]]:
+def _read(message: object, number: int, until: datetime | None) -> list[tuple[Role, str, datetime | None]]:
     if isinstance(message, Mapping):
-        return _read_mapping(message, number)
+        said = _read_mapping(message, number)
+        said_at = _read_time(message, number) if said else None
+        return [(role, text, said_at) for role, text in said]
     if type(message).__module__.startswith("pydantic_ai."):
         found = _read_model_message(message)
         if found is not None:
-            return found
+            return [(role, text, _not_after(said_at, until)) for role, text, said_at in found]
     raise InvalidInputError(
         f"messages[{number}] is {type(message).__name__}; pass Pydantic AI messages, or mappings with role and content"
     )
@@ -113,6 +120,24 @@ def _read_mapping(message: Mapping[Any, Any], number: int) -> list[tuple[Role, s
     raise InvalidInputError(f"messages[{number}] has content of type {type(content).__name__}; it must be text")
 
 
+def _read_time(message: Mapping[Any, Any], number: int) -> datetime | None:
+    """When a message was said, if it says so."""
+    found = next((message[key] for key in TIME_KEYS if message.get(key) not in (None, "")), None)
+    if found is None:
+        return None
+    try:
+        return validation.moment("its time", found if isinstance(found, datetime) else parse_time(found))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"messages[{number}]: {error}") from None
+
+
+def _not_after(said_at: datetime, until: datetime | None) -> datetime | None:
+    """A message's own time, if it can be right."""
+    if said_at.utcoffset() is None or (until is not None and said_at > until):
+        return None
+    return said_at
+
+
 def _text_of(part: object) -> str:
     if not isinstance(part, Mapping) or str(part.get("type")) in _SILENT_PARTS:
         return ""
@@ -132,24 +157,24 @@ def _check_text(text: str, number: int) -> None:
         ) from None
 
 
-def _read_model_message(message: object) -> list[tuple[Role, str]] | None:
-    """The texts of a Pydantic AI message; None if `message` is not one."""
+def _read_model_message(message: object) -> list[tuple[Role, str, datetime]] | None:
+    """The texts of a Pydantic AI message with their times; None if `message` is not one."""
     if sys.modules.get("pydantic_ai") is None:
         # Whoever made one has imported it. It takes most of a second, and may not be installed.
         return None
     from pydantic_ai.messages import ModelRequest, ModelResponse, TextContent, TextPart, ToolReturnPart, UserPromptPart
 
-    said: list[tuple[Role, str]] = []
+    said: list[tuple[Role, str, datetime]] = []
     if not isinstance(message, ModelRequest | ModelResponse):
         return None
     for part in message.parts:
         if isinstance(part, UserPromptPart):
             contents = [part.content] if isinstance(part.content, str) else part.content
             texts = [content.content if isinstance(content, TextContent) else content for content in contents]
-            said += [("user", text) for text in texts if isinstance(text, str)]
+            said += [("user", text, part.timestamp) for text in texts if isinstance(text, str)]
         elif isinstance(part, ToolReturnPart):
             if part.outcome in ("success", "failed"):
-                said.append(("tool", part.model_response_str()))
-        elif isinstance(part, TextPart):
-            said.append(("assistant", part.content))
+                said.append(("tool", part.model_response_str(), part.timestamp))
+        elif isinstance(part, TextPart) and isinstance(message, ModelResponse):
+            said.append(("assistant", part.content, message.timestamp))
     return said

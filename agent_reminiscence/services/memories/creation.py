@@ -176,6 +176,7 @@ class MemoryCreation:
             leaves_work = self._vectors.leaves_work(made)
             active = await self._writes.count_active(db, external_id)
             grown = await self._find_grown(db, [one for one in requests if one.idempotency_key not in known])
+            known |= {key: begun.memory_id for key, begun in grown.items() if begun.is_whole}
             language = TenantLanguage(db, self._tables.active, external_id)
             for request, planned in zip(requests, payloads, strict=True):
                 assert request.idempotency_key is not None, "add_new() needs an idempotency key"
@@ -195,17 +196,6 @@ class MemoryCreation:
                     continue
                 rest = None
                 begun = grown.get(request.idempotency_key) or _find_begun(created, request)
-                if begun is not None and begun.is_whole:
-                    known[request.idempotency_key] = begun.memory_id
-                    added.append(
-                        AddedMemory(
-                            memory_id=begun.memory_id,
-                            added=False,
-                            chunks_added=0,
-                            redactions=dict(request.redactions or {}),
-                        )
-                    )
-                    continue
                 if begun is not None:
                     rest = await self._appends.record_rest(db, begun, request, made)
                 if rest is not None:

@@ -15,6 +15,7 @@ from agent_reminiscence.domain.event import (
     MemoryUpdated,
 )
 from agent_reminiscence.domain.memory import ActiveMemory, WriteOutcome
+from agent_reminiscence.domain.trust import least_trusted
 
 
 def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> ActiveMemory:
@@ -43,6 +44,9 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
     }
     state |= _provenance(first)
     write = outcome_of(first, created.chunks, 0, due=created.consolidation_due)
+    # The labels of the text's chunks.
+    sources = {chunk.id: chunk.source or first.source for chunk in created.chunks}
+    state["source"] = least_trusted(sources.values() or [first.source])
     live = len(created.chunks)
     for event in later:
         match event.kind:
@@ -50,6 +54,11 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
                 updated = MemoryUpdated.model_validate(event.payload)
                 state |= {**updated.changes, "version": updated.version, **_provenance(event, state["conversation_id"])}
                 state["language"] = updated.language or state["language"]
+                sources = {
+                    chunk.id: chunk.source or event.source if chunk.new else sources[chunk.id]
+                    for chunk in updated.chunks
+                }
+                state["source"] = least_trusted(sources.values() or [event.source])
                 write = outcome_of(event, updated.chunks, live, due=updated.consolidation_due)
                 live = len(updated.chunks)
             case EventKind.APPENDED:
@@ -60,6 +69,8 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
                     turns = [*(state["metadata"].get("turns") or []), *appended.turns]
                     state["metadata"] = state["metadata"] | {"turns": turns}
                 state["language"] = appended.language or state["language"]
+                sources |= {chunk.id: event.source for chunk in appended.chunks}
+                state["source"] = least_trusted([state["source"], event.source])
                 write = outcome_of(event, appended.chunks, live, due=appended.consolidation_due, appends=True)
                 live += len(appended.chunks)
             case EventKind.ARCHIVED:
@@ -73,7 +84,6 @@ def fold(events: Sequence[Event], updates_left: Callable[[int, int], int]) -> Ac
 def _provenance(event: Event, conversation_id: str | None = None) -> dict[str, Any]:
     """Who wrote what, when; a write that names no conversation leaves the memory in its own."""
     return {
-        "source": event.source,
         "actor": event.actor,
         "conversation_id": event.conversation_id or conversation_id,
         "occurred_at": event.occurred_at,

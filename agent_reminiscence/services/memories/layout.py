@@ -183,7 +183,7 @@ def match(content: str, entries: Sequence[ChunkEntry], layout: Sequence[StoredCh
         if same:
             chunk = same.popleft()
             # Built directly: copying a model takes five times as long.
-            matched.append(ChunkEntry(**dict(entry) | {"id": chunk.chunk_id, "new": False}))
+            matched.append(ChunkEntry(**dict(entry) | {"id": chunk.chunk_id, "new": False, "source": None}))
         else:
             matched.append(entry)
     return tuple(matched)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
+from agent_reminiscence.agents.plans import LabelledText
+from agent_reminiscence.database.repositories.memory_chunk import PassageLabels
 from agent_reminiscence.domain.filter import Filter
 from agent_reminiscence.domain.memory import ActiveMemory, MemorySelection
 from agent_reminiscence.domain.transfer import AddedMemory
-from agent_reminiscence.domain.trust import Source, least_trusted
+from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import AppendTextRequest, ArchiveRequest, CreateRequest, UpdateRequest
 from agent_reminiscence.services.memories.admission import list_memories
 from agent_reminiscence.services.memories.appends import MemoryAppends
+from agent_reminiscence.services.memories.authorship import label_passages
 from agent_reminiscence.services.memories.creation import MemoryCreation
 from agent_reminiscence.services.memories.talks import Talks
 from agent_reminiscence.services.memories.updates import MemoryUpdates
@@ -35,7 +38,6 @@ class MemoryManager:
         rules: MemoryRules,
     ) -> None:
         self._store = runtime.store
-        self._ledger = runtime.repositories.events
         self._tables = runtime.repositories.tables
         self._filters = runtime.repositories.filters
         self._clock = runtime.clock
@@ -92,21 +94,19 @@ class MemoryManager:
 
         return await repeated(read, operation="get_active_memories", external_id=external_id)
 
-    async def get_all_labelled(self, external_id: str, *, where: Filter | None = None) -> list[ActiveMemory]:
-        """All active memories that `where` admits, for showing them whole.
+    async def get_passages(
+        self, external_id: str, memories: Sequence[ActiveMemory]
+    ) -> dict[UUID, tuple[LabelledText, ...]]:
+        """The texts of memories, cut where their trust labels change.
 
-        Their `source` is the least trusted of all writers of each memory.
-        A memory's own source is that of its last writer, but its title and most of its text may be someone else's.
+        A memory that was changed or erased after it was read is one passage, with the memory's own label.
         """
-        memories = await self.get(external_id, MemorySelection(), where=where)
+        # The label of a memory is its least trusted one, so all of a user's memory is the user's.
+        mixed = [memory.id for memory in memories if memory.source != SOURCES[0]]
 
-        async def find_writers() -> dict[UUID, list[Source]]:
+        async def read() -> dict[UUID, PassageLabels]:
             async with self._store.transaction(external_id, read_only=True) as db:
-                return await self._ledger.find_writers(db, external_id, [memory.id for memory in memories])
+                return await self._tables.chunks.find_labels(db, external_id, mixed)
 
-        # Read after the memories: a write in between can only lower the trust.
-        writers = await repeated(find_writers, operation="get_active_memories", external_id=external_id)
-        return [
-            memory.model_copy(update={"source": least_trusted([memory.source, *writers.get(memory.id, ())])})
-            for memory in memories
-        ]
+        labels = await repeated(read, operation="get_active_memories", external_id=external_id) if mixed else {}
+        return {memory.id: label_passages(memory, labels.get(memory.id)) for memory in memories}

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from agent_reminiscence.agents.plans import CreateIntent, Said, UpdateIntent
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.remembering import RememberedChange, RememberReport
+from agent_reminiscence.domain.memory import MemorySelection
+from agent_reminiscence.domain.remembering import DeletionRequest, RememberedChange, RememberReport
 from agent_reminiscence.domain.trust import Source
 from agent_reminiscence.exceptions import (
     AgentError,
@@ -38,7 +39,7 @@ _logger = logging.getLogger("agent_reminiscence.models")
 # An old statement still counts as made.
 _EVER = datetime.min.replace(tzinfo=UTC)
 AGENT = "memory_updater"
-# What a model writes has the lowest trust, whoever said what it is based on.
+# What a model writes has the lowest trust, whoever said what it is based on. What it leaves unchanged keeps its label.
 _SOURCE: Source = "model"
 # A shorter text occurs in most memories by chance.
 _QUOTED_CHARACTERS = 20
@@ -51,11 +52,13 @@ class RememberRequest:
     """A conversation and the provenance of its memories.
 
     Attributes:
+        user_name: What the user is called; None if unknown.
         is_dry_run: Whether to only report what would be done.
     """
 
     external_id: str
     said: Sequence[Said]
+    user_name: str | None
     occurred_at: datetime | None
     actor: str | None
     conversation_id: str | None
@@ -79,6 +82,7 @@ class RememberingService:
         self._store = runtime.store
         self._manager = manager
         self._chunks = runtime.repositories.tables.chunks
+        self._clock = runtime.clock
         self._scrubber = runtime.scrubber
         self._budget = budget
         self._model = model
@@ -104,14 +108,16 @@ class RememberingService:
 
     async def _remember(self, request: RememberRequest) -> RememberReport:
         self._scrubber.check_identifiers(
-            external_id=request.external_id, actor=request.actor, conversation_id=request.conversation_id
+            external_id=request.external_id,
+            actor=request.actor,
+            conversation_id=request.conversation_id,
         )
         if self._model is None:
             raise ConfigurationError(
                 "remember() needs a model; set memory_update_agent_model, or pass"
                 " AgentMem(models=AgentModels(memory_update=…))"
             )
-        memories = await self._manager.get_all_labelled(request.external_id)
+        memories = await self._manager.get(request.external_id, MemorySelection())
         # In a thread, here and in the comparison, because memories and conversations may be long.
         stored = await asyncio.to_thread(lambda: [_Stored.of(memory.content) for memory in memories])
         said = await self._prepare(request.external_id, request.said, stored)
@@ -134,10 +140,13 @@ class RememberingService:
         async def is_known(text: str) -> bool:
             return (await self._are_stored(request.external_id, [text], stored))[0]
 
-        deps = UpdaterDeps(said=said, memories=memories, check=_check, is_known=is_known)
+        passages = await self._manager.get_passages(request.external_id, memories)
+        deps = UpdaterDeps(said=said, memories=memories, check=_check, is_known=is_known, passages=passages)
+        names = [] if request.user_name is None else await self._scrubber.scrub_texts([request.user_name])
+        prompt = make_prompt(said, request.occurred_at or self._clock(), *names)
         async with self._budget.metered(request.external_id, AGENT) as meter:
             answered = await run_agent(
-                updater_agent(), make_prompt(said), model=self._model, deps=deps, limits=limits, meter=meter
+                updater_agent(), prompt, model=self._model, deps=deps, limits=limits, meter=meter
             )
         # Redact all before writing the first: if the redactor fails on the last, nothing has been written.
         writes = [await self._scrubber.scrub(_write(request, intent)) for intent in deps.plan.intents]
@@ -146,7 +155,15 @@ class RememberingService:
             for write, intent in zip(writes, deps.plan.intents, strict=True)
         ]
         return report.model_copy(
-            update={"changes": tuple(changes), "why": answered.output.why, "usage": answered.usage}
+            update={
+                "changes": tuple(changes),
+                "deletion_requests": tuple(
+                    DeletionRequest(what=asked.what, memory_ids=asked.memory_ids, message=asked.message)
+                    for asked in deps.plan.deletions
+                ),
+                "why": answered.output.why,
+                "usage": answered.usage,
+            }
         )
 
     async def _prepare(self, external_id: str, said: Sequence[Said], stored: Sequence[_Stored]) -> list[Said]:

@@ -18,9 +18,11 @@ from agent_reminiscence.projections.texts import day_of
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import ArchiveRequest, CreateRequest, UpdateRequest
+from agent_reminiscence.services.memories.authorship import version_entries
+from agent_reminiscence.services.memories.first_said import date_entries
 from agent_reminiscence.services.memories.fold import outcome_of
 from agent_reminiscence.services.memories.languages import TenantLanguage
-from agent_reminiscence.services.memories.layout import chunked, match, new_texts, same_entries
+from agent_reminiscence.services.memories.layout import new_texts, same_entries
 from agent_reminiscence.services.memories.writes import MemoryWrites, Written, write_event
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.writing import MadeVectors, WriteVectors
@@ -206,13 +208,16 @@ class MemoryUpdates:
         changed = _changes(memory, asked)
         new = memory.model_copy(update=changed)
         layout = await self._tables.chunks.get_layout(db, memory.external_id, memory.memory_id)
-        # A chunk that holds from a later time than this version cannot represent its text from then on.
-        stale = {chunk.chunk_id for chunk in layout if chunk.start_date > occurred_at}
-        if stale or "content" in changed or "metadata" in changed:
-            reusable = [chunk for chunk in layout if chunk.chunk_id not in stale]
+        is_stale = any(chunk.start_date > occurred_at for chunk in layout)
+        if is_stale or "content" in changed or "metadata" in changed:
             entries = await beside(
-                lambda: match(new.content, chunked(new.content, new.metadata), reusable),
-                value=[new.content, new.metadata, reusable],
+                lambda: date_entries(
+                    new.content,
+                    version_entries(new, layout, writer=request.source, occurred_at=occurred_at),
+                    layout,
+                    occurred_at,
+                ),
+                value=[new.content, new.metadata, layout],
             )
         else:
             entries = await beside_many(lambda: same_entries(layout, memory.chunk_starts), items=len(layout))

@@ -23,6 +23,7 @@ def search_request(
     as_of: object,
     known_at: object,
     where: object = None,
+    profile: object = None,
 ) -> SearchRequest:
     """Validate the arguments of `retrieve_memories`; None is the configured default, or no restriction.
 
@@ -42,6 +43,7 @@ def search_request(
         as_of=validation.optional_moment("as_of", as_of),
         known_at=validation.optional_moment("known_at", known_at) or LATEST,
         where=validation.where(where),
+        profile=validation.optional_identifier("profile", profile),
     )
     if known_at is None or as_of is not None:
         return request

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -28,12 +28,12 @@ from agent_reminiscence.exceptions import EmbeddingError
 from agent_reminiscence.services.memories.admission import Admission, Admitted
 from agent_reminiscence.services.recall import narrowing
 from agent_reminiscence.services.recall.matching import BUNDLED_MATCH, MatchModel
+from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights, said_within
 from agent_reminiscence.services.recall.question import Asked, day_number, read_question
-from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Question, Ranked, Weights, rank
-from agent_reminiscence.services.recall.score_parts import TermPostings, Whole, idf
+from agent_reminiscence.services.recall.ranking import NOTHING_RANKED, Ranked, Weights, rank
+from agent_reminiscence.services.recall.score_parts import TermPostings, Whole
 from agent_reminiscence.services.recall.texts import TextReader, Texts, lasting_texts
 from agent_reminiscence.services.vectors.filling import EmbeddingService
-from agent_reminiscence.text.words import analyse
 
 # Small multiplicative factors, as a share of the score at their extremes.
 RECENCY_WEIGHT: Final = 0.02
@@ -56,7 +56,6 @@ _SMALL_WEIGHTS = RECENCY_WEIGHT + IMPORTANCE_WEIGHT + CONFIDENCE_WEIGHT
 # smaller limit returns the first hits of a larger one.
 _MAX_CANDIDATES = 400
 _REMEMBERED_TENANTS = 10_000
-_NOWHERE = FoundTerm(np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +212,11 @@ class Finder:
         left = _not_among(asked.looked_up, read.terms)
         found = {**read.found, **await self._search.find_terms(db, request.external_id, left)}
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
-        words = _words(asked, found, {})
+        words = occurrences(asked, found, {})
         vector, cosine_match = await self._weigh(question, stream, words, len(texts.entries))
         ranked = rank(
             texts.entries,
-            _question(asked, found, words, await self._reach(db, request, graph)),
+            in_numbers(asked, found, words, await self._reach(db, request, graph)),
             None if vector is None else await self._texts.compare(db, request, texts, vector, stream.generation),
             eligible=texts.eligible,
             repeating=texts.repeating,
@@ -256,7 +255,7 @@ class Finder:
         wanted = [*rare, *narrowing.readable({term: counts[term] for term in beside})]
         # The rarest word is always read; and not all words of a long question have been.
         found = {**few, **await self._search.find_terms(db, tenant, [term for term in wanted if term not in few])}
-        words = _words(asked, found, counts)
+        words = occurrences(asked, found, counts)
         vector, cosine_match = await self._weigh(question, stream, words, stream.text_chunks)
         near = None
         if vector is not None:
@@ -275,7 +274,7 @@ class Finder:
         if many.speaker is not None and many.speaker not in found:
             said_by = await self._search.find_said(db, tenant, asked.names, promised.best(narrowing.LIKELY))
         promised = promised.raised(said_by, self._weights.speaker)
-        said, reached, close = _said(asked, found), many.reached, near
+        said, reached, close = said_within(asked, found), many.reached, near
         if admission is not None:
             # Before the choice, so that what is left out takes no one's place.
             kept = (await admission.among(db, narrowing.pool(promised, weighed, said, near, reached))).numbers
@@ -321,7 +320,7 @@ class Finder:
             numbers = np.concatenate((texts.entries["number"], texts.entries["heading"])).astype(np.int64)
             found |= await self._search.find_terms_in(db, tenant, frequent, blocks_of(numbers[numbers != 0]).tolist())
         read = narrowing.ReadTexts(around.read, stream.text_chunks)
-        words = _counted(_words(asked, found, many.counts), many.counts, read)
+        words = _counted(occurrences(asked, found, many.counts), many.counts, read)
         numbers = texts.entries["number"].astype(np.int64)
         if admission is not None:
             known = admission if isinstance(admission, Admitted) else await admission.among(db, numbers)
@@ -336,7 +335,7 @@ class Finder:
             vectors = await self._texts.compare(db, request, texts, many.vector, generation, known=near)
         ranked = rank(
             texts.entries,
-            _question(asked, found, words, many.reached),
+            in_numbers(asked, found, words, many.reached),
             vectors,
             eligible=may_be_hit,
             repeating=texts.repeating,
@@ -391,7 +390,7 @@ class Finder:
         """The question's vector, with rare words weighted up if its embedder can, and the cosine model for matches."""
         if question is None:
             return None, None
-        weigh = _word_weights(words, stream.languages, chunks)
+        weigh = rarity_weights(words, stream.languages, chunks)
         try:
             weighted = await self._embedding.get_weighted(question.text, weigh, question.generation)
         except EmbeddingError:
@@ -475,49 +474,10 @@ def _today(request: SearchRequest) -> date:
     return (request.as_of or request.now).astimezone(UTC).date()
 
 
-def _question(
-    asked: Asked,
-    found: Mapping[str, FoundTerm],
-    words: Mapping[tuple[str, ...], TermPostings],
-    reached: Mapping[int, float],
-) -> Question:
-    """The question in numbers."""
-    return Question(
-        terms=list(words.values()),
-        speakers=asked.speakers,
-        first_person=asked.first_person,
-        period=asked.period,
-        asks_when=asked.asks_when,
-        said=_said(asked, found),
-        graph=reached or None,
-    )
-
-
 def _not_among(terms: Sequence[str], known: Sequence[str]) -> list[str]:
     """The `terms` that are not known; a long question has thousands."""
     there = frozenset(known)
     return [term for term in terms if term not in there]
-
-
-def _words(
-    asked: Asked, found: Mapping[str, FoundTerm], counts: Mapping[str, int]
-) -> dict[tuple[str, ...], TermPostings]:
-    """Where each word of the question occurs, by the terms it is read as.
-
-    Args:
-        counts: How many chunks and headings have each term, if `found` does not list all.
-    """
-    words = {}
-    for terms, count in asked.words.items():
-        where = _together([found[term] for term in terms if term in found])
-        is_whole = all(term in found for term in terms if term in counts)
-        having = max(counts.get(term, 0) for term in terms)
-        if is_whole:
-            having = int(np.count_nonzero(where.numbers > 0))
-        words[terms] = TermPostings(
-            terms[0], count, where.numbers, where.frequencies, having, having, terms in asked.time_words
-        )
-    return words
 
 
 def _counted(
@@ -529,40 +489,6 @@ def _counted(
         found_in, own_in = read.count(word.numbers, max((counts.get(term, 0) for term in terms), default=0))
         counted[terms] = replace(word, found_in=found_in, own_in=own_in)
     return counted
-
-
-def _together(found: Sequence[FoundTerm]) -> FoundTerm:
-    """Where any of some terms occurs, and how often in total."""
-    if not found:
-        return _NOWHERE
-    if len(found) == 1:
-        return found[0]
-    numbers, indices = np.unique(np.concatenate([one.numbers for one in found]), return_inverse=True)
-    weights = np.concatenate([one.frequencies for one in found])
-    lengths = np.zeros(len(numbers), dtype=np.float32)
-    lengths[indices] = np.concatenate([one.lengths for one in found])
-    return FoundTerm(numbers, np.bincount(indices, weights=weights).astype(np.float32), lengths)
-
-
-def _said(asked: Asked, found: Mapping[str, FoundTerm]) -> NDArray[np.int64] | None:
-    """The chunks that mention a time in the question's period."""
-    spoken_of = [found[term].numbers for term in asked.period_terms if term in found]
-    return np.unique(np.concatenate(spoken_of)) if spoken_of else None
-
-
-def _word_weights(
-    words: Mapping[tuple[str, ...], TermPostings], languages: Sequence[str], chunks: int
-) -> Callable[[str], float]:
-    """How rare each word of a question is among some chunks; 0 for a stop word."""
-    having = np.array([word.own_in for word in words.values()], dtype=np.float64)
-    rarity_of = zip(words, idf(chunks, having).tolist(), strict=True)
-    rarities = {term: rarity for terms, rarity in rarity_of for term in terms}
-
-    def weigh(word: str) -> float:
-        read = (term for language in languages for term in analyse(word, language))
-        return max((rarities.get(term, 0.0) for term in read), default=0.0)
-
-    return weigh
 
 
 def _with_parts(row: Row, ranked: Ranked, index: int, factor: float) -> Row:

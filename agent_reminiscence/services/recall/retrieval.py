@@ -10,15 +10,17 @@ from dataclasses import dataclass
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.connection import Row, SqlExecutor
 from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.retrieval import (
     Omission,
     RetrievalResult,
     SearchHit,
     Usage,
     as_passage,
+    as_summary,
 )
-from agent_reminiscence.domain.search import SearchRequest
-from agent_reminiscence.exceptions import EmbeddingError, RedactionError
+from agent_reminiscence.domain.search import LATEST, SearchRequest
+from agent_reminiscence.exceptions import EmbeddingError, ProfileNotFoundError, RedactionError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.memories.admission import Admission
 from agent_reminiscence.services.recall.finding import Finder, FoundRows, Opened, Opening, QuestionVector
@@ -70,22 +72,44 @@ class RetrievalService:
         self._embedding = embedding
         self._uses = uses
         self._filters = runtime.repositories.filters
+        self._profiles = runtime.repositories.tables.profiles
         self._scrubber = runtime.scrubber
         self._clock = runtime.clock
         self._tokens = TokenCounts()
 
     async def retrieve(self, request: SearchRequest) -> RetrievalResult:
-        """Return the best chunks for the question with a summary of them; deterministic."""
+        """Return the best chunks for the question with a summary of them; deterministic.
+
+        Raises:
+            ProfileNotFoundError: The request names a profile that there is not.
+        """
+        profile = None if request.profile is None else await self._find_profile(request, request.profile)
         for _ in range(_MAX_FOLLOWED):
             generation = self._embedding.generations.current
             question, omitted = await self._embed(request, generation)
             try:
-                return await self._retrieve(request, question, omitted, generation)
+                return await self._retrieve(request, question, omitted, generation, profile)
             except _OtherVectorsError:
                 await self._embedding.generations.refresh()
             except EmbeddingError as error:
-                return await self._retrieve(request, None, _by_words(request, error), None)
-        return await self._retrieve(request, None, [_NO_VECTOR], None)
+                return await self._retrieve(request, None, _by_words(request, error), None, profile)
+        return await self._retrieve(request, None, [_NO_VECTOR], None, profile)
+
+    async def _find_profile(self, request: SearchRequest, name: str) -> Profile | None:
+        """The profile as it was known then; None if it was not defined then."""
+        known_at = None if request.known_at == LATEST else request.known_at
+
+        async def read() -> Profile | None:
+            async with self._store.transaction(request.external_id, read_only=True) as db:
+                found = await self._profiles.find(db, request.external_id, name, known_at=known_at)
+                is_known = found is not None or (
+                    known_at is not None and await self._profiles.is_known(db, request.external_id, name)
+                )
+            if not is_known:
+                raise ProfileNotFoundError(request.external_id, name)
+            return found
+
+        return await repeated(read, operation="find profile", external_id=request.external_id)
 
     async def _retrieve(
         self,
@@ -93,6 +117,7 @@ class RetrievalService:
         question: QuestionVector | None,
         omitted: list[Omission],
         generation: Generation | None,
+        profile: Profile | None,
     ) -> RetrievalResult:
         """Answer with the question's vector by the model of `generation`; None searches by words.
 
@@ -103,7 +128,7 @@ class RetrievalService:
         found = await repeated(
             lambda: self._read(request, question, generation), operation="retrieve", external_id=request.external_id
         )
-        hits, left_out = self._hits(request, found.best.rows)
+        hits, left_out = self._hits(request, found.best.rows, profile)
         # Hits from the past are asked about, not relied on; and most of a long list is there by chance.
         if request.counts_as_use and not request.is_past:
             self._uses.note(request.external_id, [hit.chunk_id for hit in hits[: constants.SUMMARY_HITS]])
@@ -116,6 +141,8 @@ class RetrievalService:
             citations=citations,
             entities=found.graph.entities,
             relationships=found.graph.relationships,
+            profile=profile,
+            token_budget=request.token_budget,
             omitted=(*omitted, *found.graph.omitted, *left_out),
             usage=Usage(texts_embedded=0 if question is None else 1),
         )
@@ -171,8 +198,10 @@ class RetrievalService:
             raise _OtherVectorsError
         return opened
 
-    def _hits(self, request: SearchRequest, rows: Sequence[Row]) -> tuple[list[SearchHit], list[Omission]]:
-        """Return the hits that match well enough and fit the budget, and how many do not."""
+    def _hits(
+        self, request: SearchRequest, rows: Sequence[Row], profile: Profile | None
+    ) -> tuple[list[SearchHit], list[Omission]]:
+        """Return the hits that match well enough and fit the budget beside the profile, and how many do not."""
         omitted = []
         tokens = self._tokens.count([row["content"] for row in rows])
         hits = [SearchHit(**row, tokens=count) for row, count in zip(rows, tokens, strict=True)]
@@ -182,7 +211,7 @@ class RetrievalService:
                 omitted.append(Omission(reason="min_match", count=len(hits) - len(matching)))
             hits = matching
         if request.token_budget is not None:
-            fitting = choose_fitting([as_passage(hit) for hit in hits], request.token_budget)
+            fitting = choose_fitting([as_passage(hit) for hit in hits], request.token_budget, as_summary(profile))
             if len(fitting) < len(hits):
                 omitted.append(Omission(reason="token_budget", count=len(hits) - len(fitting)))
             hits = [hits[index] for index in fitting]

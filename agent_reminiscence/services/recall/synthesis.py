@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from agent_reminiscence.agents.model_call import AgentFailedError
 from agent_reminiscence.config.constants import Tier
-from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.domain.retrieval import CitedPassage, Omission, RetrievalResult, Synthesis, Usage
 from agent_reminiscence.domain.search import SearchRequest
 from agent_reminiscence.exceptions import AgentError, ConfigurationError, RedactionError, StoreError
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.model_budget import ModelBudget
+from agent_reminiscence.services.recall.neighbours import NeighbourReader
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.runtime import Runtime
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from agent_reminiscence.agents.memory_retriever import ActiveMemories, RetrievalAnswer, RetrieverDeps
+    from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, RetrieverDeps
     from agent_reminiscence.agents.running import AgentAnswer
     from agent_reminiscence.domain.event import ModelUsage
 
@@ -46,23 +45,28 @@ class SynthesisService:
         self,
         runtime: Runtime,
         retrieval: RetrievalService,
-        manager: MemoryManager,
+        neighbours: NeighbourReader,
         budget: ModelBudget,
         model: Model | None,
     ) -> None:
         self._retrieval = retrieval
-        self._manager = manager
+        self._neighbours = neighbours
         self._scrubber = runtime.scrubber
         self._budget = budget
         self._model = model
         self._telemetry = runtime.telemetry
+        self._clock = runtime.clock
 
     async def stream(self, request: SearchRequest, *, strict: bool) -> AsyncGenerator[RetrievalResult]:
-        """Yield the answer as it is written, then the result of `retrieve`; raises like `retrieve`."""
+        """Yield the hits, the answer as it is written, then the result of `retrieve`; raises like `retrieve`."""
+        recalled: asyncio.Future[RetrievalResult] = asyncio.get_running_loop().create_future()
         written: asyncio.Queue[RetrievalResult | None] = asyncio.Queue()
 
         def write(partial: RetrievalResult) -> None:
-            # A slow reader gets only the newest version; older ones are dropped.
+            if not recalled.done():
+                recalled.set_result(partial)
+                return
+            # A slow reader gets the hits and then only the newest version of the answer; older ones are dropped.
             while not written.empty():
                 written.get_nowait()
             written.put_nowait(partial)
@@ -70,6 +74,9 @@ class SynthesisService:
         asking = asyncio.create_task(self._observed(request, strict=strict, watch=write))
         asking.add_done_callback(lambda _: written.put_nowait(None))
         try:
+            await asyncio.wait({asking, recalled}, return_when=asyncio.FIRST_COMPLETED)
+            if recalled.done():
+                yield recalled.result()
             while (partial := await written.get()) is not None:
                 yield partial
             yield await asking
@@ -101,7 +108,8 @@ class SynthesisService:
 
         Args:
             strict: Whether a missing answer is an error.
-            watch: Called with the unchecked answer while it is being written.
+            watch: Called with what recall finds, before a model is asked; then with the unchecked answer while it is
+                being written, whenever it has changed.
 
         Raises:
             ConfigurationError: No model is configured.
@@ -115,18 +123,17 @@ class SynthesisService:
                 " AgentMem(models=AgentModels(memory_retrieve=…))"
             )
         found = await self._retrieval.retrieve(request)
+        if watch is not None:
+            watch(found)
         if not found.hits and not found.omitted:
             # A model could only make something up.
             return found.model_copy(update={"synthesis": Synthesis(answer=NOTHING_REMEMBERED, is_known=False)})
         # Imported here because it takes most of a second the first time.
-        from agent_reminiscence.agents.memory_retriever import RetrieverDeps, make_prompt, retriever_agent
+        from agent_reminiscence.agents.memory_retriever import make_prompt, retriever_agent
         from agent_reminiscence.agents.running import run_agent
 
-        deps = RetrieverDeps(
-            search=lambda query, tiers: self._search(request, query, tiers),
-            active_memories=self._active_memories(request),
-            tiers=tuple(request.tiers),
-        )
+        deps = self.retriever_deps(request)
+        now = request.as_of or self._clock()
         meter = None
         try:
             limits = await self._budget.limits(request.external_id)
@@ -139,12 +146,12 @@ class SynthesisService:
             async with self._budget.metered(request.external_id, AGENT) as meter:
                 answered = await run_agent(
                     retriever_agent(),
-                    make_prompt(deps, found, question),
+                    make_prompt(deps, found, question, now),
                     model=self._model,
                     deps=deps,
                     limits=limits,
                     meter=meter,
-                    watch=None if watch is None else lambda written: watch(_as_written(found, written)),
+                    watch=None if watch is None else _answer_watcher(found, watch),
                 )
         except (AgentFailedError, RedactionError, StoreError) as error:
             if strict:
@@ -153,26 +160,22 @@ class SynthesisService:
             return _without(found, f"synthesis_{_reason(error)}", None if meter is None else meter.usage)
         return _with_answer(found, answered, deps)
 
-    async def _search(self, request: SearchRequest, query: str, tiers: Sequence[Tier]) -> RetrievalResult:
-        """Recall for another question of the same caller: same tenant, same moment, only allowed tiers."""
-        allowed = [tier for tier in tiers if tier in request.tiers]
-        return await self._retrieval.retrieve(
-            replace(request, query=validation.query(query), tiers=allowed, counts_as_use=False)
+    def retriever_deps(self, request: SearchRequest) -> RetrieverDeps:
+        """What an agent with `retriever_tools` reads for a request: same tenant, same moment, same filters."""
+        from agent_reminiscence.agents.memory_retriever import RetrieverDeps
+
+        return RetrieverDeps(
+            search=lambda query, tiers: self._search(request, query, tiers),
+            read_around=lambda memory_id, chunk_ids: self._neighbours.read(request, memory_id, chunk_ids),
+            tiers=tuple(request.tiers),
         )
 
-    def _active_memories(self, request: SearchRequest) -> ActiveMemories | None:
-        """Return a reader of whole active memories; None if they were not asked about."""
-        if "active" not in request.tiers or request.is_past:
-            return None
-        where = request.where
-        if request.min_confidence is not None or (where is not None and where.is_of_passages):
-            # Passages have a confidence, a speaker and a turn; whole memories do not.
-            return None
-
-        async def read() -> Sequence[ActiveMemory]:
-            return await self._manager.get_all_labelled(request.external_id, where=where)
-
-        return read
+    async def _search(self, request: SearchRequest, query: str, tiers: Sequence[Tier]) -> RetrievalResult:
+        """Recall for another question of the same caller, in allowed tiers only."""
+        allowed = [tier for tier in tiers if tier in request.tiers]
+        return await self._retrieval.retrieve(
+            replace(request, query=validation.query(query), tiers=allowed, counts_as_use=False, profile=None)
+        )
 
 
 def _reason(error: AgentFailedError | RedactionError | StoreError) -> str:
@@ -203,9 +206,25 @@ def _with_answer(
     return found.model_copy(update={"synthesis": synthesis, "usage": _add(found.usage, answered.usage)})
 
 
-def _as_written(found: RetrievalResult, written: Mapping[str, Any]) -> RetrievalResult:
-    synthesis = Synthesis(answer=str(written.get("answer", "")), is_known=False, is_checked=False)
-    return found.model_copy(update={"synthesis": synthesis})
+def _answer_watcher(
+    found: RetrievalResult, watch: Callable[[RetrievalResult], None]
+) -> Callable[[Mapping[str, Any]], None]:
+    """Pass on each partial answer as a result, unless it is empty or the same as the one before."""
+    last: Synthesis | None = None
+
+    def pass_on(written: Mapping[str, Any]) -> None:
+        nonlocal last
+        answer, is_known = written.get("answer"), written.get("is_known")
+        synthesis = Synthesis(
+            answer=answer if isinstance(answer, str) else "",
+            is_known=is_known if isinstance(is_known, bool) else None,
+            is_checked=False,
+        )
+        if synthesis.answer and synthesis != last:
+            last = synthesis
+            watch(found.model_copy(update={"synthesis": synthesis}))
+
+    return pass_on
 
 
 def _without(found: RetrievalResult, reason: str, model_usage: ModelUsage | None = None) -> RetrievalResult:

@@ -44,12 +44,13 @@ class ConsolidationService:
         self._ledger = runtime.repositories.events
         self._projector = projector
         self._uses = runtime.repositories.uses
+        self._profiles = runtime.repositories.tables.profiles
         self._embedding = embedding
         self._memorizing = memorizing
         self._promotion = promotion
         names = KnownNames(runtime)
         self._drafting = Drafting(runtime, embedding, names)
-        self._planning = Planning(runtime, names)
+        self._planning = Planning(runtime, names, threshold=promotion.threshold)
 
     async def consolidate(
         self, external_id: str, memory_id: UUID, *, locked: bool = False, is_dry_run: bool = False
@@ -180,7 +181,7 @@ class ConsolidationService:
 
     async def _record(self, db: SqlExecutor, draft: Draft, events: Events) -> None:
         labels: list[Source] = [chunk.source for chunk in draft.chunks]
-        if draft.proposal.importances:
+        if draft.proposal.read:
             labels.append(_MODEL)
         request = WriteRequest(external_id=draft.memory.external_id, source=least_trusted(labels))
         recorded: list[tuple[EventKind, BaseModel, datetime]] = [
@@ -192,8 +193,9 @@ class ConsolidationService:
             # Later repetitions of it become live again and their time to live restarts. Not done in a handler because
             # a replay leaves soft state alone.
             await self._uses.touch_repetitions(db, request.external_id, ended.chunks, moment=events.moment)
-        # Facts have no vectors yet, and the process may die after the commit: leave a note for a worker.
-        makes_work = bool(events.plan.facts)
+        # Facts have no vectors yet, profiles no new text, and the process may die after the commit: leave a note for a
+        # worker.
+        makes_work = bool(events.plan.facts) or await self._profiles.any_follows(db, request.external_id)
         plan = await write_payload(events.plan, events.plan.chunks)
         consolidated = request.event(EventKind.CONSOLIDATED, plan, events.moment)
         await self._projector.record(db, consolidated, makes_work=makes_work)

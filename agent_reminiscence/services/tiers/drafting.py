@@ -99,7 +99,7 @@ class Drafting:
         """The draft with what a model proposes, and with the known entities that all its names most likely mean."""
         external_id = draft.memory.external_id
         sure = {row.key for row in draft.known} | {name_key(chunk.speaker) for chunk in draft.chunks if chunk.speaker}
-        by_rules = left_to_rules(draft.entities, proposal.entities, proposal.importances, sure)
+        by_rules = left_to_rules(draft.entities, proposal.entities, proposal.read, sure)
         entities = combine([*proposal.entities, *by_rules])
         others = {entity.sought_key for entity in entities} - draft.looked_up
         known = [*draft.known, *await self._names.find(external_id, sorted(others), db)]

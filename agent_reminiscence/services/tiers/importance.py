@@ -10,7 +10,9 @@ specificity:  names, numbers and dates in the chunk, full at three
 stability:    updates of its memory that the chunk survived, full at five
 
 If a model has read the chunk, its estimate counts for half and the formula above for the other half. An estimate never
-exceeds the trust in the source, so no text can talk a model into overrating it.
+exceeds the trust in the source, so no text can talk a model into overrating it. The threshold of longterm is decided by
+one of the two alone: what a user or an agent said reaches it if the model's estimate does, and what rests on a tool, an
+import or a model does not reach it by an estimate.
 
 Its later value, by use and age, is only stored in the event of a decision that rests on it:
 
@@ -29,7 +31,7 @@ from math import exp2
 from typing import Final
 
 from agent_reminiscence.config import constants
-from agent_reminiscence.domain.trust import SOURCE_TRUST, Source
+from agent_reminiscence.domain.trust import SOURCE_TRUST, Source, is_trusted_less
 from agent_reminiscence.text.folding import WORD
 
 # importance = the weighted sum of trust, recurrence, specificity and stability, each 0..1; docs/guide/tiers.md
@@ -44,13 +46,21 @@ SPECIFIC_AFTER_DETAILS: Final = 3
 
 # A model's estimate weighs as much as the formula's result without it.
 IMPORTANCE_ESTIMATE: Final = 0.5
+# How far below the threshold a model's estimate alone can lift what is trusted little.
+_SHORT_OF_THRESHOLD: Final = 0.01
 
 _SECONDS_PER_DAY = 86_400
 _SENTENCE_END = re.compile(r"[.!?…:\n]\s*$")
 
 
 def importance(
-    *, source: Source, recurrences: int, details: int, updates_survived: int, estimate: float | None = None
+    *,
+    source: Source,
+    recurrences: int,
+    details: int,
+    updates_survived: int,
+    estimate: float | None = None,
+    threshold: float = 1.0,
 ) -> float:
     """Importance of a chunk, 0 to 1, rounded to six digits.
 
@@ -59,6 +69,7 @@ def importance(
         details: Names, numbers and dates in the chunk, as `count_details` counts them.
         updates_survived: Updates of its memory that left the chunk unchanged.
         estimate: A model's estimate, 0 to 1; None without one.
+        threshold: The importance from which a chunk becomes longterm; it matters only to an estimate.
     """
     trust = SOURCE_TRUST[source]
     recurrence = 1 - 0.5**recurrences
@@ -70,12 +81,25 @@ def importance(
         + IMPORTANCE_SPECIFICITY * specificity
         + IMPORTANCE_STABILITY * stability
     )
-    return round(seen if estimate is None else estimated(seen, min(estimate, trust)), 6)
+    return round(seen if estimate is None else estimated(seen, estimate, source, threshold=threshold), 6)
 
 
-def estimated(seen: float, estimate: float) -> float:
-    """An importance combined with a model's estimate of it."""
-    return (1 - IMPORTANCE_ESTIMATE) * seen + IMPORTANCE_ESTIMATE * estimate
+def estimated(seen: float, estimate: float, source: Source, *, threshold: float) -> float:
+    """An importance combined with a model's estimate of it.
+
+    Args:
+        seen: Without the estimate.
+        source: The label of what is estimated; of something derived, the least trusted it rests on.
+        threshold: The importance from which a chunk becomes longterm.
+    """
+    believed = min(estimate, SOURCE_TRUST[source])
+    combined = (1 - IMPORTANCE_ESTIMATE) * seen + IMPORTANCE_ESTIMATE * believed
+    if not is_trusted_less(source, "agent"):
+        return max(combined, threshold) if believed >= threshold else combined
+    if seen < threshold:
+        # A page that calls itself important does not become longterm by that.
+        return min(combined, max(seen, threshold - _SHORT_OF_THRESHOLD))
+    return combined
 
 
 def effective_importance(importance: float, *, uses: int, touched_at: datetime, now: datetime) -> float:

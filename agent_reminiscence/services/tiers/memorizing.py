@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from agent_reminiscence.agents.model_call import AgentFailedError, Meter
-from agent_reminiscence.agents.plans import ConsolidationMaterial
+from agent_reminiscence.agents.plans import ConsolidationMaterial, Reader, WindowReading
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.generations import current_generation
-from agent_reminiscence.database.repositories.graph.tables import StatedRelationship
+from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.event import AskOutcome, Fallback, ModelUsage
 from agent_reminiscence.domain.graph import TOGETHER
@@ -24,7 +25,9 @@ from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.plan import Draft
 from agent_reminiscence.services.tiers.proposal import Proposal, take_over, take_over_endings
-from agent_reminiscence.services.tiers.windows import Window, make_windows, set_apart
+from agent_reminiscence.services.tiers.reading_turns import ReadingTurns
+from agent_reminiscence.services.tiers.windows import Window, is_small_talk, make_windows, set_apart
+from agent_reminiscence.text.folding import without_speaker
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -55,12 +58,14 @@ class Cost:
 
     Attributes:
         usage: One per model.
+        prompts: Versions of the prompts that were sent, each once.
         unanswered: How many of the requests got no answer.
         outcome: How it went so far.
         is_recorded: Whether the consolidation event records it.
     """
 
     usage: list[ModelUsage] = field(default_factory=list)
+    prompts: list[str] = field(default_factory=list)
     unanswered: int = 0
     outcome: AskOutcome = "failed"
     is_recorded: bool = False
@@ -68,6 +73,8 @@ class Cost:
     def add(self, meter: Meter) -> None:
         """Add the cost of one request or more to the total of the same model."""
         self.unanswered += meter.unanswered
+        if meter.prompt is not None and meter.prompt not in self.prompts:
+            self.prompts.append(meter.prompt)
         usage = meter.usage
         if usage is None or not usage.requests:
             return
@@ -88,6 +95,7 @@ class MemorizingService:
 
     Args:
         model: None if none is configured; then nothing is read.
+        timeout_seconds: How long one request may take. Nobody waits for them all.
     """
 
     def __init__(
@@ -95,6 +103,8 @@ class MemorizingService:
         runtime: Runtime,
         budget: ModelBudget,
         model: Model | None,
+        *,
+        timeout_seconds: float,
     ) -> None:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
@@ -104,7 +114,9 @@ class MemorizingService:
         self._scrubber = runtime.scrubber
         self._budget = budget
         self._model = model
+        self._timeout_seconds = timeout_seconds
         self._clock = runtime.clock
+        self._turns = ReadingTurns(runtime)
 
     @asynccontextmanager
     async def metered(self, external_id: str) -> AsyncIterator[Cost]:
@@ -122,7 +134,14 @@ class MemorizingService:
             if not cost.is_recorded:
                 for number, usage in enumerate(cost.usage):
                     unanswered = cost.unanswered if number == 0 else 0
-                    await self._budget.record(external_id, AGENT, usage, cost.outcome, unanswered=unanswered)
+                    await self._budget.record(
+                        external_id,
+                        AGENT,
+                        usage,
+                        cost.outcome,
+                        unanswered=unanswered,
+                        prompt=cost.prompts[0] if cost.prompts else None,
+                    )
 
     @property
     def has_model(self) -> bool:
@@ -142,9 +161,11 @@ class MemorizingService:
             if is_busy:
                 proposal.unread = sum(chunk.tier == "active" for chunk in draft.chunks)
                 proposal.fallback = "busy" if proposal.unread else None
-            else:
-                await self._read_windows(proposal, draft, cost)
+            elif any(chunk.tier == "active" for chunk in draft.chunks):
+                async with self._turns.hold(draft.memory.external_id):
+                    await self._read_windows(proposal, draft, cost)
         proposal.usage = tuple(cost.usage)
+        proposal.prompts = tuple(cost.prompts)
         cost.outcome = "answered" if proposal.fallback is None or proposal.fallback == "busy" else proposal.fallback
         return proposal
 
@@ -159,30 +180,32 @@ class MemorizingService:
                 return
             whole, apart = await self._complete(draft, window)
             comparisons += apart
-            fallback = await self._read_window(proposal, memory, whole, cost)
-            if fallback is None:
-                continue
-            proposal.fallback = proposal.fallback or fallback
-            if fallback in _HOPELESS:
-                proposal.unread += sum(len(left.indices) for left in windows[number:])
+            failure = await self._read_window(proposal, memory, whole, cost)
+            unread = windows[number:] if failure in _HOPELESS else [window]
+            unread = [one for one in unread if not proposal.read.issuperset(one.indices)]
+            if failure is not None and unread:
+                proposal.fallback = proposal.fallback or failure
+                proposal.unread += sum(len(set(one.indices)) for one in unread)
+            if failure in _HOPELESS:
+                if comparisons:
+                    # An earlier answer stands for the window, but nothing less trusted is compared with it.
+                    proposal.fallback = proposal.fallback or failure
                 return
-            proposal.unread += len(window.indices)
         await self._compare(proposal, memory, comparisons, cost)
 
     async def _read_window(
         self, proposal: Proposal, memory: StoredMemory, window: Window, cost: Cost
     ) -> Fallback | None:
-        """Read one window; returns why it failed, or None."""
+        """Read one window, as far as the model can; returns what failed, or None."""
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memorizer import make_prompt, memorizer_agent
 
         material = window.material(memory)
-        plan = await self._ask(memory, material, cost, memorizer_agent(), make_prompt(material))
-        if isinstance(plan, str):
-            return plan
-        proposal.rests_on |= window.rests_on(memory)
-        take_over(proposal, window, plan)
-        return None
+        reading, failure = await self._ask(memory, material, cost, memorizer_agent(), make_prompt(material))
+        if reading is not None:
+            proposal.rests_on |= window.rests_on(memory)
+            take_over(proposal, window, reading)
+        return failure
 
     async def _compare(
         self, proposal: Proposal, memory: StoredMemory, comparisons: Sequence[Window], cost: Cost
@@ -193,8 +216,8 @@ class MemorizingService:
         """
         from agent_reminiscence.agents.memorizer import comparer_agent, make_comparing_prompt
 
-        for compared in comparisons:
-            if not set(compared.indices) <= proposal.importances.keys():
+        for number, compared in enumerate(comparisons, start=1):
+            if not proposal.read.issuperset(compared.indices):
                 # Rules were used instead.
                 continue
             if not await self._is_current(memory):
@@ -203,45 +226,52 @@ class MemorizingService:
                 # Erased while the windows were being read.
                 continue
             material = compared.material(memory)
-            plan = await self._ask(memory, material, cost, comparer_agent(), make_comparing_prompt(material))
-            if isinstance(plan, str):
-                proposal.fallback = proposal.fallback or plan
-                if plan in _HOPELESS:
-                    return
-                continue
-            if plan.ended_chunks or plan.ended_relationships:
+            reading, failure = await self._ask(
+                memory, material, cost, comparer_agent(), make_comparing_prompt(material)
+            )
+            if reading is None:
+                proposal.fallback = proposal.fallback or failure
+            elif reading.endings:
                 proposal.rests_on |= compared.rests_on(memory)
-            take_over_endings(proposal, compared, plan, is_compared=True)
+                take_over_endings(proposal, compared, reading, is_compared=True)
+            if failure in _HOPELESS:
+                if number < len(comparisons):
+                    proposal.fallback = proposal.fallback or failure
+                return
 
     async def _ask[T: BaseModel](
         self,
         memory: StoredMemory,
         material: ConsolidationMaterial,
         cost: Cost,
-        agent: Agent[ConsolidationMaterial, T],
+        agent: Agent[Reader, T],
         prompt: str,
-    ) -> T | Fallback:
-        """Return a usable answer from the model, or why there is none."""
+    ) -> tuple[WindowReading | None, Fallback | None]:
+        """What the model read, as far as it can be used; and what failed, if anything did."""
         from agent_reminiscence.agents.running import run_agent
 
         assert self._model is not None
         spent = sum(usage.input_tokens + usage.output_tokens for usage in cost.usage)
         limits = await self._budget.limits(memory.external_id, spent=spent)
         if limits is None:
-            return "limit"
-        meter = Meter()
+            return None, "limit"
+        limits = replace(limits, timeout_seconds=None, request_timeout_seconds=self._timeout_seconds)
+        meter, reader = Meter(), Reader(material)
+        failure: Fallback | None = None
         try:
-            answered = await run_agent(agent, prompt, model=self._model, deps=material, limits=limits, meter=meter)
+            await run_agent(agent, prompt, model=self._model, deps=reader, limits=limits, meter=meter)
         except AgentFailedError as error:
+            failure = error.reason
             _logger.warning(
                 "the model consolidated only part of a memory: %s", error, extra={"external_id": memory.external_id}
             )
-            return error.reason
         finally:
             cost.add(meter)
-        if not await self._is_clean(answered.output.model_dump(mode="json"), memory.external_id):
-            return "invalid"
-        return answered.output
+        # An earlier answer may stand although a later one failed.
+        reading = reader.reading
+        if reading is not None and not await self._is_clean(asdict(reading), memory.external_id):
+            return None, failure or "invalid"
+        return reading, failure
 
     async def _is_current(self, memory: StoredMemory) -> bool:
         """Whether the memory is still unchanged and not yet consolidated."""
@@ -271,14 +301,7 @@ class MemorizingService:
         """Add what is stored and known to the window; returns it with the windows to compare separately."""
         memory = draft.memory
         inside = set(window.indices)
-        by_key = {row.key: row for row in reversed(draft.known)}
-        named = [
-            # As these chunks spell it: another memory's spelling may be erased.
-            replace(by_key[entity.key], name=entity.name)
-            for entity in draft.entities
-            if entity.key in by_key and inside.intersection(entity.passages)
-        ]
-        named = sorted(named, key=lambda row: -row.mentions)[:KNOWN_ENTITIES_SHOWN]
+        named, also_called = _find_named(draft, inside)
         async with self._store.transaction(memory.external_id, read_only=True) as db:
             writers = await self._ledger.find_writers(db, memory.external_id, [memory.memory_id])
             generation = (await current_generation(db)).number
@@ -288,7 +311,7 @@ class MemorizingService:
                 near += await self._chunks.find_near(
                     db,
                     memory.external_id,
-                    [chunk.chunk_id for chunk in window.chunks],
+                    list(dict.fromkeys(chunk.chunk_id for chunk in window.chunks)),
                     sources=sources,
                     generation=generation,
                     similarity=NEAR_SIMILARITY,
@@ -307,21 +330,41 @@ class MemorizingService:
                     evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
                     limit=KNOWN_RELATIONSHIPS_SHOWN,
                 )
+        near = [one for one in near if not is_small_talk(without_speaker(one.content, one.speaker))]
         # Erased in the meantime.
         written_by = least_trusted(writers.get(memory.memory_id, SOURCES))
         title = memory.title if may_end(written_by, [window.source]) else None
-        spelled = {row.canonical_id: row.name for row in reversed(named)}
-        return set_apart(replace(window, title=title, named=named, spelled=spelled), near, relationships)
+        return set_apart(replace(window, title=title, named=named, also_called=also_called), near, relationships)
+
+
+def _find_named(draft: Draft, inside: set[int]) -> tuple[Sequence[KnownEntityName], Mapping[UUID, Sequence[str]]]:
+    """The known entities that some chunks name, each once, most mentioned first; and what else they call each.
+
+    All names are as these chunks spell them: another memory's spelling may be erased.
+    """
+    by_key = {row.key: row for row in reversed(draft.known)}
+    rows = [
+        replace(by_key[entity.key], name=entity.name)
+        for entity in draft.entities
+        if entity.key in by_key and inside.intersection(entity.passages)
+    ]
+    rows.sort(key=lambda row: -row.mentions)
+    named: dict[UUID, KnownEntityName] = {}
+    also_called: dict[UUID, list[str]] = {}
+    for row in rows:
+        if named.setdefault(row.canonical_id, row) is not row:
+            also_called.setdefault(row.canonical_id, []).append(row.name)
+    return list(named.values())[:KNOWN_ENTITIES_SHOWN], also_called
 
 
 def _strings(value: object) -> Iterator[str]:
-    """All strings in a JSON value."""
+    """All strings in a value."""
     match value:
         case str():
             yield value
         case dict():
             for item in value.values():
                 yield from _strings(item)
-        case list():
+        case list() | tuple():
             for item in value:
                 yield from _strings(item)

@@ -23,7 +23,7 @@ from agent_reminiscence.domain.event import (
 )
 from agent_reminiscence.domain.graph import Relationship
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
-from agent_reminiscence.domain.trust import Source, is_trusted_less, may_end
+from agent_reminiscence.domain.trust import Source, is_trusted_less, least_trusted, may_end
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.importance import IMPORTANCE_RECURRENCE, count_details, estimated, importance
 from agent_reminiscence.services.tiers.proposal import PlannedFact, PlannedRelationshipEnding, Proposal, may_restate
@@ -97,19 +97,26 @@ def find_restated(
 
 
 def make_facts(
-    memory: StoredMemory, chunks: Sequence[StoredChunk], facts: Sequence[PlannedFact], ratings: Sequence[ChunkRating]
+    memory: StoredMemory,
+    chunks: Sequence[StoredChunk],
+    facts: Sequence[PlannedFact],
+    ratings: Sequence[ChunkRating],
+    *,
+    threshold: float,
 ) -> list[FactEntry]:
     """Facts as recorded: with the span of the chunks they rest on, and no more important than these allow.
 
     Args:
         chunks: The memory's chunks in text order, without those that have ended for good.
         ratings: The new ratings of the same chunks.
+        threshold: The importance from which a fact becomes longterm.
     """
     starts = dict(zip(memory.chunk_ids, memory.chunk_starts, strict=True))
     entries = []
     for fact in facts:
         own = [chunks[index] for index in fact.passages]
         seen = max(ratings[index].importance for index in fact.passages)
+        label = least_trusted(chunk.source for chunk in own)
         entries.append(
             FactEntry(
                 id=uuid7(),
@@ -117,11 +124,9 @@ def make_facts(
                 chunks=fact.passages,
                 start=min(starts[chunk.chunk_id] for chunk in own),
                 end=max(starts[chunk.chunk_id] + len(chunk.content) for chunk in own),
-                # Little trust caps the estimate.
-                importance=round(estimated(seen, min(fact.importance, fact.confidence)), 6),
+                importance=round(estimated(seen, fact.importance, label, threshold=threshold), 6),
                 confidence=fact.confidence,
                 start_date=fact.start_date,
-                end_date=fact.end_date,
             )
         )
     return entries
@@ -136,7 +141,7 @@ def may_end_relationship(
         may = all(is_trusted_less(source, by.source) for source in said_by)
     else:
         may = may_end(by.source, said_by)
-    return may and holds and last <= by.start_date
+    return may and holds and last <= ending.said_at
 
 
 def plan_consolidation(
@@ -146,6 +151,7 @@ def plan_consolidation(
     twins: Sequence[Twin],
     *,
     generation: int,
+    threshold: float,
     estimates: Mapping[int, float] | None = None,
     context: Sequence[StoredChunk] = (),
 ) -> MemoryConsolidated:
@@ -159,6 +165,7 @@ def plan_consolidation(
         chunks: The memory's chunks in text order, without those that have ended for good.
         recurrences: How often a chunk recurs elsewhere, by chunk id.
         twins: Older chunks with the same words.
+        threshold: The importance from which a chunk becomes longterm.
         estimates: A model's estimates of importance for some chunks, by index.
         context: The chunks before them, of which only the summary speaks.
     """
@@ -178,6 +185,7 @@ def plan_consolidation(
                     details=count_details(contents[chunk.chunk_id]),
                     updates_survived=max(0, memory.text_version - chunk.memory_version),
                     estimate=estimates.get(index, chunk.estimate),
+                    threshold=threshold,
                 ),
             ),
             confidence=chunk.confidence,
@@ -213,7 +221,7 @@ def summarize(draft: Draft, plan: MemoryConsolidated) -> str:
     proposal = draft.proposal
     if proposal.summary is None:
         return plan.summary
-    unread = [chunk for index, chunk in enumerate(draft.chunks) if index not in proposal.importances]
+    unread = [chunk for index, chunk in enumerate(draft.chunks) if index not in proposal.summarized]
     rest = _summary([*draft.context, *unread], _importances(draft.context, plan.chunks))
     return f"{rest} {proposal.summary}".strip()
 

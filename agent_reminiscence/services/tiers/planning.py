@@ -49,14 +49,19 @@ class GoneMeanwhileError(Exception):
 
 
 class Planning:
-    """Makes the plan of a consolidation."""
+    """Makes the plan of a consolidation.
 
-    def __init__(self, runtime: Runtime, names: KnownNames) -> None:
+    Args:
+        threshold: The importance from which a chunk becomes longterm.
+    """
+
+    def __init__(self, runtime: Runtime, names: KnownNames, *, threshold: float) -> None:
         self._tables = runtime.repositories.tables
         self._graph = runtime.repositories.graph
         self._lifecycle = runtime.repositories.live_chunks
         self._clock = runtime.clock
         self._names = names
+        self._threshold = threshold
 
     async def plan(self, db: SqlExecutor, draft: Draft) -> Events | None:
         """Everything to record, given the stream as it is now; None if the memory has changed or was consolidated.
@@ -92,6 +97,7 @@ class Planning:
                 draft.recurrences,
                 twins,
                 generation=draft.generation,
+                threshold=self._threshold,
                 estimates=proposal.importances,
                 context=draft.context,
             ),
@@ -104,6 +110,7 @@ class Planning:
                 "facts": await self._plan_facts(db, draft, plan),
                 "summary": summarize(draft, plan),
                 "usage": proposal.usage,
+                "prompts": proposal.prompts,
                 "fallback": proposal.fallback,
                 "fallback_chunks": proposal.unread,
                 "rests_on": tuple(sorted(proposal.rests_on)),
@@ -121,7 +128,7 @@ class Planning:
     async def _is_there(self, db: SqlExecutor, draft: Draft) -> bool:
         """Whether what a model read still holds, and nothing that it was shown has been erased."""
         external_id, proposal = draft.memory.external_id, draft.proposal
-        read = [draft.chunks[index].chunk_id for index in proposal.importances]
+        read = [draft.chunks[index].chunk_id for index in sorted(proposal.read)]
         return not read or (
             await self._tables.active.are_there(db, external_id, proposal.rests_on)
             and len(await self._lifecycle.read_live(db, external_id, read)) == len(read)
@@ -131,14 +138,14 @@ class Planning:
         """The facts that are not stored yet, word for word."""
         if not draft.proposal.facts:
             return ()
-        facts = make_facts(draft.memory, draft.chunks, draft.proposal.facts, plan.chunks)
+        facts = make_facts(draft.memory, draft.chunks, draft.proposal.facts, plan.chunks, threshold=self._threshold)
         digests = {fact.id: sha256(fold_text(fact.content).encode()) for fact in facts}
         stored = await self._tables.chunks.find_known_texts(
             db,
             draft.memory.external_id,
             {digests[fact.id]: fact.start_date for fact in facts},
             # Chunks that this plan ends no longer count.
-            ignored=[ending.chunk.chunk_id for ending in draft.proposal.endings],
+            ignored=[ending.chunk_id for ending in draft.proposal.endings],
         )
         # Of facts with the same words, keep the last.
         last = {digests[fact.id]: fact for fact in facts}
@@ -150,11 +157,11 @@ class Planning:
     ) -> list[tuple[MemoryEnded, datetime]]:
         """Live chunks that are contradicted or replaced, grouped by memory."""
         external_id, memory_id = draft.memory.external_id, draft.memory.memory_id
-        proposed = {ending.chunk.chunk_id: ending for ending in draft.proposal.endings}
+        proposed = {ending.chunk_id: ending for ending in draft.proposal.endings}
         if not proposed:
             return []
-        # A memory does not contradict what it says itself.
-        repeated = {pair.duplicate_of for pair in plan.duplicates}
+        # What it says once more does not end, and what has ended as a repetition need not end again.
+        repeated = {chunk_id for pair in plan.duplicates for chunk_id in (pair.id, pair.duplicate_of)}
         live = await self._lifecycle.read_live(db, external_id, [one for one in proposed if one not in repeated])
         ended = []
         for chunk in live:
@@ -165,19 +172,19 @@ class Planning:
                 db,
                 external_id,
                 [chunk.chunk_id],
-                said_by=by.start_date,
+                said_by=ending.said_at,
                 sources=[source for source in SOURCES if may_end(by.source, [source])],
             )
             payload = MemoryEnded(
                 memory_id=chunk.memory_id,
-                reason=ending.reason,
+                reason="replaced",
                 chunks=(chunk.chunk_id,),
                 duplicates=tuple(repetitions),
                 by=(by.chunk_id,),
                 why=ending.why,
                 rests_on=tuple(sorted({memory_id, *draft.proposal.rests_on} - {chunk.memory_id})),
             )
-            ended.append((payload, by.start_date))
+            ended.append((payload, ending.said_at))
         return ended
 
     async def _plan_relationship_ends(

@@ -59,6 +59,11 @@ class PromotionService:
             await self._uses.reset(db, external_id, [promotion.id for promotion in plan.chunks])
         return len(chosen)
 
+    @property
+    def threshold(self) -> float:
+        """The importance from which a chunk becomes longterm."""
+        return self._threshold
+
     def is_reached(self, importance: float, *, uses: int, touched_at: datetime) -> bool:
         """Whether a recalled chunk would now be promoted."""
         now = self._clock()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agent_reminiscence.agents.plan_dates import end_date, ending_date, start_date
+from agent_reminiscence.agents.plans import ReadEntity, ReadFact, ReadRelationship, WindowReading
 from agent_reminiscence.database.repositories.graph.tables import KnownPeriod, StatedRelationship
-from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.event import Fallback, ModelUsage
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk
@@ -20,17 +19,10 @@ from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, least_trusted
 from agent_reminiscence.services.tiers.entities import PlannedEntity
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.services.tiers.windows import Window
-from agent_reminiscence.text.folding import name_key, snake_case
+from agent_reminiscence.text.folding import name_key
 
-if TYPE_CHECKING:
-    from agent_reminiscence.agents.memorizer_plan import (
-        ConsolidationPlan,
-        EndingsPlan,
-        Fact,
-        FoundEntity,
-        FoundRelationship,
-    )
-
+# The most that can be said for what a model derives, however far its passages are trusted.
+DERIVED_CONFIDENCE: Final = 0.9
 # A model's summaries of all windows together.
 MODEL_SUMMARY_CHARACTERS: Final = 2_000
 
@@ -44,20 +36,20 @@ class PlannedFact:
     confidence: float
     passages: tuple[int, ...]
     start_date: datetime
-    end_date: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedEnding:
-    """A stored chunk that another one contradicts or replaces.
+    """A chunk, stored or new, that a new one shows to be over.
 
     Attributes:
-        by: The index of that other chunk.
+        by: The index of that new one.
+        said_at: When its words that do so were said.
     """
 
-    chunk: NearChunk
+    chunk_id: UUID
     by: int
-    reason: Literal["contradicted", "replaced"]
+    said_at: datetime
     why: str
 
 
@@ -67,11 +59,13 @@ class PlannedRelationshipEnding:
 
     Attributes:
         by: The index of that chunk.
+        said_at: When its words that say so were said.
         is_compared: Whether it was proposed in a comparison with less trusted text; then only that text may end.
     """
 
     relationship: StatedRelationship
     by: int
+    said_at: datetime
     end_date: datetime
     why: str
     is_compared: bool = False
@@ -82,15 +76,20 @@ class Proposal:
     """What a model proposes for a memory's new chunks; an index counts all chunks of the memory, from 0.
 
     Attributes:
-        importances: Its ratings of the chunks it has read, by index.
-        summaries: One per window.
+        read: The chunks it has read, by index.
+        importances: Its ratings of them; one that it did not rate is left to the rules.
+        summarized: The chunks that its summaries speak of.
+        summaries: At most one per window.
         rests_on: Other memories that it was shown parts of and that may have influenced it.
         usage: What the requests cost, by model.
+        prompts: Versions of the prompts that were sent.
         fallback: Why chunks were not read, or not compared with less trusted ones, although a model is configured.
         unread: How many were not read.
     """
 
+    read: set[int] = field(default_factory=set)
     importances: dict[int, float] = field(default_factory=dict)
+    summarized: set[int] = field(default_factory=set)
     summaries: list[str] = field(default_factory=list)
     entities: list[PlannedEntity] = field(default_factory=list)
     relationships: list[PlannedRelationship] = field(default_factory=list)
@@ -99,12 +98,13 @@ class Proposal:
     relationship_endings: list[PlannedRelationshipEnding] = field(default_factory=list)
     rests_on: set[UUID] = field(default_factory=set)
     usage: tuple[ModelUsage, ...] = ()
+    prompts: tuple[str, ...] = ()
     fallback: Fallback | None = None
     unread: int = 0
 
     @property
     def summary(self) -> str | None:
-        """All window summaries, cut to the maximum length of a summary; None if nothing was read."""
+        """All window summaries, cut to the maximum length of a summary; None if there is none."""
         whole = " ".join(self.summaries).strip()
         if len(whole) > MODEL_SUMMARY_CHARACTERS:
             # At a word boundary.
@@ -112,43 +112,48 @@ class Proposal:
         return whole or None
 
 
-def take_over(proposal: Proposal, window: Window, plan: ConsolidationPlan) -> None:
+def take_over(proposal: Proposal, window: Window, reading: WindowReading) -> None:
     """Add what a model made of a window to `proposal`.
 
     What is derived from passages is trusted no more than the least trusted of them: the confidence of an entity, a
-    relationship or a fact is at most the lowest `SOURCE_TRUST` of its passages, whatever the model says.
-
-    Args:
-        plan: One that `check` has nothing against.
+    relationship or a fact is at most the lowest `SOURCE_TRUST` of its passages.
     """
-    ratings = {rated.ref: rated.importance for rated in plan.chunks}
-    proposal.importances |= {index: ratings[ref] for ref, index in enumerate(window.indices, start=1)}
-    proposal.summaries.append(plan.summary.strip())
-    planned = {found.ref: _plan_entity(window, found) for found in plan.auto_resolve.entities}
-    proposal.entities += planned.values()
-    proposal.relationships += [_plan_relationship(window, found, planned) for found in plan.auto_resolve.relationships]
-    proposal.facts += [_plan_fact(window, fact) for fact in plan.facts]
-    take_over_endings(proposal, window, plan)
+    proposal.read |= set(window.indices)
+    for index, rating in reading.importances.items():
+        # A chunk that is shown in parts is as important as the most important of them.
+        whole = window.indices[index]
+        proposal.importances[whole] = max(rating, proposal.importances.get(whole, 0.0))
+    if reading.summary:
+        proposal.summarized |= set(window.indices)
+        proposal.summaries.append(reading.summary)
+    planned = [_plan_entity(window, entity) for entity in reading.entities]
+    # An entity that no passage names can only stand in a relationship, which brings its passages along.
+    proposal.entities += [entity for entity in planned if entity.passages]
+    proposal.relationships += [_plan_relationship(window, one, planned) for one in reading.relationships]
+    proposal.facts += [_plan_fact(window, fact) for fact in reading.facts]
+    take_over_endings(proposal, window, reading)
 
 
-def take_over_endings(
-    proposal: Proposal, window: Window, plan: ConsolidationPlan | EndingsPlan, *, is_compared: bool = False
-) -> None:
-    """Add the endings of a plan to `proposal`.
+def take_over_endings(proposal: Proposal, window: Window, reading: WindowReading, *, is_compared: bool = False) -> None:
+    """Add the endings of a reading to `proposal`.
 
-    A passage ends nothing that is more trusted or newer than itself, whatever the agent let through.
+    A passage ends nothing that is more trusted or newer than itself, whatever the agent let through. It is as old
+    as its words, but what it would end is only as old as the last update that kept it.
     """
-    for ended in plan.ended_chunks:
-        stored, by = window.near[ended.stored - 1], window.chunks[ended.by - 1]
-        if may_end(by.source, [stored.source]) and stored.start_date <= by.start_date:
-            proposal.endings.append(PlannedEnding(stored, window.indices[ended.by - 1], ended.reason, ended.why))
-    for over in plan.ended_relationships:
-        known, by = window.relationships[over.relationship - 1], window.chunks[over.by - 1]
-        if may_end(by.source, known.sources) and known.last_observed <= by.start_date:
-            ended_at = ending_date(over.on, by.start_date)
-            proposal.relationship_endings.append(
-                PlannedRelationshipEnding(known, window.indices[over.by - 1], ended_at, over.why, is_compared)
-            )
+    for ending in reading.endings:
+        by, by_index = window.chunks[ending.by], window.indices[ending.by]
+        if ending.kind == "relationship":
+            known = window.relationships[ending.index]
+            if may_end(by.source, known.sources) and known.last_observed <= by.said_at:
+                proposal.relationship_endings.append(
+                    PlannedRelationshipEnding(known, by_index, by.said_at, ending.on, ending.why, is_compared)
+                )
+            continue
+        over = window.chunks[ending.index] if ending.kind == "new" else window.near[ending.index]
+        # Of a chunk that is shown in parts, none ends the others.
+        is_another = over.chunk_id != by.chunk_id
+        if is_another and may_end(by.source, [over.source]) and over.start_date <= by.said_at:
+            proposal.endings.append(PlannedEnding(over.chunk_id, by_index, by.said_at, ending.why))
 
 
 def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known: KnownPeriod) -> bool:
@@ -169,85 +174,74 @@ def may_restate(said: Sequence[StoredChunk], stated: PlannedRelationship, known:
     if stated.end_date is not None and stated.end_date < known.start_date:
         return False
     if stated.end_date is None:
-        takes_end_back = ended_at is not None and max(chunk.start_date for chunk in said) >= ended_at
+        takes_end_back = ended_at is not None and max(date for chunk in said for date in chunk.said_dates) >= ended_at
         if takes_end_back and not may_end(label, SOURCES):
             return False
     elif stated.end_date != known.end_date:
-        is_late_enough = min(chunk.start_date for chunk in said) >= known.last_observed
+        is_late_enough = min(date for chunk in said for date in chunk.said_dates) >= known.last_observed
         if not is_trusted or not is_late_enough:
             return False
     return is_trusted or stated.start_date >= known.start_date
 
 
-def _plan_entity(window: Window, found: FoundEntity) -> PlannedEntity:
-    known = None if found.known is None else window.named[found.known - 1]
-    # Each name once, in its first spelling.
-    names = {name_key(found.name): found.name}
-    for alias in found.aliases:
-        names.setdefault(name_key(alias), alias)
+def _plan_entity(window: Window, entity: ReadEntity) -> PlannedEntity:
+    known = None if entity.known is None else window.named[entity.known]
     new_id = uuid7()
     return PlannedEntity(
         entity_id=new_id,
-        key=name_key(found.name),
-        name=found.name,
+        key=name_key(entity.name),
+        name=entity.name,
         # Recorded with the model's type: the source of the known one may be erased.
-        type=snake_case(found.type),
-        confidence=_bound(window, found),
-        passages=_indices(window, found),
+        type=entity.type,
+        confidence=_confidence(window, entity.passages),
+        passages=_indices(window, entity.passages),
         drafts=(new_id,),
-        description=found.description,
-        aliases=tuple(names.values())[1:],
+        description=entity.description,
+        aliases=entity.also_called,
         known_key=None if known is None else known.key,
         # Looked up by its known type, not the model's: another type would make it a different entity.
         known_type=None if known is None or known.type == ANY_TYPE else known.type,
-        is_other=found.is_other and known is None,
+        is_other=entity.is_other,
     )
 
 
-def _plan_relationship(
-    window: Window, found: FoundRelationship, planned: Mapping[int, PlannedEntity]
-) -> PlannedRelationship:
-    start, end = start_date(found.start), end_date(found.end)
+def _plan_relationship(window: Window, one: ReadRelationship, planned: Sequence[PlannedEntity]) -> PlannedRelationship:
+    start = one.start
     if start is None:
         # It began when it was said; if it was over by then, before it ended.
-        start = _said_at(window, found) if end is None else min(_said_at(window, found), end)
+        said_at = _said_at(window, one.passages)
+        start = said_at if one.end is None else min(said_at, one.end)
     return PlannedRelationship(
-        from_id=planned[found.from_entity].entity_id,
-        to_id=planned[found.to_entity].entity_id,
-        type=snake_case(found.type),
-        description=found.description,
-        confidence=_bound(window, found),
-        passages=_indices(window, found),
+        from_id=planned[one.who].entity_id,
+        to_id=planned[one.whom].entity_id,
+        type=one.relation,
+        description=None,
+        confidence=_confidence(window, one.passages),
+        passages=_indices(window, one.passages),
         start_date=start,
-        end_date=end,
+        end_date=one.end,
     )
 
 
-def _plan_fact(window: Window, fact: Fact) -> PlannedFact:
-    start, end, said_at = start_date(fact.start), end_date(fact.end), _said_at(window, fact)
-    if start is None and end is not None and end <= said_at:
-        # A statement that something is over holds from when it was said and does not end.
-        end = None
+def _plan_fact(window: Window, fact: ReadFact) -> PlannedFact:
     return PlannedFact(
         text=fact.text.strip(),
         importance=fact.importance,
-        confidence=_bound(window, fact),
-        passages=_indices(window, fact),
-        start_date=start or said_at,
-        end_date=end,
+        confidence=_confidence(window, fact.passages),
+        passages=_indices(window, fact.passages),
+        # Before the last of its passages was said, nobody could conclude it. The sentence says when what it tells was,
+        # is or will be; it holds until something replaces it.
+        start_date=max(window.chunks[index].said_at for index in fact.passages),
     )
 
 
-type _Found = FoundEntity | FoundRelationship | Fact
+def _confidence(window: Window, passages: Sequence[int]) -> float:
+    return min([DERIVED_CONFIDENCE, *(SOURCE_TRUST[window.chunks[index].source] for index in passages)])
 
 
-def _bound(window: Window, found: _Found) -> float:
-    return min(found.confidence, *(SOURCE_TRUST[window.chunks[ref - 1].source] for ref in found.chunks))
+def _said_at(window: Window, passages: Sequence[int]) -> datetime:
+    return min(window.chunks[index].said_at for index in passages)
 
 
-def _said_at(window: Window, found: _Found) -> datetime:
-    return min(window.chunks[ref - 1].start_date for ref in found.chunks)
-
-
-def _indices(window: Window, found: _Found) -> tuple[int, ...]:
-    return tuple(sorted({window.indices[ref - 1] for ref in found.chunks}))
+def _indices(window: Window, passages: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted({window.indices[index] for index in passages}))

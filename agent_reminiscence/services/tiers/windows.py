@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -22,20 +23,25 @@ from agent_reminiscence.database.repositories.graph.tables import KnownEntityNam
 from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
+from agent_reminiscence.domain.said import said_parts
 from agent_reminiscence.domain.trust import SOURCES, Source, may_end, most_trusted
-from agent_reminiscence.text.folding import without_speaker
+from agent_reminiscence.projections.texts import day_of
+from agent_reminiscence.services.tiers.importance import count_details
+from agent_reminiscence.text.folding import WORD, without_speaker
 from agent_reminiscence.text.sentences import first_sentence
 from agent_reminiscence.text.tokens import count_tokens
 
 # What a model is shown of a memory at a time: tokens and chunks of new text, and context from the rest.
 WINDOW_TOKENS: Final = 3_000
-WINDOW_CHUNKS: Final = 40
+WINDOW_CHUNKS: Final = 20
 WINDOW_CONTEXT_SENTENCES: Final = 12
 WINDOW_CONTEXT_CHUNKS: Final = 12
 WINDOW_CONTEXT_CHARACTERS: Final = 300
 # A stored passage and the name of a known entity are cut to these lengths.
 NEAR_SHOWN_CHARACTERS: Final = 1_000
 KNOWN_NAME_SHOWN_CHARACTERS: Final = 60
+# With fewer words, and no name, number or date, a passage is small talk: "I'm vegetarian." is not.
+_TELLING_WORDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +50,11 @@ class Window:
 
     Attributes:
         indices: The indices of its chunks in the memory.
+        chunks: They themselves, in the order in which they were said. One whose lines were said on different days is
+            several here, one for each day.
         title: The memory's title, if its writer is trusted no less than the window.
-        named: Known entities that its chunks name, with their names as these chunks spell them.
-        spelled: What its chunks call known entities, by canonical id.
+        named: Known entities that its chunks name, each once, with a name as these chunks spell it.
+        also_called: What else its chunks call them, by canonical id.
     """
 
     indices: tuple[int, ...]
@@ -55,7 +63,7 @@ class Window:
     title: str | None = None
     near: Sequence[NearChunk] = ()
     named: Sequence[KnownEntityName] = ()
-    spelled: Mapping[UUID, str] = field(default_factory=dict)
+    also_called: Mapping[UUID, Sequence[str]] = field(default_factory=dict)
     relationships: Sequence[StatedRelationship] = ()
 
     @property
@@ -75,6 +83,12 @@ class Window:
 
     def material(self, memory: StoredMemory) -> ConsolidationMaterial:
         """The window as shown to an agent."""
+        spelled = {entity.canonical_id: entity.name for entity in self.named}
+
+        def called(entity_id: UUID, name: str) -> str:
+            # Anyone may have written a name that these passages do not have, and made it longer than a name.
+            return spelled.get(entity_id, name[:KNOWN_NAME_SHOWN_CHARACTERS])
+
         return ConsolidationMaterial(
             title=self.title,
             dated=memory.occurred_at,
@@ -83,7 +97,7 @@ class Window:
                     text=without_speaker(chunk.content, chunk.speaker).strip(),
                     speaker=chunk.speaker,
                     source=chunk.source,
-                    said_at=chunk.start_date,
+                    said_at=chunk.said_at,
                 )
                 for chunk in self.chunks
             ),
@@ -93,7 +107,8 @@ class Window:
                     text=chunk.content.strip()[:NEAR_SHOWN_CHARACTERS],
                     speaker=chunk.speaker,
                     source=chunk.source,
-                    said_at=chunk.start_date,
+                    said_at=chunk.said_at,
+                    holds_from=chunk.start_date,
                 )
                 for chunk in self.near
             ),
@@ -102,14 +117,15 @@ class Window:
                 KnownEntity(
                     name=entity.name,
                     type=entity.type if entity.type in constants.ENTITY_TYPES else ANY_TYPE,
+                    also_called=tuple(self.also_called.get(entity.canonical_id, ())),
                 )
                 for entity in self.named
             ),
             relationships=tuple(
                 KnownRelation(
-                    from_name=self._called(one.from_id, one.from_name),
+                    from_name=called(one.from_id, one.from_name),
                     type=one.type,
-                    to_name=self._called(one.to_id, one.to_name),
+                    to_name=called(one.to_id, one.to_name),
                     since=one.start_date,
                     last_said_at=one.last_observed,
                     source=most_trusted(one.seen),
@@ -118,10 +134,6 @@ class Window:
                 for one in self.relationships
             ),
         )
-
-    def _called(self, entity_id: UUID, name: str) -> str:
-        """A known name as the passages spell it, otherwise cut to the length of a name: anyone may have written it."""
-        return self.spelled.get(entity_id, name[:KNOWN_NAME_SHOWN_CHARACTERS])
 
     def rests_on(self, memory: StoredMemory) -> set[UUID]:
         """Other memories that are partly shown."""
@@ -138,25 +150,50 @@ def make_windows(chunks: Sequence[StoredChunk], before: Sequence[StoredChunk] = 
     uses text that is trusted no less, so that nothing else speaks for the window's passages.
     """
     windows: list[Window] = []
-    indices: list[int] = []
+    read: list[tuple[int, StoredChunk]] = []
     tokens = 0
     for index, chunk in enumerate(chunks):
         if chunk.tier != "active":
             continue
+        parts = _said_apart(chunk)
         length = count_tokens(chunk.content)
-        is_full = tokens + length > WINDOW_TOKENS or len(indices) == WINDOW_CHUNKS
-        if indices and (is_full or chunk.source != chunks[indices[0]].source):
-            windows.append(_window(chunks, indices, before))
-            indices, tokens = [], 0
-        indices.append(index)
+        is_full = tokens + length > WINDOW_TOKENS or len(read) + len(parts) > WINDOW_CHUNKS
+        if read and (is_full or chunk.source != read[0][1].source):
+            windows.append(_window(chunks, read, before))
+            read, tokens = [], 0
+        read += [(index, part) for part in parts]
         tokens += length
-    return [*windows, _window(chunks, indices, before)] if indices else windows
+    return [*windows, _window(chunks, read, before)] if read else windows
 
 
-def _window(chunks: Sequence[StoredChunk], indices: Sequence[int], before: Sequence[StoredChunk]) -> Window:
-    """A window with sentences from the most important other chunks, in text order."""
-    inside = set(indices)
-    source = chunks[indices[0]].source
+def _said_apart(chunk: StoredChunk) -> list[StoredChunk]:
+    """A chunk cut where the day of its lines changes, so that what a model makes of a line has the line's date.
+
+    Of lines of one day, the date is the last: nothing is true before it was said.
+    """
+    parts: list[tuple[str, datetime]] = []
+    for text, said_at in said_parts(chunk.content, chunk.said_at, chunk.said_lines):
+        if parts and day_of(parts[-1][1]) == day_of(said_at):
+            parts[-1] = parts[-1][0] + text, max(parts[-1][1], said_at)
+        else:
+            parts.append((text, said_at))
+    return [
+        chunk.model_copy(update={"content": text, "first_said": said_at, "said_lines": ()}) for text, said_at in parts
+    ]
+
+
+def _window(
+    chunks: Sequence[StoredChunk], read: Sequence[tuple[int, StoredChunk]], before: Sequence[StoredChunk]
+) -> Window:
+    """A window with sentences from the most important other chunks, in text order.
+
+    Args:
+        read: What it shows: chunks or parts of them, with the index of each chunk.
+    """
+    inside = {index for index, _ in read}
+    source = read[0][1].source
+    # In the order in which they are shown, so that the numbers of the passages ascend from line to line.
+    read = sorted(read, key=lambda one: one[1].said_at)
     # The nearest are what a window answers or goes on with.
     earlier = before[-WINDOW_CONTEXT_CHUNKS:]
     rest = [*earlier, *(chunk for index, chunk in enumerate(chunks) if index not in inside)]
@@ -164,10 +201,17 @@ def _window(chunks: Sequence[StoredChunk], indices: Sequence[int], before: Seque
     best = sorted(others, key=lambda index: (-rest[index].importance, index))[:WINDOW_CONTEXT_SENTENCES]
     context = (first_sentence(rest[index].content) for index in sorted(best))
     return Window(
-        indices=tuple(indices),
-        chunks=tuple(chunks[index] for index in indices),
+        indices=tuple(index for index, _ in read),
+        chunks=tuple(part for _, part in read),
         context=tuple(sentence[:WINDOW_CONTEXT_CHARACTERS] for sentence in context if sentence),
     )
+
+
+def is_small_talk(text: str) -> bool:
+    """Whether a stored passage says too little for a new one to contradict it."""
+    # In a script without capitals, a whole clause may be one word.
+    is_cased = text.upper() != text.lower()
+    return is_cased and not count_details(text) and len(WORD.findall(text)) < _TELLING_WORDS
 
 
 def set_apart(
@@ -179,7 +223,7 @@ def set_apart(
     compared with the window separately, and only it can be ended by that comparison. A relationship has the label of
     the most trusted source that states it. Text newer than the whole window is not compared with it.
     """
-    last = max(chunk.start_date for chunk in window.chunks)
+    last = max(chunk.said_at for chunk in window.chunks)
 
     def beside(labels: Sequence[Source]) -> Window:
         return replace(

@@ -97,6 +97,8 @@ class TransferService:
     ) -> None:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
+        self._profiles = runtime.repositories.tables.profiles
+        self._queue = runtime.repositories.queue
         self._replayer = replayer
         self._embedding = embedding
         self._norms = norms
@@ -209,6 +211,9 @@ class TransferService:
             fault = replay.faults[0]
             raise InvalidInputError(f"event {fault.position} of {path} {fault.problem}; nothing was imported")
         await self._replayer.settle(db, replay)
+        if await self._profiles.list_all(db, tenant):
+            # A job writes those that are due, and notes when the daily ones will be.
+            await self._queue.enqueue(db)
         # Most vectors of texts that have changed stay valid; missing ones are made afterwards.
         await self._norms.renew(db, tenant, None)
 

@@ -13,12 +13,11 @@ from agent_reminiscence.config.constants import MAX_ID_CHARACTERS
 from agent_reminiscence.domain.wording import kind_of
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
-from agent_reminiscence.services.validation import parse_time
+from agent_reminiscence.services.validation import TIME_KEYS, parse_time
 
 # Keys that exports use; the first one present wins.
 SPEAKER_KEYS: Final = ("speaker", "name", "role", "author")
 TEXT_KEYS: Final = ("content", "text")
-TIME_KEYS: Final = ("timestamp", "time", "created_at", "date")
 CONVERSATION_KEYS: Final = ("conversation_id", "session_id", "conversation", "session")
 MESSAGE_ID_KEYS: Final = ("id", "message_id")
 

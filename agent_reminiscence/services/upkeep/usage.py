@@ -65,6 +65,7 @@ class UsageService:
                 active_memories=memories.active_memories,
                 archived_memories=memories.archived_memories,
                 shortterm_memories=memories.shortterm_memories,
+                profiles=memories.profiles,
                 events=await self._ledger.head(db, external_id),
                 vectors_missing=await self._embedding.count_missing(db, external_id),
                 entities=graph.entities,

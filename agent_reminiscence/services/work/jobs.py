@@ -23,9 +23,9 @@ from procrastinate.manager import JobManager
 
 from agent_reminiscence.config.constants import (
     CONNECT_TIMEOUT_SECONDS,
-    TCP_SILENCE_SECONDS,
     WORKER_GRACE_SECONDS,
 )
+from agent_reminiscence.database.listening import psycopg_parameters
 from agent_reminiscence.database.queries import load_queries
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.work.stream_work import WorkerSetup, describe_error
@@ -311,25 +311,9 @@ def _logged_without_cause() -> Iterator[None]:
 
 def _connector(settings: ConnectionSettings, *, pool_size: int) -> PsycopgConnector:
     """Connections with the worker's role, which sees the queue but no memory."""
-    silence = TCP_SILENCE_SECONDS
-    parameters: dict[str, Any] = {
-        "host": settings.host,
-        "port": settings.port,
-        "user": settings.user,
-        "password": settings.password,
-        "dbname": settings.database,
-        "sslmode": "disable" if settings.host.startswith("/") else settings.ssl_mode,
-        "application_name": "agent_reminiscence worker",
-        "connect_timeout": CONNECT_TIMEOUT_SECONDS,
-        # A silently dropped connection would keep its worker waiting for ever.
-        "keepalives_idle": silence // 3,
-        "keepalives_interval": silence // 3,
-        "keepalives_count": 2,
-        "tcp_user_timeout": silence * 1000,
-    }
     return PsycopgConnector(
         conninfo="",
-        kwargs=parameters,
+        kwargs=psycopg_parameters(settings, "agent_reminiscence worker"),
         configure=_take_role,
         min_size=1,
         max_size=pool_size,

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -31,6 +32,7 @@ from agent_reminiscence.exceptions import (
     WorkTimeoutError,
 )
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
+from agent_reminiscence.services.profiles.refreshing import ProfileRefresher
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.consolidation import ConsolidationService
 from agent_reminiscence.services.tiers.review import LifecycleService
@@ -63,6 +65,7 @@ class WorkService:
     """Does what is due for a stream and records failures.
 
     Args:
+        profiles: Writes standing summaries that are due.
         follower: Updates Neo4j with the stream's graph; None if none is configured.
         max_attempts: After this many failures in a row, work is no longer retried automatically.
         retry_seconds: The pause after the first failure; each further one is four times as long, up to an hour.
@@ -75,6 +78,7 @@ class WorkService:
         consolidation: ConsolidationService,
         lifecycle: LifecycleService,
         cells: CellService,
+        profiles: ProfileRefresher,
         follower: GraphFollower | None,
         *,
         max_attempts: int,
@@ -87,6 +91,7 @@ class WorkService:
         self._consolidation = consolidation
         self._lifecycle = lifecycle
         self._cells = cells
+        self._profiles = profiles
         self._follower = follower
         self._max_attempts = max_attempts
         self._retry_seconds = retry_seconds
@@ -142,6 +147,8 @@ class WorkService:
         run.promoted += reviewed.promoted
         run.expired += reviewed.expired
         run.pruned += reviewed.pruned
+        # Last, so that the texts hold what the steps above have changed, and keep nothing waiting.
+        await run.attempt("profiles", self._refresh_profiles(run))
 
     @property
     def has_follower(self) -> bool:
@@ -190,6 +197,17 @@ class WorkService:
         if filled:
             self._outage_began = None
 
+    async def _refresh_profiles(self, run: _Run) -> None:
+        """Write texts that are due. A model that fails on one keeps nothing else from being done or retried."""
+        if run.resume_at is not None:
+            # An earlier round has found out that it has to wait.
+            return
+        refreshed = await self._profiles.refresh_due(run.external_id)
+        run.profiles += refreshed.names
+        run.resume_at = refreshed.resume_at
+        if refreshed.failure is not None:
+            run.note_unwritten(refreshed.failure)
+
     async def _sort_cells(self, run: _Run) -> None:
         await self._cells.sort(run.external_id)
 
@@ -225,7 +243,12 @@ class WorkService:
         if run.seen is None:
             run.is_settled = True
             return
-        review_at = await self._lifecycle.next_review_at(run.external_id)
+        moments = [
+            await self._lifecycle.next_review_at(run.external_id),
+            await self._profiles.next_due_at(run.external_id),
+            run.resume_at,
+        ]
+        review_at = min((moment for moment in moments if moment is not None), default=None)
         async with self._store.transaction(run.external_id) as db:
             await self._ledger.lock(db, run.external_id)
             now = await self._queue.read(db, run.external_id)
@@ -433,6 +456,11 @@ class _Run:
         self.promoted = 0
         self.expired = 0
         self.pruned = 0
+        self.profiles: list[str] = []
+        # When to write further profiles, if the day's tokens are used up or the model failed.
+        self.resume_at: datetime | None = None
+        # Why a profile keeps its former text.
+        self.unwritten: Exception | None = None
         self.vectors_filled = 0
         self.vectors_missing = 0
         self.graph_followed: bool | None = None
@@ -459,17 +487,28 @@ class _Run:
                 self.is_stores_fault = isinstance(error, StoreUnavailableError | CommitUnknownError)
                 self.is_outage = isinstance(error, EmbedderAwayError | NoEmbedderError)
 
+    def note_unwritten(self, error: Exception) -> None:
+        """Record why a profile keeps its former text; that does not make the run fail."""
+        self.unwritten = error
+        _logger.warning(
+            "a profile keeps its former text: %s", describe_error(error), extra={"external_id": self.external_id}
+        )
+
     def report(self) -> WorkReport:
+        error, error_type = self.error, self.error_type
+        if error is None and self.unwritten is not None:
+            error, error_type = f"profiles: {describe_error(self.unwritten)}", type(self.unwritten).__name__
         return WorkReport(
             external_id=self.external_id,
             consolidated=tuple(dict.fromkeys(self.consolidated)),
             promoted=self.promoted,
             expired=self.expired,
             pruned=self.pruned,
+            profiles=tuple(dict.fromkeys(self.profiles)),
             vectors_filled=self.vectors_filled,
             graph_followed=self.graph_followed,
-            error=self.error,
-            error_type=self.error_type,
+            error=error,
+            error_type=error_type,
         )
 
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -556,6 +556,89 @@ async def _other_process(config: Config) -> AsyncIterator[Callable[[], Awaitable
         # The end of its input is the line that it waits for.
         await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
+
+
+@asynccontextmanager
+async def _followed(memory: AgentMem, external_id: str) -> AsyncIterator[Callable[[int], Awaitable[list[int]]]]:
+    """Follow a stream; gives what waits for an event and returns the positions of all that came."""
+    came: list[int] = []
+    more = asyncio.Condition()
+
+    async def follow() -> None:
+        async with aclosing(memory.ledger.subscribe(external_id)) as events:
+            async for event in events:
+                async with more:
+                    came.append(event.position)
+                    more.notify_all()
+
+    async def until(position: int) -> list[int]:
+        async with asyncio.timeout(120), more:
+            await more.wait_for(lambda: bool(came) and came[-1] >= position)
+        return came
+
+    task = asyncio.create_task(follow())
+    try:
+        yield until
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["fast shutdown", "kill"])
+async def test_a_subscription_outlives_its_embedded_server(embedded: Config, folder: Path, how: signal.Signals) -> None:
+    """It goes on after the last event that came, whoever starts the server again: itself, if nobody else does."""
+    async with AgentMem(embedded.model_copy(update={"worker": False})) as memory, _followed(memory, "agent-1") as until:
+        for number in range(3):
+            await memory.ledger.append("agent-1", "world.observed", {"n": number})
+        await until(3)
+        first = _postmaster(folder)
+        await _kill(folder, how)
+        async with asyncio.timeout(120):
+            # Gone and written anew while it starts.
+            while True:
+                with suppress(FileNotFoundError, IndexError, ValueError):
+                    if _postmaster(folder) != first:
+                        break
+                await asyncio.sleep(0.05)
+        await memory.ledger.append("agent-1", "world.observed", {"n": 3})
+        await until(4)
+        await _kill(folder, how)
+        await memory.ledger.append("agent-1", "world.observed", {"n": 4})
+
+        assert await until(5) == [1, 2, 3, 4, 5]
+
+
+async def test_a_subscription_waits_for_a_server_of_the_users_own(
+    embedded: Config, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it is away; calls have long been told, and the subscription goes on where it was."""
+    monkeypatch.setattr(retries, "RETRY_TOTAL_SECONDS", 0.0)
+    async with AgentMem(embedded) as memory:
+        await memory.ledger.append("agent-1", "world.observed", {"n": 1})
+        server = EmbeddedPostgres(folder / "data")
+        address = await server.start()
+        at = ConnectionSettings(address.host, address.port, EMBEDDED_LOGIN, EMBEDDED_DATABASE)
+    config = Config(
+        postgres_dsn=SecretStr(dsn(at)),
+        embedding_provider="hash",
+        embedding_dimension=TEST_DIMENSION,
+        worker=False,
+    )
+    try:
+        async with AgentMem(config) as memory, _followed(memory, "agent-1") as until:
+            for number in (2, 3):
+                await until(number - 1)
+                await server.stop()
+                for _ in range(3):
+                    with pytest.raises(StoreUnavailableError):
+                        await memory.ledger.append("agent-1", "world.observed", {"n": number})
+                    await asyncio.sleep(0.5)
+                await server.start()
+                await memory.ledger.append("agent-1", "world.observed", {"n": number})
+
+            assert await until(3) == [1, 2, 3]
+    finally:
+        await server.stop()
 
 
 async def test_two_processes_bring_their_server_back_together(embedded: Config, folder: Path) -> None:

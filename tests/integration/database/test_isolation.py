@@ -55,6 +55,7 @@ from tests.support.factories import (
 
 _GENERATION = 1
 _MODEL = f"hash-{TEST_DIMENSION}"
+_READER = UUID(int=7)
 _LATER = LONG_AGO + timedelta(days=10_000)
 _REFUSED = "violates row-level security policy"
 _REPLAYER = Replayer(Repositories())
@@ -312,10 +313,10 @@ def _ended_chunks(w: _World) -> dict[str, Any]:
 def _new_chunks(w: _World) -> dict[str, Any]:
     return _memory(w) | {
         "memory_version": 1,
-        "source": "user",
         "recorded_at": LONG_AGO,
         "chunk_ids": [uuid4()],
         "numbers": [_NEW_NUMBER],
+        "sources": ["user"],
         "orders": [0],
         "starts": [0],
         "ends": [5],
@@ -330,6 +331,9 @@ def _new_chunks(w: _World) -> dict[str, Any]:
         "importances": [0.5],
         "confidences": [0.5],
         "start_dates": [LONG_AGO],
+        "said_at": [None],
+        "said_starts": [None],
+        "said_dates": [None],
     }
 
 
@@ -357,7 +361,7 @@ def _new_facts(w: _World) -> dict[str, Any]:
 
 def _event(w: _World) -> dict[str, Any]:
     return make_event(external_id=w.victim.external_id).model_dump() | {
-        "payload": "{}",
+        "payload": '{"text": "Tea."}',
         "salt": b"salt",
         "digest": b"digest",
         "makes_work": True,
@@ -494,7 +498,7 @@ def _imported_event(w: _World) -> dict[str, Any]:
         "occurred": [LONG_AGO],
         "recorded": [LONG_AGO],
         "sources": ["user"],
-        "payloads": ["{}"],
+        "payloads": ['{"text": "Tea."}'],
         "idempotency_keys": [None],
         "request_hashes": [None],
         "salts": ["00"],
@@ -606,6 +610,23 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_dots_of": lambda w: _query_vector(w) | {"firsts": [min(w.numbers)], "lasts": [max(w.numbers)]},
         "read_vectors": _numbers,
     },
+    "event_index": {
+        "add_event": lambda w: (
+            _stream(w)
+            | {"position": 5_000, "event_id": uuid4(), "kind": "world.observed", "actor": "robot", "actor_key": "robot"}
+            | {"day": LONG_AGO.date(), "words": 1, "text_flags": 0, "text_hash": "00"}
+            | {"terms": ["kettl"], "blocks": [0], "firsts": [1], "lengths": [6], "entries": bytes(6)}
+        ),
+        "read_layout": lambda w: _stream(w) | {"actor": None, "kinds": []},
+        "find_postings": lambda w: _stream(w) | {"terms": ["kettl", "observed"]},
+        "read_vectors": lambda w: _vectors(w) | {"actor": None, "kinds": []},
+        "find_events": lambda w: _vectors(w) | {"positions": list(range(1, 1_000))},
+        "add_vectors": lambda w: (
+            _stream(w)
+            | {"model_name": "another", "dimension": TEST_DIMENSION, "vectors": real_array(w.vector)}
+            | {"positions": [w.observed_position], "text_hashes": [sha256(b"The kettle is on.").hex()]}
+        ),
+    },
     "event_ledger": {
         "lock_stream": _stream,
         "create_stream": lambda w: {"external_id": "nobody yet"},
@@ -613,8 +634,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_event_by_idempotency_key": lambda w: _stream(w) | {"idempotency_key": w.victim.idempotency_key},
         "find_idempotency_keys": lambda w: _stream(w) | {"idempotency_keys": [w.victim.idempotency_key]},
         "read_events": lambda w: (
-            _stream(w) | {"after": 0, "kinds": None, "actor": None, "limit": 100, "max_bytes": None}
+            _stream(w) | {"after": 0, "until": None, "kinds": None, "actor": None, "limit": 100, "max_bytes": None}
         ),
+        "read_events_at": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},
         "read_memory_events": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id), "position": 100},
         "find_writers": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)]},
         "read_stream": _stream,
@@ -640,6 +662,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
     "erasure": {
         "find_by_memory": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id)},
         "find_resting": lambda w: _stream(w) | {"memory_ids": [str(w.victim.draft_memory_id)]},
+        "find_resting_profiles": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},
         "find_by_conversation": lambda w: _stream(w) | {"conversation_id": "party"},
         "find_texts_holding": lambda w: _stream(w) | {"text": "summer party"},
         "find_by_text": lambda w: _stream(w) | {"text": "Lisbon", "json_text": "Lisbon", "after": 0, "limit": 100},
@@ -653,6 +676,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_not_empty": lambda w: _stream(w) | {"positions": [1, 2], "digests": ["00", "00"]},
         "find_left_over": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)], "with_cache": True},
         "list_numbers": _stream,
+        "list_event_numbers": _stream,
+        "read_event_postings": lambda w: _stream(w) | {"after_term": "", "after_block": 0, "limit": 500},
         "read_postings": lambda w: _stream(w) | {"after_term": "", "after_block": 0, "limit": 500},
         "count_vectors": _stream,
         "find_left_over_vectors": _stream,
@@ -744,6 +769,29 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "read_live": lambda w: _stream(w) | {"chunk_ids": list(w.chunk_ids)},
         "find_repetitions": lambda w: _stream(w) | {"chunk_ids": [w.original_id], "said_by": None, "sources": None},
     },
+    "profile": {
+        "end_profile": lambda w: _stream(w) | {"name": "house", "recorded_at": _LATER},
+        "add_profile": lambda w: (
+            _stream(w)
+            | {"position": 1_000, "name": "new", "definition": 1_000, "question": "Why?", "refresh": "daily"}
+            | {"max_tokens": 100, "refresh_tokens": None, "defined_at": LONG_AGO, "content": None, "citations": "[]"}
+            | {"made_by": None, "model": None, "source": None, "cited_source": None, "written_from": None}
+            | {"written_at": None, "recorded_at": LONG_AGO}
+        ),
+        "find_profile": lambda w: _stream(w) | {"name": "house", "known_at": None},
+        "knows_profile": lambda w: _stream(w) | {"name": "pier"},
+        "list_profiles": _stream,
+        "find_due_profiles": lambda w: _stream(w) | {"written_by": _LATER},
+        "any_follows": _stream,
+        "find_waits": _stream,
+        "was_erased_since": lambda w: _stream(w) | {"position": 0},
+        "find_speakers": lambda w: _stream(w) | {"speaker_keys": ["robin"]},
+        "find_statements": lambda w: (
+            _stream(w)
+            | {"now": _LATER, "speaker_keys": ["robin"], "entity_ids": [w.victim.survivor_id], "is_narrowed": True}
+            | {"limit": 100}
+        ),
+    },
     "longterm_memory": {
         "promote_chunks": lambda w: (
             _rated_chunks(w) | {"start_dates": [LONG_AGO] * len(w.chunk_ids), "end_dates": [None] * len(w.chunk_ids)}
@@ -780,6 +828,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"folded_hashes": [_KNOWN_TEXT.hex()], "moments": [LONG_AGO], "ignored": []}
         ),
         "layout_chunks": lambda w: _memory(w) | {"after": 0, "limit": 100},
+        "find_labels": lambda w: _stream(w) | {"memory_ids": [w.victim.memory_id], "after": 0, "limit": 100},
         "get_texts": lambda w: _memory(w) | {"after": 0, "limit": 10},
         "reread_chunks": lambda w: (
             _stream(w)
@@ -845,6 +894,8 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_said": lambda w: _stream(w) | {"speaker_keys": ["robin"], "numbers": list(w.numbers)},
         "read_past": lambda w: _passing(w) | _once_visible(w) | {"after": 0, "limit": 100},
         "read_past_texts": _once_visible,
+        "read_past_text": lambda w: _once_visible(w) | {"memory_id": str(w.victim.memory_id)},
+        "read_layout": _memory,
         "read_headings": _stream,
         "reach_chunks": lambda w: (
             _graph_items(w) | {"entity_weights": [1.0], "relationship_weights": [1.0], "least_share": 0.1}
@@ -918,10 +969,12 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "settle_write": lambda w: _stream(w) | {"recorded_at": _LATER, "review_within_seconds": None},
         "fail_work": lambda w: _stream(w) | {"error": "StoreError", "max_attempts": 1, "counts": True},
         "allow_retry": _stream,
+        "claim_reading": lambda w: _stream(w) | {"reader": _READER, "seconds": 60},
+        "release_reading": lambda w: _stream(w) | {"reader": _READER},
     },
 }
 # Files of statements that read and write no memory.
-_OF_NO_TENANT = ("generations", "inspection", "jobs", "postgres_manager", "schema", "schema_checks")
+_OF_NO_TENANT = ("announcements", "generations", "inspection", "jobs", "postgres_manager", "schema", "schema_checks")
 # What of them is about all tenants, each with a test of its own below.
 _OF_ALL_TENANTS = {"list_streams", "drop_generation"}
 # What is not tried above, each with a test of its own below.
@@ -971,6 +1024,7 @@ SELECT external_id, 1000, gen_random_uuid(), 'memory.graph_erased', now(), now()
 FROM memory_event
 WHERE kind = 'memory.erased'""",
     ("erasure", "find_left_over_vectors"): "UPDATE chunk_vector_1 SET number = number + (1::bigint << 50)",
+    ("work_queue", "release_reading"): f"UPDATE memory_stream SET reader = '{_READER}'",  # noqa: S608
     ("work_queue", "settle_write"): (
         f"UPDATE memory_stream SET due_at = NULL, failed_attempts = 0, work_at = '{_LATER.isoformat()}'"  # noqa: S608
     ),
@@ -1154,8 +1208,8 @@ async def test_rows_of_another_tenant_cannot_be_put_in_place_from_a_scratch_tabl
 async def test_a_scan_for_a_text_finds_nothing_of_another_tenant(store: PostgresManager, world: _World) -> None:
     """Its statements are made from the registry of text columns and not named, so they are tried here."""
     erasure = ErasureRepository()
-    # What a chunk says, what stands in titles, and the id of a turn.
-    texts = ("summer party", "House", CHAT_TURNS[0], "stayed at the pier")
+    # What a chunk says, what stands in titles, the id of a turn, and an actor.
+    texts = ("summer party", "House", CHAT_TURNS[0], "stayed at the pier", "robot")
 
     async with store.transaction(world.victim.external_id) as db:
         found = [f for text in texts for f in await erasure.find_text(db, world.victim.external_id, text)]
@@ -1178,6 +1232,8 @@ async def test_the_two_tenants_share_their_partitions(test_server: TestServer, w
             "posting",
             "memory_layout",
             "chunk_vector_1",
+            "event_index",
+            "event_posting",
         ):
             rows = await db.fetch_all(
                 f"SELECT DISTINCT tableoid::regclass::text AS partition, external_id FROM {table} ORDER BY 2"  # noqa: S608
@@ -1200,6 +1256,7 @@ async def test_a_transaction_without_where_sees_its_own_tenant_only(store: Postg
                 "shortterm_memory_chunk",
             ),
             *("memory_heading", "posting", "memory_layout", "chunk_vector_1", "chunk_norms_1"),
+            *("event_index", "event_posting"),
         ):
             rows = await db.fetch_all(f"SELECT DISTINCT external_id FROM {table}")  # noqa: S608
             assert rows == [{"external_id": world.intruder.external_id}], table

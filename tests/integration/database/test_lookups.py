@@ -273,6 +273,10 @@ _KEYS = [
     ("relationship", ["stated_from_id", "stated_to_id"]),
     ("graph_mention", ["item_id"]),
     ("graph_mention", ["chunk_id"]),
+    ("profile", ["name"]),
+    ("event_index", ["position"]),
+    ("event_index", ["text_hash"]),
+    ("event_posting", ["term"]),
     ("chunk_vector_1", ["number"]),
     ("chunk_vector_1", ["cell"]),
 ]

@@ -69,6 +69,9 @@ _RELATIONS: dict[str, dict[str, str]] = {
     "entity_name": _PROJECTION,
     "relationship": _PROJECTION,
     "graph_mention": _PROJECTION,
+    "profile": _PROJECTION,
+    "event_index": _PROJECTION,
+    "event_posting": _PROJECTION,
     "shortterm_memory_chunk": {"app": "SELECT"},
     "longterm_memory_chunk": {"app": "SELECT"},
     "reminiscence_jobs.procrastinate_jobs": _QUEUE,
@@ -112,6 +115,9 @@ _TENANT_TABLES = (
     "entity_name",
     "relationship",
     "graph_mention",
+    "profile",
+    "event_index",
+    "event_posting",
 )
 _OWN = "(external_id = current_setting('reminiscence.external_id'::text, true))"
 _EMPTY = (

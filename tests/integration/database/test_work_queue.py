@@ -430,10 +430,12 @@ async def test_a_waiting_worker_hears_of_new_work_at_once(
         )
     )
     try:
-        # Once it listens there is a connection of it that waits for nothing but news.
+        # Once it listens there is a connection of it that waits for nothing but news. While LISTEN still runs, a commit
+        # beside it may be missed.
         await _until(
             administrator,
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN %'",
+            "SELECT pid FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query LIKE 'LISTEN %' AND state = 'idle'",
         )
         await _enqueue_for(store, _TENANT)
         async with asyncio.timeout(60):

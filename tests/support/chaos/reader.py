@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import date
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ type Rows = Sequence[Mapping[str, Any]]
 type Bent = Literal["names", "others", "facts", "periods", "ends", "fails"]
 
 # What its facts begin with, and no text of anybody's.
-SAID_BY_READER = "It was so on"
+SAID_BY_READER = "It was so on the day"
 
 _bent: ContextVar[frozenset[Bent]] = ContextVar("_bent", default=frozenset())
 
@@ -50,95 +51,69 @@ def make_reader(names: Sequence[str]) -> FunctionModel:
         if "fails" in bent:
             raise RuntimeError("the reader is bent on failing")
         plan = _plan(Shown(messages).parts, names, bent)
-        if len(messages) > 1:
-            # It was refused: what is shown does not say at which second it was said, and so may be the later one.
-            plan |= {"ended_chunks": [], "ended_relationships": []}
         return ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, plan)])
 
     return FunctionModel(read, model_name="reader")
 
 
 def _plan(material: Mapping[str, Rows], names: Sequence[str], bent: frozenset[Bent]) -> dict[str, Any]:
-    passages = material["new_passages"]
-    found = _find_names(material, names) if bent & {"names", "others"} else []
+    passages = sorted(material["new_passages"], key=lambda row: row["number"])
+    found = _find_names(passages, names) if bent & {"names", "others"} else []
     return {
-        "chunks": [{"ref": row["ref"], "importance": 0.9 if row["ref"] % 2 else 0.2} for row in passages],
-        "auto_resolve": {
-            "entities": [_entity(number, *one, material, bent) for number, one in enumerate(found, start=1)],
-            "relationships": [
-                _relationship(number, refs, passages, bent)
-                for number, ((_, first), (_, second)) in enumerate(pairwise(found), start=1)
-                if (refs := sorted({*first} & {*second}))
-            ],
-        },
-        "facts": _facts(passages, bent) if "facts" in bent else [],
-        "ended_chunks": _ended(material.get("stored_passages", ()), passages) if "ends" in bent else [],
-        "ended_relationships": [
-            {"relationship": row["ref"], "by": passages[-1]["ref"], "why": "The reader is bent on it."}
-            for row in material.get("known_relationships", ())
-            if "ends" in bent
+        "importance": [0.9 if row["number"] % 2 else 0.2 for row in passages],
+        "entities": [_entity(name, refs, material, bent) for name, refs in found],
+        "relationships": [
+            _relationship(first, second, refs, passages, bent)
+            for (first, in_first), (second, in_second) in pairwise(found)
+            if (refs := sorted({*in_first} & {*in_second}))
         ],
+        "facts": _facts(passages, bent) if "facts" in bent else [],
+        "over": _over(material, passages) if "ends" in bent else [],
         "summary": f"Read: {passages[0]['text']}"[:200],
     }
 
 
-def _find_names(material: Mapping[str, Rows], names: Sequence[str]) -> list[tuple[str, list[int]]]:
+def _find_names(passages: Rows, names: Sequence[str]) -> list[tuple[str, list[int]]]:
     """Each name that stands in passages, with the numbers of these."""
-    passages = material["new_passages"]
-    found = ((name, [row["ref"] for row in passages if name in row["text"]]) for name in names)
+    found = ((name, [row["number"] for row in passages if name in row["text"]]) for name in names)
     return [(name, refs) for name, refs in found if refs]
 
 
-def _entity(
-    number: int, name: str, refs: list[int], material: Mapping[str, Rows], bent: frozenset[Bent]
-) -> dict[str, Any]:
-    known = next((row["ref"] for row in material.get("known_entities", ()) if row["name"] == name), None)
-    is_other = "others" in bent and known is not None
+def _entity(name: str, refs: list[int], material: Mapping[str, Rows], bent: frozenset[Bent]) -> dict[str, Any]:
+    is_known = any(row["name"] == name for row in material.get("known_entities", ()))
     return {
-        "ref": number,
         "name": name,
         "type": "person" if " " in name else "place",
         "description": f"{name} of passage {refs[0]}.",
-        "confidence": 0.8,
-        "chunks": refs,
-        "known": None if is_other else known,
-        "is_other": is_other,
+        "is_other": "others" in bent and is_known,
     }
 
 
-def _relationship(number: int, refs: list[int], passages: Rows, bent: frozenset[Bent]) -> dict[str, Any]:
-    since = _day(passages[refs[0] - 1]) if "periods" in bent else None
-    return {
-        "from_entity": number,
-        "to_entity": number + 1,
-        "type": "visits",
-        "confidence": 0.7,
-        "chunks": refs,
-        "start": since,
-    }
+def _relationship(who: str, whom: str, refs: list[int], passages: Rows, bent: frozenset[Bent]) -> dict[str, Any]:
+    """With periods, of which every other one is over by now."""
+    period = {}
+    if "periods" in bent:
+        said = date.fromisoformat(passages[refs[0] - 1]["day"])
+        period = {"since": str(said)} if refs[0] % 2 else {"since": str(said.replace(day=1)), "until": str(said)}
+    return {"who": who, "relation": "visits", "whom": whom, "passages": refs} | period
 
 
 def _facts(passages: Rows, bent: frozenset[Bent]) -> list[dict[str, Any]]:
-    """What each passage says, with its day, once."""
+    """What each passage says once; with periods, on its day."""
     facts: dict[str, dict[str, Any]] = {}
     for passage in passages:
-        day = _day(passage)
-        period = {"start": day, "end": day} if "periods" in bent else {}
-        text = f"{SAID_BY_READER} {day}: {passage['text']}"
-        same = facts.setdefault(text, {"text": text, "chunks": [], "confidence": 0.9, "importance": 0.9} | period)
-        same["chunks"].append(passage["ref"])
+        day = f" {passage['day']}" if "periods" in bent else ""
+        text = f"{SAID_BY_READER}{day}: {passage['text']}"
+        facts.setdefault(text, {"text": text, "passages": [], "importance": 0.9})["passages"].append(passage["number"])
     return list(facts.values())
 
 
-def _ended(stored: Rows, passages: Rows) -> list[dict[str, Any]]:
-    """The first of what is stored that a passage may end, as far as can be seen."""
-    for old in stored:
-        for new in passages:
-            if old["said_on"] <= new["said_on"] and old["trust"] == new["trust"]:
-                reason = "contradicted" if old["ref"] % 2 else "replaced"
-                return [{"stored": old["ref"], "by": new["ref"], "reason": reason, "why": "The reader is bent on it."}]
-    return []
+def _over(material: Mapping[str, Rows], passages: Rows) -> list[dict[str, Any]]:
+    """The first of what is stored, the first of several new passages, and all known relationships.
 
-
-def _day(passage: Mapping[str, Any]) -> str:
-    return str(passage["said_on"])[:10]
+    Some of it was said later, or is trusted more, and may not be ended.
+    """
+    stored = sorted(material.get("stored_passages", ()), key=lambda row: row["number"])
+    over = [*stored[:1], *passages[:-1][:1], *material.get("known_relationships", ())]
+    last = passages[-1]["number"]
+    return [{"number": row["number"], "by": last, "why": "The reader is bent on it."} for row in over]

@@ -29,6 +29,9 @@ PROJECTED: Mapping[str, tuple[str, ...]] = {
     "entity_name": ("entity_id", "key"),
     "relationship": ("relationship_id",),
     "graph_mention": ("item_id", "chunk_id"),
+    "profile": ("position",),
+    "event_index": ("position",),
+    "event_posting": ("term", "block"),
 }
 
 # Far from every number, position and block that a test has, and short of what the index keeps for a next event.
@@ -37,7 +40,7 @@ _FAR = 500_000
 # The smallest change that a value of each type can have, but for numbers, of which the next one may be taken. A column
 # of another type fails until its type is here.
 _OTHER_VALUES = {
-    "bigint": f"{{0}} + {_FAR}",
+    "bigint": f"coalesce({{0}}, 0) + {_FAR}",
     "boolean": "NOT {0}",
     "bytea": r"coalesce({0}, '') || '\x00'",
     "date": "{0} + 1",
@@ -64,6 +67,8 @@ _OTHER_WORDS = {
     ("memory_segment", "segment"): f"segment + {_FAR}",
     ("memory_layout", "segment"): f"segment - {_FAR}",
     ("chunk_norms_1", "segment"): f"segment - {_FAR}",
+    ("profile", "refresh"): "CASE refresh WHEN 'daily' THEN 'consolidation' ELSE 'daily' END",
+    ("profile", "made_by"): "CASE made_by WHEN 'model' THEN 'extractive' ELSE 'model' END",
     ("memory_event", "source"): "CASE source WHEN 'user' THEN 'model' ELSE 'user' END",
 }
 
@@ -76,7 +81,9 @@ def row_key(table: str) -> str:
 def key_parts(table: str, key: str) -> list[str]:
     """What each of the table's key columns holds, as text; only names and terms may hold a slash themselves."""
     columns = PROJECTED[table]
-    return key.rsplit("/", len(columns) - 1) if table == "posting" else key.split("/", len(columns) - 1)
+    return (
+        key.rsplit("/", len(columns) - 1) if table in ("posting", "event_posting") else key.split("/", len(columns) - 1)
+    )
 
 
 def shown_key(table: str, key: str) -> str:
@@ -84,7 +91,7 @@ def shown_key(table: str, key: str) -> str:
     match table:
         case "entity_name" | "memory_turn" | "memory_attribute":
             return key_parts(table, key)[0]
-        case "posting":
+        case "posting" | "event_posting":
             return key_parts(table, key)[1]
         case _:
             return key

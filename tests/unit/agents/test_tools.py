@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
+from pydantic_ai.messages import ModelRequest
 
 from agent_reminiscence.agents import memory_retriever, memory_updater
 from agent_reminiscence.agents.memory_retriever import RetrieverDeps, cited_numbers
@@ -16,8 +17,11 @@ from agent_reminiscence.agents.memory_updater import MAX_INTENTS, UpdaterDeps
 from agent_reminiscence.agents.models import AgentLimits
 from agent_reminiscence.agents.plans import Said, UpdateIntent
 from agent_reminiscence.agents.running import run_agent
+from agent_reminiscence.config.constants import TIERS
+from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.memory import ActiveMemory
-from agent_reminiscence.domain.retrieval import RetrievalResult
+from agent_reminiscence.domain.retrieval import EntityHit, RelationshipHit, RetrievalResult, SearchHit
+from agent_reminiscence.text.tokens import count_tokens
 from tests.support.scripted import ScriptedModel, Step, answer, call, call_all
 
 _MORNING = datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -58,7 +62,7 @@ def _updater(memories: Sequence[ActiveMemory]) -> UpdaterDeps:
 
 async def _update(deps: UpdaterDeps, *steps: Step) -> ScriptedModel:
     model = ScriptedModel(*steps, _DONE)
-    prompt = memory_updater.make_prompt(deps.said)
+    prompt = memory_updater.make_prompt(deps.said, datetime(2026, 3, 5, tzinfo=UTC))
     await run_agent(memory_updater.updater_agent(), prompt, model=model.model, deps=deps, limits=_LIMITS)
     return model
 
@@ -199,29 +203,103 @@ async def test_a_title_is_taken_once() -> None:
     assert len(complaints) == 2
 
 
-async def test_of_many_long_memories_the_retriever_is_shown_a_bounded_part() -> None:
-    """Cut, the latest first, and with a note of how to see more; what is cited is what was shown."""
-    memories = [_memory(number, f"{number}. " * 30_000) for number in range(200)]
+_MARIA, _TOM, _PORTO, _ELSEWHERE = (uuid4() for _ in range(4))
 
-    async def read() -> Sequence[ActiveMemory]:
-        return memories
+
+def _relationship(from_id: UUID, kind: str, to_id: UUID, description: str | None = None) -> RelationshipHit:
+    return RelationshipHit(
+        id=uuid4(),
+        external_id="agent-1",
+        tier="shortterm",
+        from_id=from_id,
+        to_id=to_id,
+        type=kind,
+        description=description,
+        confidence=1.0,
+        strength=0.5,
+        importance=0.5,
+        observations=1,
+        first_observed=_MORNING,
+        last_observed=_MORNING,
+        start_date=_MORNING,
+        last_updated=_MORNING,
+        score=1.0,
+        hops=0,
+    )
+
+
+def _entity(entity_id: UUID, name: str) -> EntityHit:
+    return EntityHit(
+        id=entity_id,
+        external_id="agent-1",
+        tier="shortterm",
+        name=name,
+        type="person",
+        confidence=1.0,
+        importance=0.5,
+        first_seen=_MORNING,
+        last_seen=_MORNING,
+        shortterm_memory_id=uuid4(),
+        mentions=1,
+        score=1.0,
+        hops=0,
+    )
+
+
+async def _nothing_found(query: str, tiers: object) -> RetrievalResult:
+    return RetrievalResult(query=query, hits=(), found=False, summary="", citations=())
+
+
+async def _nothing_around(memory_id: object, chunk_ids: object) -> Sequence[SearchHit]:
+    return ()
+
+
+async def test_of_relationships_only_what_says_something_is_shown_and_once() -> None:
+    """Neither that names stood together, nor an empty description, nor one end without a name."""
 
     async def search(query: str, tiers: object) -> RetrievalResult:
-        raise AssertionError
+        entities = (_entity(_MARIA, "Maria"), _entity(_TOM, "Tom"), _entity(_PORTO, "Porto"))
+        nothing = await _nothing_found(query, tiers)
+        return nothing.model_copy(update={"entities": entities, "relationships": tuple(relationships)})
 
-    deps = RetrieverDeps(search=search, active_memories=read, tiers=("active",))
-    model = ScriptedModel(_LOOK, answer({"answer": "It says so [1].", "is_known": True}))
+    relationships = [
+        _relationship(_MARIA, TOGETHER, _PORTO),
+        _relationship(_MARIA, TOGETHER, _TOM, " "),
+        _relationship(_MARIA, "works_with", _TOM),
+        _relationship(_MARIA, "lives_in", _PORTO, "Since spring."),
+        _relationship(_TOM, TOGETHER, _PORTO, "He comes from there."),
+        _relationship(_TOM, "owns", _ELSEWHERE, "A boat."),
+    ]
+    deps = RetrieverDeps(search=search, read_around=_nothing_around, tiers=TIERS)
+    look = call("search_memory", query="Maria")
+    model = ScriptedModel(look, look, answer({"answer": "Memory does not say.", "is_known": False}))
 
-    await run_agent(memory_retriever.retriever_agent(), "Which?", model=model.model, deps=deps, limits=_LIMITS)
+    await run_agent(memory_retriever.retriever_agent(), "Who?", model=model.model, deps=deps, limits=_LIMITS)
 
     (text,) = _returned(model, 2)
-    assert len(text) < _MOST_CHARACTERS
-    rows = _rows(text)
-    assert [row["ref"] for row in rows] == list(range(1, len(rows) + 1))
-    assert rows[0]["title"] == "Memory 199"
-    assert all(row["is_cut"] for row in rows)
-    assert f"{200 - len(rows)} more are not shown" in text
-    assert [deps.passages[row["ref"]].content for row in rows] == [row["text"] for row in rows]
+    assert _rows(text) == [
+        {"trust": "model", "from": "Maria", "type": "works_with", "to": "Tom"},
+        {"trust": "model", "from": "Maria", "type": "lives_in", "to": "Porto", "says": "Since spring."},
+        {"trust": "model", "from": "Tom", "type": "related_to", "to": "Porto", "says": "He comes from there."},
+    ]
+    assert _returned(model, 3) == ["no passage was found"]
+
+
+async def test_what_the_retriever_reads_before_the_question_is_bounded() -> None:
+    """Each request repeats the instructions and the schemas of the tools, so they are paid for again and again."""
+    deps = RetrieverDeps(search=_nothing_found, read_around=_nothing_around, tiers=TIERS)
+    model = ScriptedModel(answer({"answer": "Memory does not say.", "is_known": False}))
+
+    await run_agent(memory_retriever.retriever_agent(), "Who?", model=model.model, deps=deps, limits=_LIMITS)
+
+    (request,) = model.asked[0]
+    assert isinstance(request, ModelRequest)
+    schemas = [
+        json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.parameters_json_schema})
+        for tool in (*model.tools[0], *model.outputs[0])
+    ]
+    tokens = sum(map(count_tokens, [request.instructions or "", *schemas]))
+    assert tokens <= 970
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,9 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) == {
         "agent_reminiscence.agents.memorizer",
-        "agent_reminiscence.agents.memorizer_checks",
         "agent_reminiscence.agents.memory_retriever",
         "agent_reminiscence.agents.memory_updater",
+        "agent_reminiscence.agents.profile_writer",
         "agent_reminiscence.agents.running",
         "agent_reminiscence.cli",
     }

@@ -11,12 +11,13 @@ from typing import Annotated, Any, Literal, TypeAliasType, Union, get_args, get_
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel
 
 from agent_reminiscence.domain import erasure
 from agent_reminiscence.domain import event as events
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.event import PAYLOADS, Event, EventKind
+from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import SOURCES
 
 _PAGE = Path(__file__).parents[3] / "docs" / "guide" / "events.md"
@@ -24,11 +25,13 @@ _HEADING = re.compile(r"^#{2,3} (.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\| `([^`]+)` \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 _PARTS = (
     events.ChunkEntry,
+    SaidFrom,
     events.ChunkRating,
     events.FactEntry,
     events.Duplicate,
     events.Promotion,
     events.GraphChanges,
+    events.ProfileCitation,
     events.EntityEntry,
     events.RelationshipEntry,
     events.ModelUsage,
@@ -43,6 +46,7 @@ _NAMES: Mapping[Any, str] = {
     bytes: "bytes",
     UUID: "uuid",
     datetime: "datetime",
+    AwareDatetime: "datetime",
 }
 
 

@@ -115,6 +115,24 @@ def test_each_event_changes_what_it_says_and_nothing_else() -> None:
     assert archived == consolidated.model_copy(update={"archived_at": ARCHIVED.recorded_at})
 
 
+def test_a_memory_is_trusted_as_little_as_its_least_trusted_chunk() -> None:
+    """Whoever wrote last: only when no chunk of a less trusted writer is left is it the user's again."""
+    changes = {"version": 3, "changes": {"content": "ad"}, "consolidation_due": False}
+    carried = _chunk(3, new=True) | {"source": "tool"}
+    beside = make_event(6, EventKind.UPDATED, changes | {"chunks": [_chunk(2, new=False), _chunk(3, new=True)]})
+    with_label = make_event(6, EventKind.UPDATED, changes | {"chunks": [_chunk(0, new=False), carried]})
+    instead = make_event(6, EventKind.UPDATED, changes | {"chunks": [_chunk(0, new=False), _chunk(3, new=True)]})
+    appended = {"version": 3, "start": 2, "content": "d", "chunks": [_chunk(3, new=True)], "consolidation_due": False}
+    longer = make_event(6, EventKind.APPENDED, appended)
+    cut = make_event(7, EventKind.UPDATED, changes | {"version": 4, "chunks": [_chunk(3, new=False)]})
+
+    def source(*events: Event) -> str:
+        return fold([CREATED, UPDATED, *events], _left).source
+
+    assert (source(beside), source(with_label), source(instead)) == ("model", "tool", "user")
+    assert (source(longer), source(longer, cut)) == ("model", "user")
+
+
 def test_an_event_of_a_users_kind_changes_nothing() -> None:
     """Even one whose payload names the memory."""
     foreign = make_event(2, "world.observed", {"version": 9, "changes": {"title": "mine"}})

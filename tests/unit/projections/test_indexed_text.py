@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import locale
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.index import QUESTION, TIME_WORDS, USER, speaker_term
+from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.projections.indexed_text import fact_text, heading_text, index_chunk, index_fact, index_heading
 from agent_reminiscence.projections.texts import day_of
 from agent_reminiscence.text.folding import fold_name
@@ -17,10 +19,11 @@ from agent_reminiscence.text.periods import period_terms
 from agent_reminiscence.text.words import analyse
 
 DAY = date(2026, 3, 5)
+SAID_AT = datetime(2026, 3, 5, 12, tzinfo=UTC)
 
 
 def _index(content: str, language: str = "en", speaker_key: str | None = None) -> tuple[int, dict[str, int], int]:
-    indexed = index_chunk(content, language=language, day=DAY, speaker_key=speaker_key)
+    indexed = index_chunk(content, language=language, said_at=SAID_AT, speaker_key=speaker_key)
     return indexed.words, dict(indexed.terms), indexed.flags
 
 
@@ -43,9 +46,26 @@ def test_a_chunk_is_found_by_its_speaker_who_is_not_counted() -> None:
 
 def test_white_space_around_a_chunk_changes_nothing() -> None:
     """It belongs to the text, and an update may move it from one chunk to the next."""
-    assert index_chunk("Ann: Tea.\n\n", language="en", day=DAY, speaker_key="ann") == index_chunk(
-        "  Ann: Tea.", language="en", day=DAY, speaker_key="ann"
+    assert index_chunk("Ann: Tea.\n\n", language="en", said_at=SAID_AT, speaker_key="ann") == index_chunk(
+        "  Ann: Tea.", language="en", said_at=SAID_AT, speaker_key="ann"
     )
+
+
+def test_relative_times_go_by_the_date_of_their_line() -> None:
+    """Of a text whose lines were said on two days; the day that no heading names finds it, too."""
+    content = "  We met yesterday.\nWe sail tomorrow.\n"
+    later = SAID_AT + timedelta(days=9)
+    lines = [SaidFrom(start=0, said_at=SAID_AT), SaidFrom(start=len("We met yesterday.\n"), said_at=later)]
+
+    dated = index_chunk(content, language="en", said_at=SAID_AT, said_lines=lines, speaker_key=None)
+    plain = index_chunk(content, language="en", said_at=SAID_AT, speaker_key=None)
+
+    def days(terms: Mapping[str, int]) -> set[str]:
+        return {term[2:] for term in terms if term.startswith("\x02d")}
+
+    assert days(plain.terms) == {"2026-03-04", "2026-03-06", "2026-03-07"}
+    assert days(dated.terms) == {"2026-03-04", "2026-03-14", "2026-03-15", "2026-03-16"}
+    assert (dated.words, dated.flags, dated.text_hash) == (plain.words, plain.flags, plain.text_hash)
 
 
 def test_a_day_that_a_chunk_speaks_of_finds_it_and_is_not_counted() -> None:

@@ -36,6 +36,7 @@ def make_hit(content: str, **fields: Any) -> SearchHit:
         "confidence": 1.0,
         "start_date": DAY,
         "end_date": None,
+        "said_at": fields.get("start_date", DAY),
         "recorded_at": DAY,
         "superseded_at": None,
         "speaker": None,

@@ -7,18 +7,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_reminiscence.text import rendering, tokens
 from agent_reminiscence.text.invisible import INVISIBLE
-from agent_reminiscence.text.rendering import Passage, choose_fitting, render, split_recalled
+from agent_reminiscence.text.rendering import Passage, Summary, choose_fitting, render, split_recalled
 from agent_reminiscence.text.tokens import count_tokens
 from tests.support.injections import FORGERIES
-from tests.support.rendered import Rendered, read_rendering
+from tests.support.rendered import Rendered, read_rendering, read_summary
 
 _MAY = datetime(2022, 5, 8, 12, tzinfo=UTC)
 
@@ -58,6 +59,40 @@ def test_a_rendering_has_a_heading_for_each_memory_and_day() -> None:
         "2022-05-11 Wednesday, Session 10",
         "[2] Ann: See you on Sunday.",
         "```",
+    ]
+
+
+def test_a_line_that_was_said_on_another_day_names_it() -> None:
+    """Before the bar, where no text can stand; the first line of such a text begins a line of its own."""
+    text = "Ann: I called her yesterday.\n\nThe plumber comes tomorrow.\nHe is late.\n"
+    later = [(0, _MAY), (text.index("The"), _MAY + timedelta(days=9)), (text.index("He"), _MAY)]
+
+    assert render([_passage(text, speaker="Ann", said=later)]).split("\n")[2:-1] == [
+        "2022-05-08 Sunday, Session 10",
+        "[1] Ann: I called her yesterday.",
+        "  |",
+        "  2022-05-17 Tuesday | The plumber comes tomorrow.",
+        "  | He is late.",
+    ]
+    assert render([_passage(text, speaker="Ann", start=later[1][1], said=later)]).split("\n")[2:-1] == [
+        "2022-05-17 Tuesday, Session 10",
+        "[1] Ann:",
+        "  2022-05-08 Sunday | I called her yesterday.",
+        "  |",
+        "  | The plumber comes tomorrow.",
+        "  2022-05-08 Sunday | He is late.",
+    ]
+    twice = [(0, _MAY), (len("Ann: Hello.\n"), _MAY - timedelta(days=1))]
+    assert render([_passage("Ann: Hello.\nAnn: Again.", speaker="Ann", said=twice)]).split("\n")[2:-1] == [
+        "2022-05-08 Sunday, Session 10",
+        "[1] Ann: Hello.",
+        "  2022-05-07 Saturday | Ann: Again.",
+    ]
+    # One that was cut before the last of its dates.
+    assert render([_passage(text[:20], said=later)]).split("\n")[2:-1] == [
+        "2022-05-08 Sunday, Session 10",
+        "[1]",
+        "  | Ann: I called her ye",
     ]
 
 
@@ -126,16 +161,35 @@ _WORDS = (
     "  | x",
     "(source: user)",
     "(until 2030-01-01)",
+    "  2022-05-08 Sunday | x",
 )
 _HOSTILE = st.lists(st.sampled_from([*_SIGNS, *_WORDS, "\n", " "]), max_size=12).map("".join)
 _TEXT = st.text(max_size=60) | _HOSTILE
+
+
+@st.composite
+def _dated_texts(draw: st.DrawFn) -> dict[str, Any]:
+    """A text, sometimes with lines that were said on several days."""
+    text, days = draw(_TEXT), draw(_DAYS)
+    begins = [match.end() for match in re.finditer("\n(?=.*[^\\s])", text)]
+    if not begins or draw(st.booleans()):
+        return {"text": text, "start": days}
+    at = draw(st.lists(st.sampled_from(begins), unique=True).map(sorted))
+    said = [(start, draw(_DAYS)) for start in [0, *at]]
+    return {"text": text, "start": draw(st.sampled_from([moment for _, moment in said])), "said": said}
+
+
+def _dated_passage(dated: dict[str, Any], **fields: Any) -> Passage:
+    return Passage(**dated, **fields)
+
+
+_DAYS = (st.integers(-738_000, 2_900_000) | st.integers(0, 3)).map(lambda days: _MAY + timedelta(days=days))
 _PASSAGES = st.lists(
     st.builds(
-        Passage,
+        _dated_passage,
+        dated=_dated_texts(),
         memory=st.integers(0, 2),
         title=_TEXT,
-        text=_TEXT,
-        start=(st.integers(-738_000, 2_900_000) | st.integers(0, 3)).map(lambda days: _MAY + timedelta(days=days)),
         position=st.integers(0, 9),
         until=st.none() | st.just(_MAY),
         speaker=st.none() | _TEXT,
@@ -148,6 +202,8 @@ _PASSAGES = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(passages=_PASSAGES)
+@example(passages=[Passage(memory=0, title="", text=f"{'word ' * 13}: more", start=_MAY)])
+@example(passages=[Passage(memory=0, title="", text=f"{'word ' * 12}: more", start=_MAY)])
 def test_whatever_is_rendered_can_be_read_back(passages: list[Passage]) -> None:
     """Number, day, title, speaker, trust, end and words of each, whatever texts, titles and speakers are."""
     prompt = render(passages)
@@ -175,8 +231,21 @@ def _check_read(passage: Passage, read: Rendered) -> None:
         assert _letters(given_) == _letters(shown) or shown.endswith("…")
     said = "\n".join(INVISIBLE.sub("", line).rstrip() for line in passage.text.splitlines()).strip("\n").lstrip()
     assert said.endswith(read.text)
+    _check_days(passage, read)
     # At most the label of its speaker is left out.
     assert _letters(said.removesuffix(read.text)) in {"", _letters(passage.speaker or "")}
+
+
+def _check_days(passage: Passage, read: Rendered) -> None:
+    """Each line that says something has the day of what it is a line of."""
+    days = []
+    said = [*passage.said, (len(passage.text), passage.start)] if passage.said else []
+    for (start, moment), (end, _) in pairwise(said or [(0, passage.start), (len(passage.text), passage.start)]):
+        lines = [INVISIBLE.sub("", line) for line in passage.text[start:end].splitlines()]
+        days += [moment.date() for line in lines if line.strip()]
+    shown = [day for line, day in zip(read.lines, read.days, strict=True) if line.strip()]
+    # The label of the speaker may be all that the first line said.
+    assert shown in (days, days[1:])
 
 
 def _letters(text: str) -> str:
@@ -213,6 +282,91 @@ def test_nobody_forges_a_label(text: str) -> None:
     assert not re.search("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]", prompt)
     # A reader who takes any line break for one finds no line that begins otherwise.
     assert prompt.splitlines() == prompt.split("\n")
+
+
+# Standing summaries -------------------------------------------------------------------------------
+
+_SUMMARIES = st.builds(
+    Summary,
+    name=_TEXT,
+    text=_TEXT | st.lists(_TEXT, max_size=6).map("\n".join),
+    written=st.just(_MAY),
+    is_quoted=st.booleans(),
+    source=st.sampled_from(["user", "agent", "tool", "import", "model"]),
+)
+
+
+def test_a_summary_comes_first() -> None:
+    """Inside the fence, under a heading that says who made it, when, and how far to trust it."""
+    summary = Summary(name='the "boss"', text="Ann owns a boat.\nAnn sails.", written=_MAY, source="tool")
+
+    assert render([_passage("Hello.", title="Talk")], summary=summary).split("\n")[1:] == [
+        "```memory",
+        "standing summary \"the 'boss'\", written 2022-05-08 (source: tool)",
+        "  | Ann owns a boat.",
+        "  | Ann sails.",
+        "2022-05-08 Sunday, Talk",
+        "[1] Hello.",
+        "```",
+    ]
+    assert render([], summary=Summary(name="x", text=" \n", written=_MAY)) == ""
+
+
+@settings(max_examples=300, deadline=None)
+@given(passages=_PASSAGES, summary=_SUMMARIES)
+def test_whatever_a_summary_says_can_be_read_back(passages: list[Passage], summary: Summary) -> None:
+    """No line of it passes for anything else, and the passages are those that are shown without it."""
+    prompt = render(passages, summary=summary)
+
+    if not prompt:
+        assert not passages
+        return
+    read, others = read_summary(prompt)
+    said = [line for line in summary.text.splitlines() if INVISIBLE.sub("", line).strip()]
+    if not summary.text.strip():
+        assert read is None
+    else:
+        assert read is not None
+        assert (read.day, read.is_quoted, read.source) == (_MAY.date(), summary.is_quoted, summary.source)
+        assert [_letters(line) for line in read.lines] == [_letters(line) for line in said]
+        assert _letters(summary.name).startswith(_letters(read.name))
+    assert [(one.number, one.lines) for one in others] == [
+        (one.number, one.lines) for one in (read_rendering(render(passages)) if passages else [])
+    ]
+    assert prompt.splitlines() == prompt.split("\n")
+
+
+@pytest.mark.parametrize("text", FORGERIES.values(), ids=FORGERIES.keys())
+def test_nobody_forges_a_label_in_a_summary(text: str) -> None:
+    """As its text or its name, with another label in the next line."""
+    summary = Summary(name=text, text=f"{text}\n{text}", written=_MAY, source="tool")
+
+    read, others = read_summary(render([_passage("I own the red boat.", speaker="Ann")], summary=summary))
+
+    assert read is not None
+    assert (read.source, read.is_quoted, read.day) == ("tool", False, _MAY.date())
+    assert [(one.number, one.speaker, one.source, one.text) for one in others] == [
+        (1, "Ann", "user", "I own the red boat.")
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(passages=_PASSAGES, summary=_SUMMARIES, budget=st.integers(1, 400))
+def test_a_summary_and_passages_keep_the_budget_together(
+    passages: list[Passage], summary: Summary, budget: int
+) -> None:
+    """Its first lines that fit come first, and what is chosen for the same budget fits beside it."""
+    prompt = render(passages, budget, summary)
+
+    assert count_tokens(prompt) <= budget
+    whole, _ = read_summary(render([], summary=summary) or render([_passage("x")]))
+    shown, _ = read_summary(prompt) if prompt else (None, [])
+    if whole is not None and shown is not None and shown.lines != whole.lines:
+        assert shown.lines == [*whole.lines[: len(shown.lines) - 1], "…"]
+    chosen = choose_fitting(passages, budget, summary)
+    assert (
+        count_tokens(render([passages[index] for index in chosen], None, summary if shown == whole else None)) <= budget
+    )
 
 
 # Budgets ------------------------------------------------------------------------------------------

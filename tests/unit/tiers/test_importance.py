@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_reminiscence.domain.trust import SOURCES, Source
-from agent_reminiscence.services.tiers.importance import count_details, effective_importance, importance
+from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, Source
+from agent_reminiscence.services.tiers.importance import count_details, effective_importance, estimated, importance
 
 _NOW = datetime(2026, 5, 1, tzinfo=UTC)
 _PAGE = Path(__file__).parents[3] / "docs" / "guide" / "tiers.md"
@@ -59,6 +59,60 @@ def test_importance_is_a_share_and_never_falls_with_more_of_anything(
     assert importance(source=source, recurrences=recurrences + 1, details=details, updates_survived=survived) >= base
     assert importance(source=source, recurrences=recurrences, details=details + 1, updates_survived=survived) >= base
     assert importance(source=source, recurrences=recurrences, details=details, updates_survived=survived + 1) >= base
+
+
+_shares = st.floats(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "details", "estimate", "threshold", "expected"),
+    [
+        # Half of each.
+        ("user", 0, 0.5, 0.7, 0.40),
+        ("user", 3, 0.0, 0.7, 0.275),
+        # What a user or an agent says reaches the threshold if the estimate does.
+        ("user", 0, 0.7, 0.7, 0.70),
+        ("user", 0, 1.0, 0.7, 0.70),
+        ("user", 3, 1.0, 0.7, 0.775),
+        ("user", 0, 0.69, 0.7, 0.495),
+        ("agent", 0, 0.9, 0.7, 0.70),
+        ("agent", 0, 0.9, 0.85, 0.52),
+        # No estimate exceeds the trust in its source, nor lifts another source over the threshold.
+        ("tool", 0, 1.0, 0.7, 0.455),
+        ("tool", 3, 1.0, 0.5, 0.49),
+        ("import", 3, 1.0, 0.58, 0.57),
+        # Nor does a higher one count for less than a lower one that stays below it.
+        ("tool", 3, 0.68, 0.575, 0.565),
+        ("tool", 3, 0.70, 0.575, 0.565),
+        ("model", 0, 1.0, 0.3, 0.29),
+        # One that has reached it without the estimate keeps half of each.
+        ("tool", 3, 0.5, 0.4, 0.48),
+    ],
+)
+def test_an_estimate_counts_for_half_and_the_source_decides_on_longterm(
+    source: Source, details: int, estimate: float, threshold: float, expected: float
+) -> None:
+    """The documented rule, to six digits."""
+    found = importance(
+        source=source, recurrences=0, details=details, updates_survived=0, estimate=estimate, threshold=threshold
+    )
+
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+@given(seen=_shares, estimate=_shares, more=_shares, source=st.sampled_from(SOURCES), threshold=_shares)
+def test_no_estimate_alone_makes_longterm_of_what_is_trusted_little(
+    seen: float, estimate: float, more: float, source: Source, threshold: float
+) -> None:
+    """From 0 to 1; a higher estimate is worth no less; only a user's or an agent's reaches the threshold by it."""
+    found = estimated(seen, estimate, source, threshold=threshold)
+
+    assert 0 <= found <= 1
+    assert estimated(seen, max(estimate, more), source, threshold=threshold) >= found
+    if source in {"user", "agent"}:
+        assert found >= threshold or min(estimate, SOURCE_TRUST[source]) < threshold
+    else:
+        assert found < threshold or seen >= threshold
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_two_who_are_called_the_same_stay_two() -> None:
 
 
 def test_an_alias_alone_makes_nobody_a_known_entity() -> None:
-    """Who is meant by it says the model, by `known`."""
+    """The model says who is meant: by one of the names of the known entity."""
     known = KnownEntityName(
         key="maria", entity_id=uuid4(), canonical_id=uuid4(), name="Maria Silva", type="person", mentions=5
     )

@@ -1,0 +1,52 @@
+"""When the words of a chunk were first said, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+
+class SaidFrom(BaseModel):
+    """From which character of a chunk on its lines were first said at which time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    start: int = Field(
+        ge=0, description="First character, counted from 0; white space at the beginning of the chunk does not count."
+    )
+    said_at: AwareDatetime
+
+
+def check_said(lines: Sequence[SaidFrom]) -> Sequence[SaidFrom]:
+    """Return `lines` as they are.
+
+    Raises:
+        ValueError: They do not begin with the chunk, are not in order, or are a single one.
+    """
+    starts = [line.start for line in lines]
+    if starts and (len(starts) == 1 or starts[0] != 0 or starts != sorted(set(starts))):
+        raise ValueError("said_lines must begin with 0, ascend, and be several, or none if all lines have one date")
+    return lines
+
+
+def said_parts(content: str, said_at: datetime, lines: Sequence[SaidFrom]) -> list[tuple[str, datetime]]:
+    """Cut a chunk where the date of its lines changes: its parts, which joined are `content`, each with its date.
+
+    Args:
+        said_at: The date of the whole chunk if `lines` is empty.
+    """
+    if not lines:
+        return [(content, said_at)]
+    starts = said_starts(content, lines)
+    return [
+        (content[start:end], line.said_at)
+        for start, end, line in zip(starts, [*starts[1:], len(content)], lines, strict=True)
+    ]
+
+
+def said_starts(content: str, lines: Sequence[SaidFrom]) -> list[int]:
+    """Where the parts of a chunk begin, as characters of `content`; the first begins at 0."""
+    before = len(content) - len(content.lstrip())
+    return [line.start + before if line.start else 0 for line in lines]

@@ -1,0 +1,132 @@
+"""Writes the text of a profile without a model: sentences of memory, word by word, each with its date."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+from agent_reminiscence.config.constants import NAME_LOOKUP_KEYS, TIERS
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.database.repositories.profile import LiveStatement
+from agent_reminiscence.domain.event import ProfileCitation
+from agent_reminiscence.domain.profile import Profile
+from agent_reminiscence.domain.said import said_parts
+from agent_reminiscence.domain.search import LATEST, SearchRequest
+from agent_reminiscence.services.profiles.choosing import Sentence, choose, find_statements
+from agent_reminiscence.services.profiles.draft import Line, ProfileDraft
+from agent_reminiscence.services.recall.retrieval import RetrievalService
+from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.text.folding import fold_name, without_speaker
+from agent_reminiscence.text.names import candidate_keys, mentioned_keys
+from agent_reminiscence.text.tokens import count_lines
+
+# The most important chunks that are looked at, and the best answers to the question among them.
+READ_CHUNKS: Final = 5_000
+ASKED_HITS: Final = 50
+
+
+class ProfileExtractor:
+    """Quotes memory.
+
+    If the question names somebody or something that memory knows, only what they say and what names them is quoted;
+    otherwise anything.
+    """
+
+    def __init__(self, runtime: Runtime, retrieval: RetrievalService) -> None:
+        self._store = runtime.store
+        self._profiles = runtime.repositories.tables.profiles
+        self._graph = runtime.repositories.graph
+        self._retrieval = retrieval
+
+    async def write(self, external_id: str, profile: Profile, *, now: datetime) -> ProfileDraft:
+        """Quote what memory holds at `now`.
+
+        Raises:
+            StoreError: The store is unavailable.
+        """
+        asked = await self._ask(external_id, profile.question)
+        async with self._store.transaction(external_id, read_only=True) as db:
+            speakers, entities = await self._find_named(db, external_id, profile.question)
+            statements = await self._profiles.find_statements(
+                db, external_id, now=now, speaker_keys=sorted(speakers), entity_ids=entities, limit=READ_CHUNKS
+            )
+        # In a thread: choosing from thousands of sentences takes up to a second.
+        lines = await asyncio.to_thread(_choose, statements, speakers, asked, profile.max_tokens)
+        rests_on = frozenset(one.memory_id for line in lines for one in line.citations)
+        return ProfileDraft(made_by="extractive", lines=lines, rests_on=rests_on)
+
+    async def _ask(self, external_id: str, question: str) -> Mapping[UUID, float]:
+        """How well chunks answer the question, 0 to 1."""
+        request = SearchRequest(
+            external_id=external_id,
+            query=question,
+            limit=ASKED_HITS,
+            tiers=TIERS,
+            token_budget=None,
+            min_confidence=None,
+            min_match=None,
+            as_of=None,
+            known_at=LATEST,
+            # Nobody has asked: being quoted in a profile must not make a passage more important.
+            counts_as_use=False,
+        )
+        found = await self._retrieval.retrieve(request)
+        return {hit.chunk_id: hit.match for hit in found.hits} if found.found else {}
+
+    async def _find_named(
+        self, db: SqlExecutor, external_id: str, question: str
+    ) -> tuple[Collection[str], Sequence[UUID]]:
+        """The speakers that the question names, as folded names, and the entities."""
+        keys = candidate_keys(question)[:NAME_LOOKUP_KEYS]
+        rows = await self._graph.known_names(db, external_id, keys) if keys else []
+        spoken = await self._profiles.find_speakers(db, external_id, [fold_name(key) for key in keys])
+        known = {key: "person" for key in keys if fold_name(key) in spoken}
+        known |= {row.key: row.type for row in reversed(rows)}
+        by_key: defaultdict[str, list[UUID]] = defaultdict(list)
+        for row in rows:
+            by_key[row.key].append(row.canonical_id)
+        named = mentioned_keys(question, known=known)
+        speakers = {fold_name(key) for key in named} & spoken
+        return speakers, list(dict.fromkeys(entity for key in named for entity in by_key[key]))
+
+
+def _choose(
+    statements: Sequence[LiveStatement], speakers: Collection[str], asked: Mapping[UUID, float], max_tokens: int
+) -> list[Line]:
+    sentences = [
+        Sentence(
+            text=text,
+            said_at=said_at,
+            chunk_id=statement.chunk_id,
+            memory_id=statement.memory_id,
+            speaker=statement.speaker,
+            source=statement.source,
+            language=statement.language,
+            importance=statement.importance,
+            is_own=statement.speaker_key in speakers if speakers else statement.speaker is not None,
+            is_fact=statement.is_fact,
+            asked=asked.get(statement.chunk_id, 0.0),
+        )
+        for statement in statements
+        for part, said_at in said_parts(statement.content, statement.said_at, statement.said_lines)
+        for text in find_statements(without_speaker(part, statement.speaker))
+    ]
+    costs = count_lines([_line(sentence) for sentence in sentences])
+    return [
+        Line(
+            _line(sentence),
+            (ProfileCitation(memory_id=sentence.memory_id, chunk_id=sentence.chunk_id),),
+            (sentence.source,),
+        )
+        for sentence in choose(sentences, max_tokens, costs)
+    ]
+
+
+def _line(sentence: Sentence) -> str:
+    """A sentence with its date and who said it."""
+    said = f"{sentence.speaker}: {sentence.text}" if sentence.speaker else sentence.text
+    return f"{sentence.said_at.astimezone(UTC).date().isoformat()} {said}"

@@ -1,0 +1,239 @@
+"""Finds events of users' own kinds by what they say: recall's ranking over an index apart from recall's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent_reminiscence.database.repositories.chunk_vector import StoredVectors
+from agent_reminiscence.database.repositories.event_index import NewVector, Searched
+from agent_reminiscence.database.repositories.search import FoundTerm
+from agent_reminiscence.domain.canonical import sha256
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.generation import Generation
+from agent_reminiscence.domain.index import FIRST, are_among, position_of
+from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
+from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, RedactionError
+from agent_reminiscence.projections import is_user_kind
+from agent_reminiscence.projections.user_events import indexed_event_text
+from agent_reminiscence.resilience.retries import repeated
+from agent_reminiscence.services import validation
+from agent_reminiscence.services.recall.matching import BUNDLED_MATCH
+from agent_reminiscence.services.recall.occurrences import in_numbers, occurrences, rarity_weights
+from agent_reminiscence.services.recall.question import read_question
+from agent_reminiscence.services.recall.ranking import Vectors, rank
+from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.services.vectors.filling import EmbeddingService
+from agent_reminiscence.services.vectors.norms import window_norms
+
+_logger = logging.getLogger("agent_reminiscence.events")
+
+# A view that sees few of the events asks for more and more, until it has enough or there are no more.
+MAX_FOUND: Final = 1 << 20
+# The language in which events are indexed; they do not say theirs.
+_LANGUAGES: Final = ("en",)
+
+
+class EventSearch:
+    """Searches the events of users' own kinds."""
+
+    def __init__(self, runtime: Runtime, embedding: EmbeddingService) -> None:
+        self._store = runtime.store
+        self._ledger = runtime.repositories.events
+        self._index = runtime.repositories.tables.event_index
+        self._scrubber = runtime.scrubber
+        self._clock = runtime.clock
+        self._embedding = embedding
+
+    async def embed(self, external_id: str, events: Sequence[Event]) -> None:
+        """Make the vectors that events lack; without an embedder, they are found by their words.
+
+        Raises:
+            InvalidInputError: An event is not in the ledger of `external_id`, or is of a kind of our own.
+            StoreError: The store is unavailable.
+        """
+        _check_kinds(external_id, events)
+        generation = self._embedding.generations.current
+        positions = [event.position for event in events]
+
+        async def look() -> dict[UUID, bool]:
+            async with self._store.transaction(external_id, read_only=True) as db:
+                return dict(await self._index.find(db, external_id, generation, positions))
+
+        known = await repeated(look, operation="index events", external_id=external_id)
+        if unknown := [event for event in events if event.event_id not in known]:
+            raise InvalidInputError(
+                f"{len(unknown)} of {len(events)} events are not in the ledger of external_id {external_id!r}, the"
+                f" first at position {unknown[0].position}; append them first: memory.ledger.append()"
+            )
+        texts = {
+            event.position: text
+            for event in events
+            if not known[event.event_id] and (text := indexed_event_text(event))
+        }
+        if not texts:
+            return
+        made, failed = await self._embedding.embed_texts(generation, texts.values())
+        if failed:
+            # Without a traceback: a client's error may quote the texts.
+            _logger.warning(
+                "events are found by their words only: %s",
+                next(iter(failed.values())),
+                extra={"external_id": external_id, "texts": len(failed), "model_name": generation.model_name},
+            )
+        hashes = {position: sha256(text.encode()) for position, text in texts.items()}
+        vectors = [
+            NewVector(position, text_hash, made[text_hash])
+            for position, text_hash in hashes.items()
+            if text_hash in made
+        ]
+        async with self._store.transaction(external_id) as db:
+            # An erasure must come entirely before or after this.
+            await self._ledger.lock(db, external_id)
+            await self._index.add_vectors(db, external_id, generation, vectors)
+
+    async def search(self, external_id: str, query: str, k: int, searched: Searched) -> list[Event]:
+        """The events that answer a question best, best first; deterministic.
+
+        Raises:
+            StoreError: The store is unavailable.
+        """
+        return await repeated(
+            lambda: self._search(external_id, query, k, searched), operation="search events", external_id=external_id
+        )
+
+    async def _search(self, external_id: str, query: str, k: int, searched: Searched) -> list[Event]:
+        generation = self._embedding.generations.current
+        async with self._store.transaction(external_id, read_only=True) as db:
+            layout = (await self._index.read_layout(db, external_id, searched)).copy()
+            if not len(layout):
+                return []
+            # The events are one text: what stands before and after one counts as in recall.
+            layout["flags"][0] |= FIRST
+            asked = read_question(
+                query,
+                _LANGUAGES,
+                first_day=int(layout["day"].min()),
+                last_day=int(layout["day"].max()),
+                today=self._clock().date(),
+            )
+            found = await self._index.find_terms(db, external_id, asked.looked_up)
+            stored = await self._index.read_vectors(db, external_id, generation, searched)
+        found = _among(found, layout["number"].astype(np.int64))
+        asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
+        words = occurrences(asked, found, {})
+        weigh = rarity_weights(words, _LANGUAGES, len(layout))
+        vectors = None
+        if len(stored.numbers) and (vector := await self._embed_question(external_id, query, weigh, generation)):
+            vectors = _compare(layout, stored, np.array(vector, dtype=np.float32))
+        ranked = rank(
+            layout,
+            in_numbers(asked, found, words, {}),
+            vectors,
+            limit=k,
+            cosine_match=BUNDLED_MATCH if generation.model_name == WORDLLAMA_MODEL else None,
+        )
+        positions = [position_of(number) for number in ranked.numbers.tolist()]
+        async with self._store.transaction(external_id, read_only=True) as db:
+            return await self._ledger.read_at(db, external_id, positions)
+
+    async def _embed_question(
+        self, external_id: str, query: str, weigh: Callable[[str], float], generation: Generation
+    ) -> Sequence[float] | None:
+        """The vector of a question; None if it has none, and then the search goes by words."""
+        try:
+            # The embedder may call anyone's server; and redacted questions resemble the stored texts.
+            (text,) = await self._scrubber.scrub_texts([query])
+            weighted = await self._embedding.get_weighted(text, weigh, generation)
+            return weighted if weighted is not None else await self._embedding.get_embedding(text, generation)
+        except (EmbeddingError, RedactionError) as error:
+            _logger.warning(
+                "the query has no vector; searching events by words only: %s", error, extra={"external_id": external_id}
+            )
+            return None
+
+
+class EventIndex:
+    """`memory.event_index(…)`: finds events of kinds of your own by what they say.
+
+    It is a `MemoryIndex` of `agent_reminiscence.views`. Every event is in the index of words from its append on, and an
+    erasure takes it out; `index` adds vectors, by which a search finds it in other words, too. Recall reads nothing of
+    it: whatever you append, `retrieve_memories` gives the same.
+
+    The object holds nothing: make it whenever you need it, in any process.
+    """
+
+    def __init__(
+        self, search: EventSearch, external_id: str | int | UUID, *, actor: str | None, kinds: Sequence[str]
+    ) -> None:
+        self._search = search
+        self._external_id = validation.external_id(external_id)
+        self._searched = Searched(
+            validation.optional_identifier("actor", actor), tuple(validation.event_kind(kind) for kind in kinds)
+        )
+
+    async def index(self, events: Sequence[Event]) -> None:
+        """Make the vectors that events lack; those that have one cost nothing.
+
+        Without an embedder, or while it fails, the events are found by their words, and a later call tries again.
+
+        Args:
+            events: As the ledger returned them.
+
+        Raises:
+            InvalidInputError: An event is not in the ledger of this `external_id`, or its kind begins with `memory.`.
+            StoreError: The store is unavailable.
+        """
+        if events:
+            await self._search.embed(self._external_id, tuple(events))
+
+    async def search(self, query: str, k: int = 8) -> list[Event]:
+        """The events that answer a question best, best first; fewer than `k` if no others have to do with it.
+
+        Args:
+            query: At most 20,000 characters.
+            k: At most this many, from 1 to 1,048,576.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        text = validation.query(query)
+        most = validation.whole_number("k", k, minimum=1, maximum=MAX_FOUND)
+        return await self._search.search(self._external_id, text, most, self._searched)
+
+
+def _check_kinds(external_id: str, events: Sequence[Event]) -> None:
+    """Refuse events that no index of this `external_id` can hold."""
+    for event in events:
+        if event.external_id != external_id:
+            raise InvalidInputError(
+                f"an event of external_id {event.external_id!r} cannot be indexed for {external_id!r}; make an index of"
+                " its own for it"
+            )
+        if not is_user_kind(event.kind):
+            raise InvalidInputError(
+                f"an event of kind {event.kind!r} cannot be indexed: retrieve_memories() finds memories; leave out"
+                " kinds that begin with 'memory.'"
+            )
+
+
+def _among(found: Mapping[str, FoundTerm], numbers: NDArray[np.int64]) -> dict[str, FoundTerm]:
+    """Where terms occur within some events: what nobody may find must not count either."""
+    kept = {}
+    for term, where in found.items():
+        is_there, _ = are_among(where.numbers, numbers)
+        if is_there.any():
+            kept[term] = FoundTerm(where.numbers[is_there], where.frequencies[is_there], where.lengths[is_there])
+    return kept
+
+
+def _compare(layout: NDArray[np.void], stored: StoredVectors, vector: NDArray[np.float32]) -> Vectors:
+    """How close the events are to a question, and the lengths of their windows."""
+    dots = stored.vectors @ vector
+    return Vectors(stored.numbers, dots, window_norms(layout, stored.numbers, stored.masses, stored.vectors))

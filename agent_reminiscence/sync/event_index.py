@@ -1,0 +1,50 @@
+# Written by scripts/write_sync.py from the asynchronous classes: `make sync` writes it anew.
+"""The blocking twin of `agent_reminiscence.services.reflection.memory_index.EventIndex`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.services.reflection.memory_index import EventIndex as AsyncEventIndex
+from agent_reminiscence.sync.lifecycle import Twin
+
+
+class EventIndex(Twin):
+    """`memory.event_index(…)`: finds events of kinds of your own by what they say.
+
+    It is a `MemoryIndex` of `agent_reminiscence.views`. Every event is in the index of words from its append on, and an
+    erasure takes it out; `index` adds vectors, by which a search finds it in other words, too. Recall reads nothing of
+    it: whatever you append, `retrieve_memories` gives the same.
+
+    The object holds nothing: make it whenever you need it, in any process.
+    """
+
+    _wrapped: AsyncEventIndex
+
+    def index(self, events: Sequence[Event]) -> None:
+        """Make the vectors that events lack; those that have one cost nothing.
+
+        Without an embedder, or while it fails, the events are found by their words, and a later call tries again.
+
+        Args:
+            events: As the ledger returned them.
+
+        Raises:
+            InvalidInputError: An event is not in the ledger of this `external_id`, or its kind begins with `memory.`.
+            StoreError: The store is unavailable.
+        """
+        self._thread.call(lambda: self._wrapped.index(events))
+
+    def search(self, query: str, k: int = 8) -> list[Event]:
+        """The events that answer a question best, best first; fewer than `k` if no others have to do with it.
+
+        Args:
+            query: At most 20,000 characters.
+            k: At most this many, from 1 to 1,048,576.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.search(query, k))

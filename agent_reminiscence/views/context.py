@@ -1,0 +1,319 @@
+"""An agent's prompt, in layers from what never changes to what the answer must look like.
+
+## IDENTITY         who the agent is; never shortened
+## CURRENT SCENE    the state of the world, from a projection of yours
+## YOUR MEMORY      beliefs, and the last or the most salient events
+## VISITOR          the last three things that users put into the world; always there
+## EXTRA            what the scenario adds
+## OUTPUT FORMAT    the JSON schema of the answer; last, because models follow best what they read last
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.invisible import INVISIBLE
+from agent_reminiscence.text.tokens import TokenCounter, count_tokens
+from agent_reminiscence.views.episodic import EpisodicMemory
+from agent_reminiscence.views.index import MemoryIndex
+from agent_reminiscence.views.manifest import AgentManifest
+from agent_reminiscence.views.reflection import ReflectionMemory, in_order
+from agent_reminiscence.views.salience import SalienceMemory
+from agent_reminiscence.views.visibility import INJECTED, EventStream, Visibility
+from agent_reminiscence.views.wording import format_events
+
+MAX_VISITOR_EVENTS: Final = 3
+
+_SCENE, _BELIEFS, _EVENTS, _EXTRA = "scene", "beliefs", "events", "extra"
+# What is cut first when a budget runs out: the layer that lasts least.
+_CUT_ORDER: Final = (_EVENTS, _BELIEFS, _EXTRA, _SCENE)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A prompt.
+
+    Attributes:
+        text: The layers that are not empty, each under its heading.
+        tokens: How long it is.
+        cut: How many entries did not fit, of `scene`, `beliefs`, `events` and `extra`; empty if all did.
+        budget: What was asked for; None: no limit. `tokens` is more only if the layers that are never cut are longer.
+        shown: Every event in it, in order of position.
+    """
+
+    text: str
+    tokens: int
+    cut: Mapping[str, int]
+    budget: int | None
+    shown: tuple[Event, ...]
+
+
+class ContextBuilder:
+    """Builds an agent's prompts. Subclass it and define `_build_extra_prompt` for a layer of your own.
+
+    Args:
+        manifest: Who the agent is and how it remembers. Its identity is yours and stands in the prompt word for word.
+        output_type: The model of the answer, whose JSON schema ends the prompt; None: no such layer.
+        token_budget: The most tokens of a prompt; None is no limit. Identity, visitor and output format are never cut.
+            Of the rest, events of the memory go first, then beliefs, the extra layer and the scene: whole entries, the
+            oldest first, and the prompt says how many.
+        index: What ranks events if the manifest turns salience on.
+        count: Counts tokens as the model does; the default never counts too few.
+
+    Raises:
+        InvalidInputError: The budget is less than 1, or the index lacks a method.
+    """
+
+    def __init__(
+        self,
+        manifest: AgentManifest,
+        *,
+        output_type: type[BaseModel] | None = None,
+        token_budget: int | None = None,
+        visibility: Visibility | None = None,
+        index: MemoryIndex | None = None,
+        language: str = "en",
+        count: TokenCounter = count_tokens,
+    ) -> None:
+        if token_budget is not None and token_budget < 1:
+            raise InvalidInputError(f"token_budget must be at least 1, not {token_budget}")
+        self.manifest = manifest
+        self.output_type = output_type
+        self.token_budget = token_budget
+        self.visibility = visibility or Visibility()
+        self.count = count
+        window = manifest.memory.window
+        self.episodic = EpisodicMemory(manifest.name, window, visibility=self.visibility)
+        self.reflection = ReflectionMemory(manifest.name, window, visibility=self.visibility)
+        self.salience = SalienceMemory(
+            manifest.name,
+            window,
+            weights=manifest.memory.weights,
+            visibility=self.visibility,
+            index=index,
+            language=language,
+        )
+
+    def build(
+        self,
+        events: Iterable[Event],
+        scene: str | Sequence[str] = "",
+        turn: int | None = None,
+        relevance: Mapping[UUID, float] | None = None,
+    ) -> Context:
+        """Build the prompt after `events`.
+
+        Args:
+            scene: What the agent finds now: one entry, or several, the least important first. It is quoted as data.
+            turn: The current turn, for salience; None is that of the last visible event.
+            relevance: As in `SalienceMemory.visible`.
+
+        Raises:
+            InvalidInputError: The events come from more than one `external_id`, or a relevance is not from 0 to 1.
+        """
+        follower = self.follow()
+        follower.observe(events)
+        return follower.build(scene, turn, relevance)
+
+    async def recall(
+        self, events: Iterable[Event], scene: str | Sequence[str] = "", turn: int | None = None
+    ) -> Context:
+        """As `build`, with the relevance that the index gives; without an index the same."""
+        follower = self.follow()
+        follower.observe(events)
+        return await follower.recall(scene, turn)
+
+    def follow(self) -> ContextFollower:
+        """The same in steps: `observe` costs what is new."""
+        return ContextFollower(self)
+
+    def _build_extra_prompt(self) -> str:
+        """What the scenario adds, word for word; '' is nothing. Quote what others wrote with `quote`."""
+        return ""
+
+
+class ContextFollower:
+    """Builds prompts while it follows a ledger."""
+
+    def __init__(self, builder: ContextBuilder) -> None:
+        self._builder = builder
+        self._stream = EventStream()
+        self._recent = builder.episodic.follow()
+        self._beliefs = builder.reflection.follow()
+        self._salient = builder.salience.follow()
+        self._visitor: deque[Event] = deque(maxlen=MAX_VISITOR_EVENTS)
+
+    def observe(self, events: Iterable[Event]) -> None:
+        """Take in new events; those up to the last position seen are passed over.
+
+        Raises:
+            InvalidInputError: The events come from more than one `external_id`.
+        """
+        builder = self._builder
+        seen = [one for one in self._stream.observe(events) if builder.visibility.sees(builder.manifest.name, one)]
+        self._recent.observe(seen)
+        # Beliefs have entries of their own, and would fill the window.
+        is_reflecting = builder.manifest.memory.reflection_threshold is not None
+        others = self._beliefs.observe(seen) if is_reflecting else seen
+        if builder.manifest.memory.use_salience:
+            self._salient.observe(others)
+        self._visitor.extend(one for one in seen if one.kind == INJECTED)
+
+    def build(
+        self,
+        scene: str | Sequence[str] = "",
+        turn: int | None = None,
+        relevance: Mapping[UUID, float] | None = None,
+    ) -> Context:
+        """As `ContextBuilder.build`, of all events observed."""
+        entries = _entries(scene)
+        memory = self._builder.manifest.memory
+        beliefs = self._beliefs.beliefs()
+        if memory.use_salience:
+            events = self._salient.visible("\n".join(entries), turn, relevance)
+        elif memory.reflection_threshold is not None:
+            events = self._beliefs.recent()
+        else:
+            events = self._recent.visible()
+        # What the visitor's layer or the beliefs show already is not shown twice.
+        elsewhere = {event.event_id for event in (*beliefs, *self._visitor)}
+        layers = _Layers(
+            scene=entries,
+            beliefs=beliefs,
+            events=tuple(event for event in events if event.event_id not in elsewhere),
+            visitor=tuple(self._visitor),
+            extra=self._builder._build_extra_prompt().strip(),  # noqa: SLF001 - the hook of the class above
+            identity=self._builder.manifest.identity.strip(),
+            output=_schema(self._builder.output_type),
+        )
+        return _fit(layers, self._builder.token_budget, self._builder.count)
+
+    async def recall(self, scene: str | Sequence[str] = "", turn: int | None = None) -> Context:
+        """As `ContextBuilder.recall`, of all events observed; only new ones are given to the index."""
+        if not self._builder.manifest.memory.use_salience:
+            return self.build(scene, turn)
+        return self.build(scene, turn, await self._salient.rank("\n".join(_entries(scene))))
+
+
+def quote(text: str) -> str:
+    """`text` as data: fenced, and every line behind a bar, so that none can pass for a heading or end the fence."""
+    lines = INVISIBLE.sub("", text).splitlines()
+    return "\n".join(["```scene", *(f"  | {line}".rstrip() for line in lines), "```"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Layers:
+    """What a prompt is made of."""
+
+    identity: str
+    scene: tuple[str, ...]
+    beliefs: tuple[Event, ...]
+    events: tuple[Event, ...]
+    visitor: tuple[Event, ...]
+    extra: str
+    output: str
+    cut: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def without(self, most: int) -> _Layers:
+        """The same without the first `most` entries in the order in which they are cut."""
+        cut: dict[str, int] = {}
+        sizes = {
+            _EVENTS: len(self.events),
+            _BELIEFS: len(self.beliefs),
+            _EXTRA: int(bool(self.extra)),
+            _SCENE: len(self.scene),
+        }
+        for name in _CUT_ORDER:
+            if taken := min(most, sizes[name]):
+                cut[name] = taken
+                most -= taken
+        return _Layers(
+            identity=self.identity,
+            scene=self.scene[cut.get(_SCENE, 0) :],
+            beliefs=self.beliefs[cut.get(_BELIEFS, 0) :],
+            events=self.events[cut.get(_EVENTS, 0) :],
+            visitor=self.visitor,
+            extra="" if _EXTRA in cut else self.extra,
+            output=self.output,
+            cut=MappingProxyType(cut),
+        )
+
+    @property
+    def remembered(self) -> tuple[Event, ...]:
+        """Beliefs and events, in order of position."""
+        return in_order([*self.beliefs, *self.events])
+
+    def write(self) -> str:
+        """The prompt."""
+        scene = quote("\n".join(self.scene)) if self.scene else ""
+        parts = [
+            ("IDENTITY", self.identity),
+            ("CURRENT SCENE", _joined(scene, self._cut_note(_SCENE))),
+            (
+                "YOUR MEMORY",
+                _joined(format_events(self.remembered), self._cut_note(_BELIEFS), self._cut_note(_EVENTS)),
+            ),
+            ("VISITOR", format_events(self.visitor)),
+            ("EXTRA", _joined(self.extra, self._cut_note(_EXTRA))),
+            ("OUTPUT FORMAT", self.output),
+        ]
+        return "\n\n".join(f"## {name}\n{text}" for name, text in parts if text)
+
+    def _cut_note(self, name: str) -> str:
+        number = self.cut.get(name, 0)
+        return f"(cut to fit: {number} of {name}, the oldest)" if number else ""
+
+
+def _fit(layers: _Layers, budget: int | None, count: TokenCounter) -> Context:
+    """Cut as few entries as the budget asks for."""
+    whole = len(layers.events) + len(layers.beliefs) + bool(layers.extra) + len(layers.scene)
+
+    def tokens_without(most: int) -> int:
+        return count(layers.without(most).write())
+
+    most = 0
+    if budget is not None and tokens_without(0) > budget:
+        # Halving, because a scene may have thousands of entries.
+        low, high = 1, max(whole, 1)
+        while low < high:
+            middle = (low + high) // 2
+            if tokens_without(middle) <= budget:
+                high = middle
+            else:
+                low = middle + 1
+        most = low
+    fitting = layers.without(most)
+    text = fitting.write()
+    return Context(
+        text=text,
+        tokens=count(text),
+        cut=fitting.cut,
+        budget=budget,
+        shown=in_order([*fitting.remembered, *fitting.visitor]),
+    )
+
+
+def _entries(scene: str | Sequence[str]) -> tuple[str, ...]:
+    entries = (scene,) if isinstance(scene, str) else scene
+    return tuple(entry for entry in entries if entry.strip())
+
+
+def _joined(*texts: str) -> str:
+    return "\n".join(text for text in texts if text)
+
+
+def _schema(output_type: type[BaseModel] | None) -> str:
+    if output_type is None:
+        return ""
+    schema = json.dumps(output_type.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
+    return f"Answer with one JSON object that matches this schema:\n{schema}"

@@ -1,0 +1,279 @@
+"""Memory ranked by what matters now: how relevant an event is to the scene, how recent, and how important its kind is.
+
+score = 0.30 · relevance + 0.40 · recency + 0.30 · importance
+recency = exp(−0.1 · (turn − the event's turn)), which halves in about 7 turns; 1 for an event of a later turn
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, Self
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event_text import event_text
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.words import analyse
+from agent_reminiscence.views.episodic import DEFAULT_WINDOW, checked_window
+from agent_reminiscence.views.index import IndexAdapter, MemoryIndex
+from agent_reminiscence.views.visibility import Turns, Visibility, VisibleEvents
+from agent_reminiscence.views.wording import format_events
+
+IMPORTANCE: Final[Mapping[str, float]] = MappingProxyType(
+    {
+        "verdict.final": 1.00,
+        "user.injected": 0.95,
+        "judge.verdict": 0.90,
+        "agent.reflected": 0.85,
+        "clue.found": 0.80,
+        "world.observed": 0.70,
+        "agent.spoke": 0.50,
+        "agent.thought": 0.40,
+        "run.started": 0.30,
+    }
+)
+"""How important an event is by its kind, from 0 to 1."""
+
+# An index that holds more of other agents' events than this before ours is asked no further.
+_MOST_ASKED: Final = 1 << 20
+
+_Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+_Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class SalienceWeights(BaseModel):
+    """How the parts of a score are weighed. They need not add up to 1; only their proportions decide the order."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    relevance: _Weight = 0.30
+    recency: _Weight = 0.40
+    importance: _Weight = 0.30
+    decay: _Weight = Field(default=0.1, description="How fast recency fades, per turn; ln 2 / decay turns halve it.")
+    kinds: Mapping[str, _Share] = Field(
+        default_factory=dict, description="Importance of kinds, where it differs from `IMPORTANCE`."
+    )
+    default_importance: _Share = Field(default=0.50, description="Importance of a kind that is in neither.")
+
+    @model_validator(mode="after")
+    def _weighs_something(self) -> Self:
+        if not self.relevance + self.recency + self.importance:
+            raise ValueError("relevance, recency and importance are all 0; give one of them a weight")
+        return self
+
+    def importance_of(self, kind: str) -> float:
+        """The importance of a kind, from 0 to 1."""
+        return self.kinds.get(kind, IMPORTANCE.get(kind, self.default_importance))
+
+    def recency_of(self, age: int) -> float:
+        """The recency of an event `age` turns old, from 0 to 1."""
+        return math.exp(-self.decay * max(age, 0))
+
+    def score(self, relevance: float, age: int, kind: str) -> float:
+        """The score of an event.
+
+        Args:
+            relevance: From 0 to 1.
+            age: How many turns ago it happened.
+        """
+        return (
+            self.relevance * relevance
+            + self.recency * self.recency_of(age)
+            + self.importance * self.importance_of(kind)
+        )
+
+
+class SalienceMemory:
+    """The visible events with the highest scores.
+
+    Args:
+        agent_name: The `actor` of the agent's own events.
+        window: At most this many events, from 1.
+        index: Where `recall` looks for relevance; None compares words.
+        language: The language whose stop words and endings are removed before words are compared.
+
+    Raises:
+        InvalidInputError: The name is blank, the window is less than 1, or the index lacks a method.
+    """
+
+    def __init__(
+        self,
+        agent_name: str,
+        window: int = DEFAULT_WINDOW,
+        *,
+        weights: SalienceWeights | None = None,
+        visibility: Visibility | None = None,
+        index: MemoryIndex | None = None,
+        language: str = "en",
+    ) -> None:
+        self.agent_name = agent_name
+        self.window = checked_window("window", window)
+        self.weights = weights or SalienceWeights()
+        self.visibility = visibility or Visibility()
+        self.index = None if index is None else IndexAdapter(index)
+        self.language = language
+        self.follow()
+
+    def visible(
+        self,
+        events: Iterable[Event],
+        scene: str,
+        turn: int | None = None,
+        relevance: Mapping[UUID, float] | None = None,
+    ) -> tuple[Event, ...]:
+        """The `window` visible events with the highest scores, in order of position.
+
+        Of equal scores the event of the later turn wins, then the one of the later position.
+
+        Args:
+            scene: What happens now.
+            turn: The current turn; None is that of the last visible event.
+            relevance: By event id, from 0 to 1, and 0 for an id that it does not name. None compares words: the share
+                of the words of event and scene that both have.
+
+        Raises:
+            InvalidInputError: A relevance is not from 0 to 1, or the events come from more than one `external_id`.
+        """
+        follower = self.follow()
+        follower.observe(events)
+        return follower.visible(scene, turn, relevance)
+
+    async def recall(self, events: Iterable[Event], scene: str, turn: int | None = None) -> tuple[Event, ...]:
+        """As `visible`, with the relevance that the index gives; without an index the same.
+
+        The index is given the visible events and asked for more until `window` of them are ranked or it is exhausted.
+        Whatever else it returns is passed over. Of n ranked events the first has relevance 1, the next 1 − 1/n …
+        """
+        follower = self.follow()
+        follower.observe(events)
+        return await follower.recall(scene, turn)
+
+    def follow(self) -> SalienceFollower:
+        """The same view in steps: `observe` costs what is new, and a ranking what shares words with the scene."""
+        return SalienceFollower(self)
+
+    def format_for_prompt(
+        self,
+        events: Iterable[Event],
+        scene: str,
+        turn: int | None = None,
+        relevance: Mapping[UUID, float] | None = None,
+    ) -> str:
+        """What the view shows, quoted as data; '' if that is nothing."""
+        return format_events(self.visible(events, scene, turn, relevance))
+
+
+class SalienceFollower:
+    """A salience memory that follows a ledger."""
+
+    def __init__(self, memory: SalienceMemory) -> None:
+        self._memory = memory
+        self._stream = VisibleEvents(memory.agent_name, memory.visibility)
+        self._events: list[Event] = []
+        self._numbers: dict[UUID, int] = {}
+        self._turns = Turns()
+        self._indexed = 0
+        self._analysed = 0
+        self._sizes: list[int] = []
+        self._postings: defaultdict[str, list[int]] = defaultdict(list)
+        self._by_importance: defaultdict[float, list[int]] = defaultdict(list)
+
+    def observe(self, events: Iterable[Event]) -> None:
+        """Take in new events; those up to the last position seen are passed over.
+
+        Raises:
+            InvalidInputError: The events come from more than one `external_id`.
+        """
+        for event in self._stream.observe(events):
+            number = len(self._events)
+            self._events.append(event)
+            self._numbers[event.event_id] = number
+            self._turns.add(event.turn)
+            group = self._by_importance[self._memory.weights.importance_of(event.kind)]
+            bisect.insort(group, number, key=self._age_key)
+
+    def visible(
+        self, scene: str, turn: int | None = None, relevance: Mapping[UUID, float] | None = None
+    ) -> tuple[Event, ...]:
+        """As `SalienceMemory.visible`, of all events observed."""
+        weights, window = self._memory.weights, self._memory.window
+        now = self._turns.last if turn is None else turn
+        relevant = self._shared_words(scene) if relevance is None else self._numbered(relevance)
+        # Of events that are equally important and not relevant, the latest have the highest scores.
+        candidates = set(relevant)
+        for group in self._by_importance.values():
+            rest = (number for number in reversed(group) if number not in relevant)
+            candidates.update(number for number, _ in zip(rest, range(window), strict=False))
+        best = heapq.nlargest(
+            window,
+            candidates,
+            key=lambda number: (
+                weights.score(relevant.get(number, 0.0), now - self._turns[number], self._events[number].kind),
+                *self._age_key(number),
+            ),
+        )
+        # Chosen by score, returned by position: a prompt out of order misleads the model.
+        return tuple(self._events[number] for number in sorted(best))
+
+    async def recall(self, scene: str, turn: int | None = None) -> tuple[Event, ...]:
+        """As `SalienceMemory.recall`, of all events observed; only new ones are given to the index."""
+        return self.visible(scene, turn, await self.rank(scene))
+
+    async def rank(self, scene: str) -> dict[UUID, float] | None:
+        """The relevance of visible events according to the index; None without one."""
+        index = self._memory.index
+        if index is None:
+            return None
+        if self._indexed < len(self._events):
+            end = len(self._events)
+            await index.index(tuple(self._events[self._indexed : end]))
+            self._indexed = end
+        wanted = min(self._memory.window, len(self._events))
+        if not wanted or not scene.strip():
+            return {}
+        asked = wanted
+        known = 0
+        while True:
+            hits = list(dict.fromkeys(hit.event_id for hit in await index.search(scene, asked)))
+            ranked = [event_id for event_id in hits if event_id in self._numbers][:wanted]
+            # One that returns nothing further, or the same again, is exhausted.
+            if len(ranked) == wanted or len(hits) < asked or len(hits) <= known or asked >= _MOST_ASKED:
+                return {event_id: 1 - rank / len(ranked) for rank, event_id in enumerate(ranked)}
+            known = len(hits)
+            asked *= 2
+
+    def format_for_prompt(
+        self, scene: str, turn: int | None = None, relevance: Mapping[UUID, float] | None = None
+    ) -> str:
+        """What the view shows, quoted as data; '' if that is nothing."""
+        return format_events(self.visible(scene, turn, relevance))
+
+    def _age_key(self, number: int) -> tuple[int, int]:
+        return self._turns[number], number
+
+    def _numbered(self, relevance: Mapping[UUID, float]) -> dict[int, float]:
+        for event_id, share in relevance.items():
+            if not 0 <= share <= 1:
+                raise InvalidInputError(f"the relevance of event {event_id} must be from 0 to 1, not {share!r}")
+        return {self._numbers[one]: share for one, share in relevance.items() if one in self._numbers and share}
+
+    def _shared_words(self, scene: str) -> dict[int, float]:
+        """By number of event: the words it shares with `scene`, as a share of all words of both (Jaccard)."""
+        language = self._memory.language
+        # Texts are analysed only where words are compared.
+        for event in self._events[self._analysed :]:
+            terms = set(analyse(event_text(event), language))
+            for term in terms:
+                self._postings[term].append(self._analysed)
+            self._sizes.append(len(terms))
+            self._analysed += 1
+        wanted = set(analyse(scene, language))
+        shared = Counter(number for term in wanted for number in self._postings.get(term, ()))
+        return {number: both / (len(wanted) + self._sizes[number] - both) for number, both in shared.items()}

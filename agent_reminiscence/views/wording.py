@@ -1,0 +1,32 @@
+"""How events read in a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event_text import event_text
+from agent_reminiscence.text.rendering import Passage, render
+
+
+def format_events(events: Sequence[Event]) -> str:
+    """Render events as quoted data, each with its kind and actor, under the day and turn; '' if there are none.
+
+    Args:
+        events: In order of position, which is the order they are numbered in.
+    """
+    return render([_passage(event) for event in events])
+
+
+def _passage(event: Event) -> Passage:
+    # The kind comes first: it is words joined by dots, and an actor's name cannot pass for one.
+    speaker = event.kind if event.actor is None else f"{event.kind}, {event.actor}"
+    return Passage(
+        memory=event.turn,
+        title="" if event.turn is None else f"turn {event.turn}",
+        text=event_text(event),
+        start=event.occurred_at,
+        position=event.position,
+        speaker=speaker,
+        source=event.source,
+    )

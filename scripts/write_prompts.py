@@ -1,0 +1,244 @@
+"""Write docs/reference/prompts.md: every prompt as a model reads it, whole.
+
+Each agent is asked through Pydantic AI with a model that only looks, so the page has what is sent, not what the code
+means to send. `make prompts` runs this; a test fails while the page differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+# Run as a script, the folder of this file is searched instead of the checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from pydantic_ai import Agent
+from pydantic_ai.exceptions import UnexpectedModelBehavior
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from agent_reminiscence.agents import memorizer, memory_retriever, memory_updater, profile_writer
+from agent_reminiscence.agents.memory_retriever import RetrieverDeps
+from agent_reminiscence.agents.memory_updater import UpdaterDeps
+from agent_reminiscence.agents.plans import (
+    ConsolidationMaterial,
+    KnownEntity,
+    KnownRelation,
+    NewPassage,
+    Reader,
+    Said,
+    StoredPassage,
+)
+from agent_reminiscence.agents.running import prompt_version
+from agent_reminiscence.config.constants import TIERS, Tier
+from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
+from agent_reminiscence.text.tokens import count_tokens
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "prompts.md"
+
+_MAY = datetime(2026, 5, 8, 18, tzinfo=UTC)
+_MARCH = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+_MATERIAL = ConsolidationMaterial(
+    title="Call with Maria",
+    dated=_MAY,
+    context=["Maria: We spoke about Lisbon."],
+    passages=[
+        NewPassage(text="I left Acme last Friday.", speaker="Maria", source="user", said_at=_MAY),
+        NewPassage(text="On Monday I start at Globex.", speaker="Maria", source="user", said_at=_MAY),
+    ],
+    stored=[StoredPassage(text="I work for Acme, in Porto.", speaker="Maria", source="user", said_at=_MARCH)],
+    entities=[KnownEntity(name="Maria", type="person", also_called=["Maria Silva"])],
+    relationships=[
+        KnownRelation(
+            from_name="Maria",
+            type="works_for",
+            to_name="Acme",
+            since=_MARCH,
+            last_said_at=_MARCH,
+            source="user",
+            held_by="user",
+        )
+    ],
+)
+_COMPARED = ConsolidationMaterial(
+    title=None,
+    dated=_MAY,
+    passages=_MATERIAL.passages,
+    stored=[StoredPassage(text="Maria Silva, Acme, Porto", speaker=None, source="tool", said_at=_MARCH)],
+)
+_SAID = (
+    Said(role="user", text="I left Acme. From Monday on I work for Globex.", message=0),
+    Said(role="assistant", text="Congratulations! Shall I forget the Acme address?", message=1),
+    Said(role="user", text="Yes, forget it.", message=2),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """What one agent is sent with its first request."""
+
+    heading: str
+    about: str
+    version: str
+    instructions: str
+    tools: Sequence[dict[str, Any]]
+    shown: str
+
+
+def page() -> str:
+    """The whole page."""
+    return asyncio.run(_page())
+
+
+async def _page() -> str:
+    retriever, profile = _retriever_deps(), _retriever_deps()
+    found = _found()
+    prompts = [
+        await _look(
+            "Memorizer",
+            "Reads new passages when a memory is [consolidated](../guide/agents.md#consolidating-a-memory).",
+            memorizer.memorizer_agent(),
+            Reader(_MATERIAL),
+            memorizer.make_prompt(_MATERIAL),
+        ),
+        await _look(
+            "Memorizer, comparing",
+            "Compares passages that were read with what less trusted sources said.",
+            memorizer.comparer_agent(),
+            Reader(_COMPARED),
+            memorizer.make_comparing_prompt(_COMPARED),
+        ),
+        await _look(
+            "Updater",
+            "Decides [what to remember of a conversation](../guide/agents.md#remembering-a-conversation).",
+            memory_updater.updater_agent(),
+            UpdaterDeps(said=_SAID, memories=[], check=_accept, is_known=_is_new),
+            memory_updater.make_prompt(_SAID, _MAY, "Maria"),
+        ),
+        await _look(
+            "Retriever",
+            "Answers a question [with its sources](../guide/agents.md#answers-with-their-sources).",
+            memory_retriever.retriever_agent(),
+            retriever,
+            memory_retriever.make_prompt(retriever, found, "Whom does Maria work for?", _MAY),
+        ),
+        await _look(
+            "Profile writer",
+            "Writes a [standing summary](../guide/profiles.md).",
+            profile_writer.profile_agent(),
+            profile,
+            profile_writer.make_prompt(profile, found, "Who is Maria?", max_tokens=500, now=_MAY),
+        ),
+    ]
+    sections = [_section(prompt) for prompt in prompts]
+    return "\n\n".join([_INTRODUCTION, *sections]) + "\n"
+
+
+_INTRODUCTION = """\
+# Prompts
+
+Every prompt of every [agent](../guide/agents.md), whole: the instructions, which are always the same and contain
+nobody's text; the tools and the schema of the answer, as they are sent; and, as an example, what is shown of invented
+memories. [Events](../guide/events.md) that rest on a model's answer name the version of its prompt, which changes with
+the instructions or the schema of the answer. Tokens are those of the bundled tokenizer; the schema is counted without
+spaces."""
+
+
+def _section(prompt: _Prompt) -> str:
+    schemas = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in prompt.tools)
+    compact = json.dumps(prompt.tools, ensure_ascii=False, separators=(",", ":"))
+    cost = f"Instructions: {count_tokens(prompt.instructions):,} tokens. Tools and answer: {count_tokens(compact):,}."
+    return "\n\n".join(
+        [
+            f"## {prompt.heading}",
+            f"{prompt.about} Version: `{prompt.version}`. {cost}",
+            f"````text\n{prompt.instructions}\n````",
+            f"````json\n{schemas}\n````",
+            f"````text\n{prompt.shown}\n````",
+        ]
+    )
+
+
+async def _look(heading: str, about: str, agent: Agent[Any, Any], deps: object, shown: str) -> _Prompt:
+    """Ask an agent with a model that looks at the request and breaks off."""
+    seen: list[tuple[str, list[dict[str, Any]], str]] = []
+
+    def look(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        tools = [
+            {"name": one.name, "description": one.description, "parameters": one.parameters_json_schema}
+            for one in (*info.function_tools, *info.output_tools)
+        ]
+        seen.append((info.instructions or "", tools, prompt_version(info.model_request_parameters)))
+        raise UnexpectedModelBehavior("it has seen enough")
+
+    with suppress(UnexpectedModelBehavior):
+        await agent.run(shown, model=FunctionModel(look), deps=deps)
+    ((instructions, tools, version),) = seen
+    return _Prompt(heading, about, version, instructions, tools, shown)
+
+
+def _accept(title: str, content: str) -> None:
+    """Let any text pass."""
+
+
+async def _is_new(text: str) -> bool:
+    return False
+
+
+def _retriever_deps() -> RetrieverDeps:
+    async def search(query: str, tiers: Sequence[Tier]) -> RetrievalResult:
+        return _found()
+
+    async def read_around(memory_id: UUID, chunk_ids: Sequence[UUID]) -> Sequence[SearchHit]:
+        return _found().hits
+
+    return RetrieverDeps(search=search, read_around=read_around, tiers=TIERS)
+
+
+def _found() -> RetrievalResult:
+    texts = (("On Monday I start at Globex.", _MAY), ("I work for Acme, in Porto.", _MARCH))
+    hits = [_hit(number, text, said_at) for number, (text, said_at) in enumerate(texts, start=1)]
+    return RetrievalResult(query="", hits=tuple(hits), found=True, summary="", citations=())
+
+
+def _hit(number: int, text: str, said_at: datetime) -> SearchHit:
+    return SearchHit(
+        tier="shortterm",
+        chunk_id=UUID(int=number),
+        memory_id=UUID(int=100 + number),
+        memory_version=1,
+        title="Call with Maria" if said_at == _MAY else "Work",
+        content=f"Maria: {text}",
+        span_start=0,
+        span_end=len(text) + 7,
+        score=0.5,
+        score_parts={},
+        match=0.9,
+        is_of_other=False,
+        importance=0.5,
+        confidence=1,
+        start_date=said_at,
+        end_date=None if said_at == _MAY else _MAY - timedelta(days=7),
+        said_at=said_at,
+        said_lines=(),
+        recorded_at=said_at,
+        superseded_at=None,
+        speaker="Maria",
+        source="user",
+        derived_from=(),
+        tokens=9,
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(PAGE.parents[2])}")

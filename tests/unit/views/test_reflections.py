@@ -1,0 +1,234 @@
+"""When a reflection is due, which reflections count, and what a ledger's beliefs are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_reminiscence.domain.event import Event
+from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.views import (
+    BeliefGraph,
+    ReflectionMemory,
+    ReflectionTracker,
+    Visibility,
+    reflection_payload,
+)
+from tests.support.ledger_events import event_id, ledgers, make_event, positions
+
+
+def reflect(
+    position: int, belief: str, based_on: list[int], *, actor: str = "mara", turn: int | None = None, **others: Any
+) -> Event:
+    """A reflection; `others` names events by position."""
+    payload: dict[str, Any] = {"belief": belief, "based_on": [str(event_id(one)) for one in based_on]}
+    if "replaces" in others:
+        payload["replaces"] = str(event_id(others["replaces"]))
+    if "contradicts" in others:
+        payload["contradicts"] = [str(event_id(one)) for one in others["contradicts"]]
+    return make_event(position, payload, actor=actor, kind="agent.reflected", turn=turn)
+
+
+STORY = [
+    make_event(1, "odo hides something", turn=1),
+    make_event(2, "I took the key", actor="odo", kind="agent.thought", turn=1),
+    reflect(3, "Odo has the key.", [1], turn=2),
+    reflect(4, "Nobody knows of the key.", [2], actor="odo", turn=3),
+    reflect(5, "Ilse has the key.", [1, 4], turn=5, replaces=3),
+    reflect(6, "Mara is wrong.", [2, 5], actor="odo", turn=6, contradicts=[5]),
+]
+
+
+def test_a_reflection_is_due_after_so_many_seen_events() -> None:
+    """Own and global ones count, others' thoughts do not, and an own reflection begins anew."""
+    tracker = ReflectionTracker("mara", 3)
+
+    assert not tracker.observe([make_event(1), make_event(2, actor="odo"), make_event(3, kind="world.observed")])
+    assert tracker.observe([make_event(4)])
+    assert positions(tracker.since) == [1, 3, 4]
+    assert not tracker.observe([reflect(5, "It rains.", [3])])
+    assert tracker.since == ()
+    # Another agent's reflection is an event like others.
+    assert tracker.observe([make_event(6), make_event(7), reflect(8, "Odo is glad.", [3], actor="odo")])
+
+
+def test_no_reflection_is_due_without_a_threshold() -> None:
+    """It is off unless it is turned on."""
+    assert not ReflectionTracker("mara").observe([make_event(number) for number in range(1, 99)])
+
+
+def test_a_reflection_on_what_its_author_does_not_see_is_none() -> None:
+    """It neither resets the tracker nor becomes a belief, whoever appended it."""
+    odo = make_event(1, "I took the key", actor="odo", kind="agent.thought")
+    for forged in (
+        reflect(3, "Odo has it.", [1]),
+        reflect(3, "Odo has it.", [3]),
+        reflect(3, "Odo has it.", [4]),
+        reflect(3, "Odo has it.", []),
+        reflect(3, " ", [2]),
+        reflect(3, "x", [2], replaces=2),
+        reflect(3, "x", [2], contradicts=[2]),
+        make_event(3, {"belief": "x", "based_on": "all"}, kind="agent.reflected"),
+        make_event(3, {}, kind="agent.reflected"),
+        reflect(3, "x", [2]).model_copy(update={"actor": None}),
+    ):
+        events = [odo, make_event(2, "seen"), forged, make_event(4)]
+        tracker = ReflectionTracker("mara", 3)
+        assert tracker.observe(events), forged.payload
+        assert BeliefGraph(events).current() == ()
+        follower = ReflectionMemory("mara").follow()
+        follower.observe(events)
+        assert follower.beliefs() == ()
+
+
+def test_a_payload_is_checked_before_it_is_written() -> None:
+    """And read back as the same."""
+    payload = reflection_payload(
+        "odo", "Mara is wrong.", [event_id(2)], STORY[:5], replaces=event_id(4), contradicts=[event_id(5)]
+    )
+    event = make_event(6, payload, actor="odo", kind="agent.reflected")
+
+    (belief,) = BeliefGraph([*STORY[:5], event]).current("odo")
+
+    assert (belief.text, belief.based_on, belief.replaces) == ("Mara is wrong.", (event_id(2),), event_id(4))
+    assert belief.contradicts == (event_id(5),)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: reflection_payload("mara", "x", [event_id(2)], STORY), f"based_on names {event_id(2)}"),
+        (lambda: reflection_payload("mara", "x", [event_id(9)], STORY), "no earlier event that 'mara' sees"),
+        (lambda: reflection_payload("mara", "x", [], STORY), "check based_on"),
+        (lambda: reflection_payload("mara", " ", [event_id(1)], STORY), "check belief"),
+        (
+            lambda: reflection_payload("mara", "x", [event_id(1)], STORY, replaces=event_id(4)),
+            "no earlier reflection of 'mara'",
+        ),
+        (
+            lambda: reflection_payload("mara", "x", [event_id(1)], STORY, contradicts=[event_id(3)]),
+            "reflection of another agent",
+        ),
+        (lambda: BeliefGraph(STORY).evidence(event_id(1)), "is the id of no belief"),
+        (lambda: ReflectionTracker("mara", 0), "threshold must be a whole number from 1, not 0"),
+    ],
+)
+def test_wrong_input_is_refused(make: Callable[[], object], message: str) -> None:
+    """The message names the value."""
+    with pytest.raises(InvalidInputError, match=message):
+        make()
+
+
+def test_beliefs_are_revised_and_contradicted_by_those_who_say_so() -> None:
+    """Current beliefs, their history, evidence and conflicts, now and as of a turn."""
+    graph = BeliefGraph(STORY)
+
+    def texts(**query: Any) -> list[str]:
+        return [belief.text for belief in graph.current(**query)]
+
+    assert texts() == ["Nobody knows of the key.", "Ilse has the key.", "Mara is wrong."]
+    assert texts(agent_name="mara") == ["Ilse has the key."]
+    assert texts(turn=2) == ["Odo has the key."]
+    assert texts(turn=4) == ["Odo has the key.", "Nobody knows of the key."]
+    assert [one.text for one in graph.history(event_id(5))] == ["Odo has the key.", "Ilse has the key."]
+    assert positions(graph.evidence(event_id(5))) == [1, 4]
+    assert [(one.text, other.text) for one, other in graph.conflicts()] == [("Ilse has the key.", "Mara is wrong.")]
+    assert graph.conflicts(turn=5) == ()
+    assert graph.holders("ilse  has the KEY.") == ("mara",)
+    graph.observe([reflect(7, "ILSE has the key.", [1], actor="ilse"), reflect(7, "again", [1])])
+    assert graph.holders("ilse has the key.") == ("mara",)  # Ilse does not see event 1.
+    graph.observe([reflect(8, "ILSE has the key.", [3], actor="ilse")])
+    assert graph.holders("ilse has the key.") == ("ilse", "mara")
+
+
+def test_a_judge_reads_beliefs_without_the_agents_memory() -> None:
+    """What a belief rests on stays with who saw it."""
+    graph = BeliefGraph(STORY)
+
+    assert [belief.text for belief in graph.current("odo", reader="judge")] == [
+        "Nobody knows of the key.",
+        "Mara is wrong.",
+    ]
+    assert graph.evidence(event_id(4), reader="judge") == ()
+    assert positions(graph.evidence(event_id(6), reader="judge")) == [5]
+    assert positions(graph.evidence(event_id(6), reader="odo")) == [2, 5]
+
+
+def test_private_reflections_are_read_by_their_author_alone() -> None:
+    """Where a ledger does not make them global."""
+    private = Visibility(global_kinds=frozenset())
+    graph = BeliefGraph(STORY[:4], visibility=private)
+    assert [belief.text for belief in graph.current(reader="mara")] == ["Odo has the key."]
+    with pytest.raises(InvalidInputError, match="is the id of no belief"):
+        graph.evidence(event_id(4), reader="mara")
+
+
+def test_after_k_reflections_memory_is_k_beliefs_and_a_window() -> None:
+    """200 turns, a reflection after every 20 seen events, a window of 8."""
+    tracker, memory, ledger = ReflectionTracker("mara", 20), ReflectionMemory("mara", 8), list[Event]()
+    for turn in range(200):
+        ledger.append(make_event(len(ledger) + 1, f"turn {turn}", turn=turn))
+        ledger.append(make_event(len(ledger) + 1, "secret", actor="odo", turn=turn))
+        if tracker.observe(ledger):
+            based_on = [event.event_id for event in tracker.since]
+            payload = reflection_payload("mara", f"Belief of turn {turn}.", based_on, ledger)
+            ledger.append(make_event(len(ledger) + 1, payload, kind="agent.reflected", turn=turn))
+            tracker.observe(ledger)
+
+    follower = memory.follow()
+    follower.observe(ledger)
+
+    assert [one.payload["belief"] for one in follower.beliefs()] == [
+        f"Belief of turn {turn}." for turn in range(19, 200, 20)
+    ]
+    assert [one.payload["text"] for one in follower.recent()] == [f"turn {turn}" for turn in range(192, 200)]
+    assert len(memory.visible(ledger)) == 10 + 8
+    assert "secret" not in memory.format_for_prompt(ledger)
+
+
+@st.composite
+def reflective_ledgers(draw: st.DrawFn) -> list[Event]:
+    """Ledgers whose reflections name any events, also ones they must not."""
+    events = draw(ledgers())
+    for index, event in enumerate(events):
+        if event.kind != "agent.reflected":
+            continue
+        ids = st.integers(1, len(events)).map(event_id).map(str)
+        payload: dict[str, Any] = {"belief": "so it is", "based_on": draw(st.lists(ids, max_size=2))}
+        if draw(st.booleans()):
+            payload["replaces"] = draw(ids)
+        if draw(st.booleans()):
+            payload["contradicts"] = [draw(ids)]
+        events[index] = event.model_copy(update={"payload": payload})
+    return events
+
+
+@given(reflective_ledgers(), st.lists(st.integers(0, 40), max_size=4), st.randoms())
+def test_in_steps_is_from_scratch(events: list[Event], cuts: list[int], random: Any) -> None:
+    """However a ledger is cut or shuffled; and a belief rests only on what its author saw before."""
+    graph, tracker, follower = BeliefGraph(), ReflectionTracker("mara", 3), ReflectionMemory("mara", 3).follow()
+    for cut in [*sorted(cuts), len(events)]:
+        part = events[:cut]
+        random.shuffle(part)
+        graph.observe(part)
+        tracker.observe(part)
+        follower.observe(part)
+        other = ReflectionTracker("mara", 3)
+        assert other.observe(part) == tracker.is_due
+        assert other.since == tracker.since
+        assert graph.current() == BeliefGraph(part).current()
+        assert graph.conflicts() == BeliefGraph(part).conflicts()
+        assert follower.visible() == ReflectionMemory("mara", 3).visible(part)
+    own = [belief.id for belief in graph.current("mara")]
+    assert [event.event_id for event in follower.beliefs()] == own
+    by_id: dict[UUID, Event] = {event.event_id: event for event in events}
+    for belief in graph.current():
+        assert belief.based_on
+        for one in belief.based_on:
+            assert by_id[one].position < by_id[belief.id].position
+            assert Visibility().sees(belief.agent_name, by_id[one])

@@ -137,6 +137,10 @@ bench-lifebench: bench-data $(BENCH) ## Measure recall on a year of phone data. 
 bench-answers: $(BENCH) ## Ask a model about what was recalled, beside BM25. DATA=folder BENCH_ARGS="--model provider:name"
 	@$(RUN) benchmarks.answers $(if $(DATA),--data "$(DATA)") $(BENCH_ARGS)
 
+.PHONY: bench-prompts
+bench-prompts: $(BENCH) ## Count the tokens that a memorizer is sent for six texts. Asks no model.
+	@$(RUN) benchmarks.prompts $(BENCH_ARGS)
+
 .PHONY: bench-entities
 bench-entities: bench-data $(BENCH) ## Sample the extractor's names, to judge by hand, and time it. DATA=folder
 	@$(RUN) benchmarks.entities --data "$(DATA)" $(BENCH_ARGS)

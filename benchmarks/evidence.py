@@ -140,7 +140,7 @@ def _check_budget(found: RetrievalResult, every: RetrievalResult, budget: int) -
     used = count_tokens(found.as_prompt())
     shown = {hit.chunk_id for hit in found.hits}
     left_out = [hit for hit in every.hits if hit.chunk_id not in shown]
-    more = found.model_copy(update={"hits": (*found.hits, *left_out[:1])})
+    more = found.model_copy(update={"hits": (*found.hits, *left_out[:1]), "token_budget": None})
     if used > budget or (left_out and count_tokens(more.as_prompt()) <= budget):
         raise RuntimeError(f"{used} of {budget} tokens are used, and {len(left_out)} hits are left out")
     return used

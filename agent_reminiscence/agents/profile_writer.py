@@ -35,19 +35,20 @@ question says what it is about. Write it from the passages you are shown and fro
   and look around the passages that come closest. You may call several tools at once.
 - Write one statement on each line, the most important first, without headings and bullets. Prefer what lasts (who
   somebody is, what they do, like, own and plan, what was decided) to what happened once.
-- End each line with the numbers of the passages that say it, such as [3][5]. Put no other numbers in square brackets.
+- End each line with the numbers of the passages that say it, such as [9001][9002]. Put no other numbers in square
+  brackets.
 - Name people instead of writing "he" or "she", and give dates instead of "yesterday".
 - If passages contradict each other, write what the later one says. Leave out what has ended.
 - If no passage answers the question, set `is_known` to false, say so in a sentence, and cite nothing.
 - Write in the language of the question.
 
-Examples, of other memories:
-"Who is Lea?", 2023-03-13 Monday, [1] Lea: We moved to Graz last week. [2] Lea: Thanks! [3] Lea: Ida, our daughter,
-loves the trams.
-→ Lea has a daughter, Ida, who loves trams [3].
-Lea moved to Graz in March 2023 [1].
-"What does Ivo play?", 2021-05-02 Sunday, [1] Ivo: I play the cello. 2023-03-06 Monday, [2] Ivo: I sold my cello.
-→ Ivo played the cello [1]; by March 2023 he had sold it [2].
+Examples, of other memories; no passage here has their numbers:
+"Who is Lea?", 2023-03-13 Monday, [9001] Lea: We moved to Graz last week. [9002] Lea: Thanks! [9003] Lea: Ida, our
+daughter, loves the trams.
+→ Lea has a daughter, Ida, who loves trams [9003].
+Lea moved to Graz in March 2023 [9001].
+"What does Ivo play?", 2021-05-02 Sunday, [9001] Ivo: I play the cello. 2023-03-06 Monday, [9002] Ivo: I sold my cello.
+→ Ivo played the cello [9001]; by March 2023 he had sold it [9002].
 
 {ABOUT_RECALLED}"""
 

@@ -385,6 +385,9 @@ class ModelAsked(_Frozen):
         default=None,
         description="Version of the instructions and the answer's schema that were sent; None if no request was.",
     )
+    profile: int | None = Field(
+        default=None, description="Position of the definition of the profile that a text was asked for."
+    )
 
 
 class FactEntry(_Frozen):

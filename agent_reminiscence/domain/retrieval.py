@@ -57,7 +57,7 @@ class SearchHit(_Frozen):
     )
     said_at: datetime = Field(
         description="When its words were first said, which headings and relative times go by. Before `start_date` if an"
-        " update has since changed other lines of the chunk; of lines with several dates, that of most of the words."
+        " update has since changed other lines of the chunk. If lines have different dates, the one of most words."
     )
     said_lines: tuple[SaidFrom, ...] = Field(
         default=(), description="From which character of `content` on which date holds; empty if it has only one."

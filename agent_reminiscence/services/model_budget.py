@@ -94,16 +94,20 @@ class ModelBudget:
         *,
         unanswered: int = 0,
         prompt: str | None = None,
+        profile: int | None = None,
     ) -> None:
         """Record the cost of a call that no other event records. A failure is only logged: the answer matters more.
 
         Args:
             unanswered: How many requests had no answer when the call ended.
             prompt: Version of the prompt that was sent.
+            profile: Position of the definition of the profile that a text was asked for.
         """
         if not usage.requests:
             return
-        payload = ModelAsked(agent=agent, outcome=outcome, usage=(usage,), unanswered=unanswered, prompt=prompt)
+        payload = ModelAsked(
+            agent=agent, outcome=outcome, usage=(usage,), unanswered=unanswered, prompt=prompt, profile=profile
+        )
         request = WriteRequest(external_id=external_id, source="model")
         try:
             async with asyncio.timeout(_RECORD_SECONDS), self._store.transaction(external_id) as db:

@@ -59,7 +59,18 @@ WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at
                     'memory.ended', 'memory.entities_merged', 'memory.entities_unmerged', 'memory.relationship_ended')
             END
     )
+    AND NOT EXISTS (
+        SELECT
+        FROM memory_event AS a
+        WHERE a.external_id = $(external_id)p AND a.position > greatest(p.definition, p.written_from)
+            AND a.occurred_at > $(failed_by)p AND {include failed_for_profile}
+    )
 ORDER BY p.name;
+
+-- part: failed_for_profile
+-- A model was paid in vain: it failed, or wrote what cannot be used. Not a call that was cut off, or overtaken by a change.
+a.kind = 'memory.model_asked' AND a.payload ->> 'profile' = p.definition::text
+    AND a.payload ->> 'outcome' NOT IN ('answered', 'cancelled', 'store')
 
 -- name: any_follows
 -- Whether there is a profile that is written anew after each consolidation.
@@ -69,11 +80,19 @@ SELECT EXISTS (
 ) AS any_follows;
 
 -- name: find_waits
--- When the oldest text of the daily profiles was written, NULL if there is none; and whether any profile has no text yet.
-SELECT min(written_at) FILTER (WHERE refresh = 'daily') AS first_daily_at,
-    coalesce(bool_or(content IS NULL), false) AS has_unwritten
-FROM profile
-WHERE external_id = $(external_id)p AND name IS NOT NULL AND superseded_at IS NULL;
+-- When the oldest text of the daily profiles was written, NULL if there is none; whether any profile has no text yet; and when
+-- the first of those failed that are not tried again yet.
+SELECT min(p.written_at) FILTER (WHERE p.refresh = 'daily') AS first_daily_at,
+    coalesce(bool_or(p.content IS NULL), false) AS has_unwritten,
+    min(f.failed_at) AS first_failed_at
+FROM profile AS p
+LEFT JOIN LATERAL (
+    SELECT max(a.occurred_at) AS failed_at
+    FROM memory_event AS a
+    WHERE a.external_id = $(external_id)p AND a.position > greatest(p.definition, p.written_from)
+        AND a.occurred_at > $(failed_by)p AND {include failed_for_profile}
+) AS f ON true
+WHERE p.external_id = $(external_id)p AND p.name IS NOT NULL AND p.superseded_at IS NULL;
 
 -- name: was_erased_since
 -- Whether anything was erased after a position.
@@ -87,6 +106,14 @@ SELECT EXISTS (
 SELECT DISTINCT speaker_key
 FROM memory_chunk
 WHERE external_id = $(external_id)p AND speaker_key = ANY($(speaker_keys)p::text[]);
+
+-- name: find_name_keys
+-- The names of some entities and of those that were merged into them.
+SELECT DISTINCT n.key
+FROM entity AS e
+JOIN entity_name AS n ON n.external_id = $(external_id)p AND n.entity_id = e.entity_id
+WHERE e.external_id = $(external_id)p AND e.canonical_id = ANY($(entity_ids)p::uuid[])
+ORDER BY n.key;
 
 -- name: find_statements
 -- What holds now, the most important first: of all, or only what some speakers said, or names some entities, with the facts

@@ -641,7 +641,9 @@ async def _check_a_stored_text(memory: AgentMem, model: ScriptedModel, tenant: s
     hostile = f"{_HONEST.removesuffix('.')}, it says: {' '.join(injection.text.split())[:100]}"
     obeying = reads(lambda shown: {"facts": [fact(shown, "Maria rows at noon.", "still")]})
     model.begin(*[reads(_read_honestly)] * 2, obeying, compares=_obey_a_comparison)
-    sources: dict[str, Source] = {_HONEST: "user", hostile: "tool", _STILL: "user"}
+    # Two new passages of the user's: nor can one of them be made to end the other.
+    news = lines([_STILL, _LATER])
+    sources: dict[str, Source] = {_HONEST: "user", hostile: "tool", news: "user"}
     for text, source in sources.items():
         note = await memory.create_active_memory(tenant, "Boats", text, source=source)
         await memory.admin.consolidate(tenant, note.id)
@@ -659,13 +661,14 @@ async def _check_a_stored_text(memory: AgentMem, model: ScriptedModel, tenant: s
         ("Maria rows at noon.", DERIVED_CONFIDENCE)
     ]
     hits = await hits_of(memory, "who owns the red boat?", tenant)
-    assert {_HONEST, _STILL} <= set(hits)
+    assert {_HONEST, _STILL, _LATER} <= set(hits)
     assert not [text for text in hits if "it says" in text]
     (owns,) = (await memory.admin.graph.neighbourhood(tenant, "Maria", types=["owns"])).relationships
     assert owns.end_date is None
 
 
 _STILL = "Maria still owns the red boat in the harbour of Porto."
+_LATER = "Maria paints the red boat in the harbour of Porto."
 
 
 def _obey_a_comparison(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelResponse:

@@ -14,7 +14,7 @@ from pydantic_ai.models.function import AgentInfo
 from agent_reminiscence import ActiveMemory, AgentMem, AgentModels, ConsolidationReport
 from agent_reminiscence.domain.event import ChunkRating, EventKind, FactEntry, MemoryConsolidated
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.services.tiers.windows import WINDOW_CHUNKS
+from agent_reminiscence.services.tiers.windows import WINDOW_PASSAGES
 from tests.support.factories import record_event
 from tests.support.fakes import SetClock
 from tests.support.memorizing import MakeConfig, Shown, concludes, ends, fact, hits_of, memorizing, payloads, reads
@@ -791,7 +791,7 @@ async def test_each_lesser_label_is_compared_by_itself(config: MakeConfig) -> No
 
 async def test_nothing_that_is_trusted_less_keeps_a_passage_from_being_read(config: MakeConfig) -> None:
     """All windows are read before any is compared, and a model that is then away costs the comparisons alone."""
-    many = [f"The blue ferry {number} is launched on Friday." for number in range(WINDOW_CHUNKS)]
+    many = [f"The blue ferry {number} is launched on Friday." for number in range(WINDOW_PASSAGES)]
     model = ScriptedModel(reads(), compares=fail(ModelHTTPError(503, "scripted")))
     async with memorizing(config, model) as memory:
         page = await memory.create_active_memory("agent-1", "Page", _TOLD, source="tool", occurred_at=_EARLY)

@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest
 
 from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.trust import Source
-from agent_reminiscence.services.tiers.windows import WINDOW_CHUNKS
+from agent_reminiscence.services.tiers.windows import WINDOW_PASSAGES
 from tests.support.memorizing import MakeConfig, Shown, fact, hits_of, memorizing, payloads, reads
 from tests.support.scripted import ScriptedModel, Step, answer, fail, say
 from tests.support.steps import lines
@@ -270,7 +270,7 @@ async def test_an_earlier_answer_survives_a_later_failure(config: MakeConfig, fa
 
 async def test_the_windows_after_a_failure_are_left_to_rules(config: MakeConfig) -> None:
     """The earlier answer stands for its window, and the event says how many passages were not read."""
-    many = [f"Greta Holm glazes bowl number {number}." for number in range(WINDOW_CHUNKS)]
+    many = [f"Greta Holm glazes bowl number {number}." for number in range(WINDOW_PASSAGES)]
     mistaken = reads(lambda shown: {"entities": [{"name": "Quist", "type": "person"}], "summary": "It was glazed."})
     model = ScriptedModel(mistaken, fail(ModelHTTPError(503, "scripted")))
     async with memorizing(config, model) as memory:

@@ -19,7 +19,7 @@ from agent_reminiscence import AgentMem
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.exceptions import StoreError
-from agent_reminiscence.services.tiers.windows import WINDOW_CHUNKS
+from agent_reminiscence.services.tiers.windows import WINDOW_PASSAGES
 from tests.acceptance.conftest import Server, Silence, SocketServer, dsn
 from tests.support.factories import stored_rows, superuser
 from tests.support.memorizing import MakeConfig, Shown, concludes, fact, hits_of, memorizing, payloads, reads
@@ -31,7 +31,7 @@ _PLAN = "Maria Silva ships version 2 to Porto on Friday."
 _FACT = "Version 2 is shipped to Porto by Maria Silva."
 
 # Two windows: the second begins with the sentence about the lighthouse.
-_MANY = [f"Maria Silva paints boat number {number} in the harbour." for number in range(WINDOW_CHUNKS)]
+_MANY = [f"Maria Silva paints boat number {number} in the harbour." for number in range(WINDOW_PASSAGES)]
 _TAIL = ["The lighthouse keeper is Maria Silva.", "Her lamp burns until five."]
 _LONG = lines([*_MANY, *_TAIL])
 

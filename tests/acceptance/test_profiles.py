@@ -91,6 +91,41 @@ async def test_without_a_model_a_profile_quotes_memory(config: MakeConfig) -> No
         assert profile.written_at == _NOW
 
 
+async def test_of_what_others_say_only_sentences_about_her_are_quoted(config: MakeConfig) -> None:
+    """An utterance that greets her also speaks of others; a note that nobody speaks is about her as a whole."""
+    async with _memory(config) as (memory, _):
+        await _tell(
+            memory, "Boats", f"{_BOAT}\nIngrid: Thanks, Robin! My daughter Astrid trains for the regatta in June."
+        )
+        await _tell(memory, "Praise", "Ingrid: Robin repairs wooden boats better than anybody in town.")
+        await _tell(
+            memory, "Note", "In Vigo, Robin was born as the fourth child. She grew up among fishermen and sailmakers."
+        )
+        await memory.admin.consolidate("agent-1")
+        await memory.admin.profiles.define("agent-1", "robin", _WHO)
+
+        text = (await memory.admin.profiles.refresh("agent-1", "robin")).text
+
+        assert text is not None
+        assert "Astrid" not in text
+        assert all(words in text for words in ("repairs wooden boats", "born as the fourth child", "among fishermen"))
+
+
+async def test_a_quoted_line_has_the_label_of_its_source(config: MakeConfig) -> None:
+    """In one text with what the user says, a web page's line says whose it is."""
+    async with _memory(config) as (memory, _):
+        await _tell(memory, "Boats", _BOAT)
+        await _tell(memory, "Page", "Robin is the best carpenter of the whole coast.", source="tool")
+        await memory.admin.profiles.define("agent-1", "everything", "What is known?")
+
+        profile = await memory.admin.profiles.refresh("agent-1", "everything")
+
+        labelled = {line.partition("(source: ")[2].partition(")")[0]: line for line in _lines(profile)}
+        assert set(labelled) == {"", "tool"}
+        assert labelled["tool"].startswith("2026-05-01 (source: tool) Robin is the best")
+        assert "Robin: I own a red sailing boat" in labelled[""]
+
+
 async def test_a_question_that_names_nobody_is_about_everyone(config: MakeConfig) -> None:
     """Then everything that is remembered may be quoted."""
     async with _memory(config) as (memory, _):

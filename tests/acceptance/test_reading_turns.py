@@ -52,6 +52,36 @@ async def test_two_that_begin_together_ask_once(config: MakeConfig) -> None:
         assert (await memory.admin.verify("agent-1")).ok
 
 
+async def test_work_that_is_under_way_is_not_asked_for_again(config: MakeConfig) -> None:
+    """A job reads the memory while somebody consolidates it by hand."""
+    slow = _Slow()
+    async with memorizing(config, slow.model, active_memory_update_threshold=1) as memory:
+        note = await memory.create_active_memory("agent-1", "Ferry", "To be told.")
+        await memory.update_active_memory("agent-1", note.id, content=_TEXT)
+        job = asyncio.create_task(memory.admin.run_due("agent-1"))
+        await slow.is_asked.wait()
+        by_hand = asyncio.create_task(memory.admin.consolidate("agent-1", note.id))
+        slow.may_answer.set()
+
+        assert (await job).consolidated == (note.id,)
+        assert [report.consolidated for report in await by_hand] in ([False], [])
+        assert slow.asked == 1
+
+
+async def test_work_that_is_queued_asks_for_nothing_that_was_done_by_hand(config: MakeConfig) -> None:
+    """The job finds the memory consolidated."""
+    model = ScriptedModel(reads())
+    async with memorizing(config, model, active_memory_update_threshold=1) as memory:
+        note = await memory.create_active_memory("agent-1", "Ferry", "To be told.")
+        await memory.update_active_memory("agent-1", note.id, content=_TEXT)
+        assert [job.state for job in await memory.admin.jobs("agent-1")] == ["waiting"]
+
+        (report,) = await memory.admin.consolidate("agent-1", note.id)
+        done = await memory.admin.run_due("agent-1")
+
+        assert (report.consolidated, done.consolidated, done.error, len(model.asked)) == (True, (), None, 1)
+
+
 async def test_tenants_do_not_wait_for_each_other(config: MakeConfig) -> None:
     """Nor do writes and recall of the tenant whose memory is read."""
     slow = _Slow()

@@ -48,10 +48,12 @@ class ProfileWaits:
     Attributes:
         first_daily_at: When the oldest text of the daily ones was written; None if there is none.
         has_unwritten: Whether one has no text yet.
+        first_failed_at: When the first of those failed that wait since; None if none does.
     """
 
     first_daily_at: datetime | None
     has_unwritten: bool
+    first_failed_at: datetime | None
 
 
 class ProfileRepository:
@@ -89,13 +91,16 @@ class ProfileRepository:
         """Return current states, by name."""
         return [_profile(row) for row in await db.fetch_all(_SQL["list_profiles"], {"external_id": external_id})]
 
-    async def find_due(self, db: SqlExecutor, external_id: str, *, written_by: datetime) -> Sequence[str]:
+    async def find_due(
+        self, db: SqlExecutor, external_id: str, *, written_by: datetime, failed_by: datetime
+    ) -> Sequence[str]:
         """Return the names of profiles whose text is to be written.
 
         Args:
             written_by: A daily one is due if its text is as old as this.
+            failed_by: One for which a model was paid in vain is due if that is as long ago as this.
         """
-        params = {"external_id": external_id, "written_by": written_by}
+        params = {"external_id": external_id, "written_by": written_by, "failed_by": failed_by}
         return [row["name"] for row in await db.fetch_all(_SQL["find_due_profiles"], params)]
 
     async def any_follows(self, db: SqlExecutor, external_id: str) -> bool:
@@ -103,9 +108,13 @@ class ProfileRepository:
         row = await db.fetch_one(_SQL["any_follows"], {"external_id": external_id})
         return row is not None and bool(row["any_follows"])
 
-    async def find_waits(self, db: SqlExecutor, external_id: str) -> ProfileWaits:
-        """Return what the stream's profiles wait for besides events."""
-        row = await db.fetch_one(_SQL["find_waits"], {"external_id": external_id})
+    async def find_waits(self, db: SqlExecutor, external_id: str, *, failed_by: datetime) -> ProfileWaits:
+        """Return what the stream's profiles wait for besides events.
+
+        Args:
+            failed_by: As in `find_due`.
+        """
+        row = await db.fetch_one(_SQL["find_waits"], {"external_id": external_id, "failed_by": failed_by})
         assert row is not None
         return ProfileWaits(**row)
 
@@ -118,6 +127,11 @@ class ProfileRepository:
         """Return which of these folded names somebody has spoken under."""
         params = {"external_id": external_id, "speaker_keys": list(speaker_keys)}
         return {row["speaker_key"] for row in await db.fetch_all(_SQL["find_speakers"], params)}
+
+    async def find_name_keys(self, db: SqlExecutor, external_id: str, entity_ids: Sequence[UUID]) -> list[str]:
+        """Return the keys of all names of some entities, which are canonical ones."""
+        params = {"external_id": external_id, "entity_ids": list(entity_ids)}
+        return [row["key"] for row in await db.fetch_all(_SQL["find_name_keys"], params)] if entity_ids else []
 
     async def find_statements(
         self,

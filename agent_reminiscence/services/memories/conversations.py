@@ -11,7 +11,6 @@ from agent_reminiscence.agents.plans import Role, Said
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.validation import TIME_KEYS, parse_time
-from agent_reminiscence.text.folding import WORD
 from agent_reminiscence.text.rendering import split_recalled
 
 MAX_MESSAGES: Final = 1_000
@@ -31,17 +30,6 @@ _MAX_SHOWN_ROLE = 40
 _SILENT_PARTS: Final = frozenset({"thinking", "reasoning"})
 # What an application tells its model was not said by anybody.
 _SILENT_ROLES: Final = frozenset({"system", "developer"})
-# A message of only these words says nothing. A short message may say something: "I'm vegan."
-_ACKNOWLEDGEMENTS: Final = frozenset(
-    word
-    for words in (
-        "ok okay k yes yeah yep no nope sure fine good great nice cool perfect alright right got it",
-        "thanks thank you thx ty very much a lot please welcome hi hello hey bye goodbye hm hmm ah oh aha haha",
-        "ja nein danke bitte hallo oui non merci bonjour gracias hola vale grazie ciao obrigado obrigada",
-        "谢谢 好 好的 嗯 はい ありがとう",
-    )
-    for word in words.split()
-)
 
 
 def read_conversation(messages: object, *, until: datetime | None = None) -> list[Said]:
@@ -80,11 +68,6 @@ def read_conversation(messages: object, *, until: datetime | None = None) -> lis
         for part, is_recalled in split_recalled(text)
         if part.strip()
     ]
-
-
-def is_acknowledgement(text: str) -> bool:
-    """Whether a message is only "ok, thanks!" and the like, or has no words at all."""
-    return all(word in _ACKNOWLEDGEMENTS for word in WORD.findall(text.casefold()))
 
 
 def _read(message: object, number: int, until: datetime | None) -> list[tuple[Role, str, datetime | None]]:

@@ -25,11 +25,11 @@ from agent_reminiscence.exceptions import (
 )
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.requests import CreateRequest, UpdateRequest
-from agent_reminiscence.services.memories.conversations import is_acknowledgement
 from agent_reminiscence.services.memories.manager import MemoryManager
 from agent_reminiscence.services.model_budget import ModelBudget
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.folding import fold_text
+from agent_reminiscence.text.small_talk import is_small_talk
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -127,11 +127,11 @@ class RememberingService:
             messages=len(said),
             recalled_messages=sum(one.is_recalled for one in said),
         )
-        if all(one.is_recalled or is_acknowledgement(one.text) for one in said):
+        if all(one.is_recalled or is_small_talk(one.text) for one in said):
             return report.model_copy(update={"why": "Everything said is already stored or trivial."})
         limits = await self._budget.limits(request.external_id)
         if limits is None:
-            raise AgentError("the day's tokens of this external_id are used up (agent_daily_tokens)")
+            raise AgentError("this external_id has reached its daily token limit (agent_daily_tokens)")
 
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memory_updater import UpdaterDeps, make_prompt, updater_agent

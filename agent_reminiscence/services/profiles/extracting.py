@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
@@ -32,8 +33,8 @@ ASKED_HITS: Final = 50
 class ProfileExtractor:
     """Quotes memory.
 
-    If the question names somebody or something that memory knows, only what they say and what names them is quoted;
-    otherwise anything.
+    If the question names somebody or something that memory knows, only what they say and what names them is quoted:
+    of what somebody else says, the sentences that name them, and of notes the whole passage. Otherwise anything.
     """
 
     def __init__(self, runtime: Runtime, retrieval: RetrievalService) -> None:
@@ -51,11 +52,13 @@ class ProfileExtractor:
         asked = await self._ask(external_id, profile.question)
         async with self._store.transaction(external_id, read_only=True) as db:
             speakers, entities = await self._find_named(db, external_id, profile.question)
+            names = await self._profiles.find_name_keys(db, external_id, entities)
             statements = await self._profiles.find_statements(
                 db, external_id, now=now, speaker_keys=sorted(speakers), entity_ids=entities, limit=READ_CHUNKS
             )
+        about = _About(speakers, frozenset({*names, *speakers}))
         # In a thread: choosing from thousands of sentences takes up to a second.
-        lines = await asyncio.to_thread(_choose, statements, speakers, asked, profile.max_tokens)
+        lines = await asyncio.to_thread(_choose, statements, about, asked, profile.max_tokens)
         rests_on = frozenset(one.memory_id for line in lines for one in line.citations)
         return ProfileDraft(made_by="extractive", lines=lines, rests_on=rests_on)
 
@@ -94,8 +97,34 @@ class ProfileExtractor:
         return speakers, list(dict.fromkeys(entity for key in named for entity in by_key[key]))
 
 
+@dataclass(frozen=True, slots=True)
+class _About:
+    """Whom the question names.
+
+    Attributes:
+        speakers: Those of them who speak, as folded names.
+        names: All their names, as keys; empty if the question names nobody.
+    """
+
+    speakers: Collection[str]
+    names: Collection[str]
+
+    def is_own(self, statement: LiveStatement) -> bool:
+        """Whether one of those whom the summary is about says it."""
+        return statement.speaker_key in self.speakers if self.speakers else statement.speaker is not None
+
+    def concerns(self, statement: LiveStatement, text: str) -> bool:
+        """Whether a sentence of a statement is about them.
+
+        Somebody else's utterance that names them, if only in greeting, also speaks of others.
+        """
+        if not self.names or statement.speaker is None or self.is_own(statement):
+            return True
+        return bool(mentioned_keys(text, known=dict.fromkeys(self.names, "person")))
+
+
 def _choose(
-    statements: Sequence[LiveStatement], speakers: Collection[str], asked: Mapping[UUID, float], max_tokens: int
+    statements: Sequence[LiveStatement], about: _About, asked: Mapping[UUID, float], max_tokens: int
 ) -> list[Line]:
     sentences = [
         Sentence(
@@ -107,13 +136,14 @@ def _choose(
             source=statement.source,
             language=statement.language,
             importance=statement.importance,
-            is_own=statement.speaker_key in speakers if speakers else statement.speaker is not None,
+            is_own=about.is_own(statement),
             is_fact=statement.is_fact,
             asked=asked.get(statement.chunk_id, 0.0),
         )
         for statement in statements
         for part, said_at in said_parts(statement.content, statement.said_at, statement.said_lines)
         for text in find_statements(without_speaker(part, statement.speaker))
+        if about.concerns(statement, text)
     ]
     costs = count_lines([_line(sentence) for sentence in sentences])
     return [
@@ -127,6 +157,7 @@ def _choose(
 
 
 def _line(sentence: Sentence) -> str:
-    """A sentence with its date and who said it."""
+    """A sentence with its date, who said it, and its trust label unless that is the user's."""
     said = f"{sentence.speaker}: {sentence.text}" if sentence.speaker else sentence.text
-    return f"{sentence.said_at.astimezone(UTC).date().isoformat()} {said}"
+    label = "" if sentence.source == "user" else f"(source: {sentence.source}) "
+    return f"{sentence.said_at.astimezone(UTC).date().isoformat()} {label}{said}"

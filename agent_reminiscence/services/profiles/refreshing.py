@@ -21,9 +21,10 @@ from agent_reminiscence.services.profiles.draft import ProfileDraft
 from agent_reminiscence.services.profiles.extracting import ProfileExtractor
 from agent_reminiscence.services.profiles.writing import ProfileWriter, Writing
 from agent_reminiscence.services.runtime import Runtime
+from agent_reminiscence.services.tiers.reading_turns import ReadingTurns
 
 _DAY: Final = timedelta(days=1)
-# When to try again to write a text that the model did not give.
+# When to try again to write a text that the model was paid for and did not give.
 RETRY_PAUSE: Final = timedelta(hours=1)
 # How often to look whether there is something to write a first text from.
 UNWRITTEN_LOOK: Final = timedelta(hours=1)
@@ -65,6 +66,7 @@ class ProfileRefresher:
         self._projector = projector
         self._extractor = extractor
         self._writer = writer
+        self._turns = ReadingTurns(runtime)
         self._clock = runtime.clock
 
     async def refresh_due(self, external_id: str) -> Refreshed:
@@ -98,7 +100,8 @@ class ProfileRefresher:
     async def find_due(self, external_id: str) -> Sequence[str]:
         """The names of profiles whose text is due."""
         async with self._store.transaction(external_id, read_only=True) as db:
-            return await self._profiles.find_due(db, external_id, written_by=self._clock() - _DAY)
+            now = self._clock()
+            return await self._profiles.find_due(db, external_id, written_by=now - _DAY, failed_by=now - RETRY_PAUSE)
 
     async def next_due_at(self, external_id: str) -> datetime | None:
         """When to look at the profiles next if nothing makes work before; None if never.
@@ -106,9 +109,11 @@ class ProfileRefresher:
         Most writes leave no work: a profile without a text, and a daily one, do not learn of them.
         """
         async with self._store.transaction(external_id, read_only=True) as db:
-            waits = await self._profiles.find_waits(db, external_id)
-        now = self._clock()
+            now = self._clock()
+            waits = await self._profiles.find_waits(db, external_id, failed_by=now - RETRY_PAUSE)
         moments = [now + UNWRITTEN_LOOK] if waits.has_unwritten else []
+        if waits.first_failed_at is not None:
+            moments.append(waits.first_failed_at + RETRY_PAUSE)
         if waits.first_daily_at is not None:
             next_day = waits.first_daily_at + _DAY
             # An older text is up to date: nothing has changed since.
@@ -126,28 +131,49 @@ class ProfileRefresher:
         return await self._refresh(external_id, name)
 
     async def _refresh(self, external_id: str, name: str) -> Profile:
+        if self._writer is None:
+            return await self._quote(external_id, name)
+        asked_at, profile = await self._read(external_id, name)
+        async with self._turns.hold(external_id):
+            now_at, now = await self._read(external_id, name)
+            if now.definition == profile.definition and (now.written_from or -1) >= asked_at:
+                # Another process wrote it while this one waited for its turn.
+                return now
+            return await self._ask(external_id, now, now_at, self._writer)
+
+    async def _read(self, external_id: str, name: str) -> tuple[int, Profile]:
+        """The ledger's head, and a profile as it is then."""
+        async with self._store.transaction(external_id, read_only=True) as db:
+            head = await self._ledger.head(db, external_id)
+            profile = await self._profiles.find(db, external_id, name)
+        if profile is None:
+            raise ProfileNotFoundError(external_id, name)
+        return head, profile
+
+    async def _quote(self, external_id: str, name: str) -> Profile:
+        """Make and record a text without a model."""
         while True:
-            async with self._store.transaction(external_id, read_only=True) as db:
-                head = await self._ledger.head(db, external_id)
-                profile = await self._profiles.find(db, external_id, name)
-            if profile is None:
-                raise ProfileNotFoundError(external_id, name)
-            if (state := await self._write(external_id, profile, head)) is not None:
+            head, profile = await self._read(external_id, name)
+            draft = await self._extractor.write(external_id, profile, now=self._clock())
+            if (state := await self._record(external_id, profile, draft, head)) is not None:
                 return state
             # Something was erased, or the question replaced: it must not live on in the text, so read again.
 
-    async def _write(self, external_id: str, profile: Profile, head: int) -> Profile | None:
-        """Make and record a text; None if it could not be recorded because of what happened meanwhile."""
-        now = self._clock()
-        if self._writer is None:
-            draft = await self._extractor.write(external_id, profile, now=now)
-            return await self._record(external_id, profile, draft, head)
-        limits = await self._writer.limits(external_id, profile)
-        if limits is None:
-            raise _OutOfTokensError("the day's tokens of this external_id are used up (agent_daily_tokens)")
-        async with self._writer.metered(external_id) as writing:
-            draft = await self._writer.write(external_id, profile, limits, writing, now=now)
-            return await self._record(external_id, profile, draft, head, writing)
+    async def _ask(self, external_id: str, profile: Profile, head: int, writer: ProfileWriter) -> Profile:
+        """Have a model make a text, and record it; all attempts together cost no more than one text may."""
+        spent = 0
+        while True:
+            limits = await writer.limits(external_id, profile, spent=spent)
+            if limits is None:
+                raise _OutOfTokensError("this external_id has reached its daily token limit (agent_daily_tokens)")
+            async with writer.metered(external_id, profile) as writing:
+                draft = await writer.write(external_id, profile, limits, writing, now=self._clock())
+                state = await self._record(external_id, profile, draft, head, writing)
+            if state is not None:
+                return state
+            spent += sum(usage.input_tokens + usage.output_tokens for usage in draft.usage)
+            # Something was erased, or the question replaced: it must not live on in the text, so read again.
+            head, profile = await self._read(external_id, profile.name)
 
     async def _record(
         self, external_id: str, profile: Profile, draft: ProfileDraft, head: int, writing: Writing | None = None

@@ -88,8 +88,8 @@ class ProfileWriter:
         self._scrubber = runtime.scrubber
 
     @asynccontextmanager
-    async def metered(self, external_id: str) -> AsyncIterator[Writing]:
-        """Record what the enclosed block cost, however it ends, unless a profile's event records it."""
+    async def metered(self, external_id: str, profile: Profile) -> AsyncIterator[Writing]:
+        """Record what the enclosed block cost, however it ends, unless an event of the profile records it."""
         writing = Writing()
         try:
             yield writing
@@ -112,14 +112,27 @@ class ProfileWriter:
                     writing.outcome,
                     unanswered=writing.meter.unanswered,
                     prompt=writing.meter.prompt,
+                    profile=profile.definition,
                 )
 
-    async def limits(self, external_id: str, profile: Profile) -> AgentLimits | None:
-        """What one text may cost; None if too little is left of the day."""
+    async def limits(self, external_id: str, profile: Profile, *, spent: int) -> AgentLimits | None:
+        """What the next attempt at a text may cost; None if too little is left of the day.
+
+        Args:
+            spent: Tokens that earlier attempts at this text took.
+
+        Raises:
+            AgentError: The earlier attempts took what one text may cost.
+        """
         limits = await self._budget.limits(external_id, least=MIN_REFRESH_TOKENS)
-        if limits is None or profile.refresh_tokens is None:
-            return limits
-        return replace(limits, max_tokens=min(limits.max_tokens, profile.refresh_tokens))
+        if limits is None:
+            return None
+        most = limits.max_tokens if profile.refresh_tokens is None else min(limits.max_tokens, profile.refresh_tokens)
+        if spent and most - spent < MIN_REFRESH_TOKENS:
+            raise AgentError(
+                "memory changed each time while the model was writing, and refresh_tokens are used up; refresh again"
+            )
+        return replace(limits, max_tokens=most - spent)
 
     async def write(
         self, external_id: str, profile: Profile, limits: AgentLimits, writing: Writing, *, now: datetime

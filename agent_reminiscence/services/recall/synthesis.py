@@ -139,7 +139,7 @@ class SynthesisService:
             limits = await self._budget.limits(request.external_id)
             if limits is None:
                 if strict:
-                    raise AgentError("the day's tokens of this external_id are used up (agent_daily_tokens)")
+                    raise AgentError("this external_id has reached its daily token limit (agent_daily_tokens)")
                 return _without(found, "synthesis_limit")
             # Redacted like stored texts: nobody means to send a key to a model's provider.
             (question,) = await self._scrubber.scrub_texts([request.query])

@@ -26,7 +26,7 @@ from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.plan import Draft
 from agent_reminiscence.services.tiers.proposal import Proposal, take_over, take_over_endings
 from agent_reminiscence.services.tiers.reading_turns import ReadingTurns
-from agent_reminiscence.services.tiers.windows import Window, is_small_talk, make_windows, set_apart
+from agent_reminiscence.services.tiers.windows import Window, make_windows, says_too_little, set_apart
 from agent_reminiscence.text.folding import without_speaker
 
 if TYPE_CHECKING:
@@ -180,12 +180,15 @@ class MemorizingService:
                 return
             whole, apart = await self._complete(draft, window)
             comparisons += apart
-            failure = await self._read_window(proposal, memory, whole, cost)
-            unread = windows[number:] if failure in _HOPELESS else [window]
-            unread = [one for one in unread if not proposal.read.issuperset(one.indices)]
-            if failure is not None and unread:
+            was_read, failure = await self._read_window(proposal, memory, whole, cost)
+            # Of a window that failed, an earlier answer may stand.
+            unread = [] if was_read else [window]
+            if failure in _HOPELESS:
+                unread += windows[number + 1 :]
+            if unread:
                 proposal.fallback = proposal.fallback or failure
-                proposal.unread += sum(len(set(one.indices)) for one in unread)
+                # A chunk that is shown in parts may be in two windows.
+                proposal.unread += len({index for one in unread for index in one.indices} - proposal.read)
             if failure in _HOPELESS:
                 if comparisons:
                     # An earlier answer stands for the window, but nothing less trusted is compared with it.
@@ -195,8 +198,8 @@ class MemorizingService:
 
     async def _read_window(
         self, proposal: Proposal, memory: StoredMemory, window: Window, cost: Cost
-    ) -> Fallback | None:
-        """Read one window, as far as the model can; returns what failed, or None."""
+    ) -> tuple[bool, Fallback | None]:
+        """Read one window, as far as the model can; returns whether it was read, and what failed, if anything did."""
         # Imported here because it takes most of a second the first time.
         from agent_reminiscence.agents.memorizer import make_prompt, memorizer_agent
 
@@ -205,7 +208,7 @@ class MemorizingService:
         if reading is not None:
             proposal.rests_on |= window.rests_on(memory)
             take_over(proposal, window, reading)
-        return failure
+        return reading is not None, failure
 
     async def _compare(
         self, proposal: Proposal, memory: StoredMemory, comparisons: Sequence[Window], cost: Cost
@@ -330,7 +333,7 @@ class MemorizingService:
                     evidence_chunks=constants.KNOWN_RELATIONSHIP_MEMORIES,
                     limit=KNOWN_RELATIONSHIPS_SHOWN,
                 )
-        near = [one for one in near if not is_small_talk(without_speaker(one.content, one.speaker))]
+        near = [one for one in near if not says_too_little(without_speaker(one.content, one.speaker))]
         # Erased in the meantime.
         written_by = least_trusted(writers.get(memory.memory_id, SOURCES))
         title = memory.title if may_end(written_by, [window.source]) else None

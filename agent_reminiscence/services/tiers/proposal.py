@@ -139,6 +139,9 @@ def take_over_endings(proposal: Proposal, window: Window, reading: WindowReading
 
     A passage ends nothing that is more trusted or newer than itself, whatever the agent let through. It is as old
     as its words, but what it would end is only as old as the last update that kept it.
+
+    Args:
+        is_compared: Whether the window was shown beside less trusted text; then only that text may end.
     """
     for ending in reading.endings:
         by, by_index = window.chunks[ending.by], window.indices[ending.by]
@@ -148,6 +151,9 @@ def take_over_endings(proposal: Proposal, window: Window, reading: WindowReading
                 proposal.relationship_endings.append(
                     PlannedRelationshipEnding(known, by_index, by.said_at, ending.on, ending.why, is_compared)
                 )
+            continue
+        if is_compared and ending.kind == "new":
+            # Less trusted text stood beside it.
             continue
         over = window.chunks[ending.index] if ending.kind == "new" else window.near[ending.index]
         # Of a chunk that is shown in parts, none ends the others.

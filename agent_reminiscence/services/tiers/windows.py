@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import batched
 from typing import Final
 from uuid import UUID
 
@@ -29,18 +30,19 @@ from agent_reminiscence.projections.texts import day_of
 from agent_reminiscence.services.tiers.importance import count_details
 from agent_reminiscence.text.folding import WORD, without_speaker
 from agent_reminiscence.text.sentences import first_sentence
+from agent_reminiscence.text.small_talk import is_small_talk
 from agent_reminiscence.text.tokens import count_tokens
 
-# What a model is shown of a memory at a time: tokens and chunks of new text, and context from the rest.
+# What a model is shown of a memory at a time: tokens and passages of new text, and context from the rest.
 WINDOW_TOKENS: Final = 3_000
-WINDOW_CHUNKS: Final = 20
+WINDOW_PASSAGES: Final = 20
 WINDOW_CONTEXT_SENTENCES: Final = 12
 WINDOW_CONTEXT_CHUNKS: Final = 12
 WINDOW_CONTEXT_CHARACTERS: Final = 300
 # A stored passage and the name of a known entity are cut to these lengths.
 NEAR_SHOWN_CHARACTERS: Final = 1_000
 KNOWN_NAME_SHOWN_CHARACTERS: Final = 60
-# With fewer words, and no name, number or date, a passage is small talk: "I'm vegetarian." is not.
+# A passage with fewer words, and no name, number or date, says too little: "I'm vegetarian." does not.
 _TELLING_WORDS = 2
 
 
@@ -155,14 +157,15 @@ def make_windows(chunks: Sequence[StoredChunk], before: Sequence[StoredChunk] = 
     for index, chunk in enumerate(chunks):
         if chunk.tier != "active":
             continue
-        parts = _said_apart(chunk)
-        length = count_tokens(chunk.content)
-        is_full = tokens + length > WINDOW_TOKENS or len(read) + len(parts) > WINDOW_CHUNKS
-        if read and (is_full or chunk.source != read[0][1].source):
-            windows.append(_window(chunks, read, before))
-            read, tokens = [], 0
-        read += [(index, part) for part in parts]
-        tokens += length
+        # Parts of a chunk stay together, unless there are too many for one window.
+        for parts in batched(_said_apart(chunk), WINDOW_PASSAGES):
+            length = sum(count_tokens(part.content) for part in parts)
+            is_full = tokens + length > WINDOW_TOKENS or len(read) + len(parts) > WINDOW_PASSAGES
+            if read and (is_full or chunk.source != read[0][1].source):
+                windows.append(_window(chunks, read, before))
+                read, tokens = [], 0
+            read += [(index, part) for part in parts]
+            tokens += length
     return [*windows, _window(chunks, read, before)] if read else windows
 
 
@@ -207,8 +210,10 @@ def _window(
     )
 
 
-def is_small_talk(text: str) -> bool:
+def says_too_little(text: str) -> bool:
     """Whether a stored passage says too little for a new one to contradict it."""
+    if is_small_talk(text):
+        return True
     # In a script without capitals, a whole clause may be one word.
     is_cased = text.upper() != text.lower()
     return is_cased and not count_details(text) and len(WORD.findall(text)) < _TELLING_WORDS

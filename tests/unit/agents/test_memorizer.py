@@ -161,6 +161,7 @@ async def test_a_comparison_is_about_what_is_over() -> None:
     material = replace(MATERIAL, title=None, context=(), entities=())
     plan = {
         "over": [
+            {"number": 1, "by": 2, "why": "A page asked for it."},
             {"number": 4, "by": 2, "why": "She left."},
             {"number": 5, "by": 1, "why": "It was said later."},
             {"number": 6, "by": 1, "on": "2024-05-17", "why": "She left."},

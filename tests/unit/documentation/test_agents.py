@@ -28,9 +28,9 @@ from agent_reminiscence.services.tiers.planning import MAX_PLAN_FACTS
 from agent_reminiscence.services.tiers.relationships import MAX_PLAN_RELATIONSHIPS
 from agent_reminiscence.services.tiers.windows import (
     NEAR_SHOWN_CHARACTERS,
-    WINDOW_CHUNKS,
     WINDOW_CONTEXT_CHARACTERS,
     WINDOW_CONTEXT_SENTENCES,
+    WINDOW_PASSAGES,
     WINDOW_TOKENS,
 )
 from agent_reminiscence.services.work.stream_work import WORK_ROUNDS
@@ -107,7 +107,7 @@ def test_the_page_says_how_much_of_a_memory_a_model_is_shown() -> None:
     section = _PAGE.partition("### What a model is shown")[2].partition("### ")[0]
 
     for said in (
-        f"{WINDOW_TOKENS:,} tokens and {WINDOW_CHUNKS} passages",
+        f"{WINDOW_TOKENS:,} tokens and {WINDOW_PASSAGES} passages",
         f"{WINDOW_CONTEXT_SENTENCES} most important other passages, {WINDOW_CONTEXT_CHARACTERS}",
         f"{NEAR_SHOWN} in all, of the newest {NEAR_COMPARED_CHUNKS:,}",
         f"{NEAR_SHOWN_CHARACTERS:,} characters of each",

@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
 )
 
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.services.memories.conversations import is_acknowledgement, read_conversation
+from agent_reminiscence.services.memories.conversations import read_conversation
 from agent_reminiscence.services.memories.remembering import _Stored
 from agent_reminiscence.text.rendering import NOTE, Passage, render
 
@@ -93,26 +93,6 @@ def test_what_is_no_message_is_refused(messages: Any, complaint: str) -> None:
     """The error names the message, says what there may be, and quotes no text."""
     with pytest.raises(InvalidInputError, match=complaint):
         read_conversation(messages)
-
-
-@pytest.mark.parametrize(
-    ("text", "is_one"),
-    [
-        ("ok, thanks!", True),
-        ("Thank you very much.", True),
-        ("好的 谢谢", True),
-        ("👍 …", True),
-        ("", True),
-        ("I'm vegan.", False),
-        ("Call me Bob", False),
-        ("素食者", False),
-        ("7", False),
-        ("Yes, on Monday", False),
-    ],
-)
-def test_an_acknowledgement_is_told_by_its_words(text: str, is_one: bool) -> None:
-    """Not by its length, which says little, and in another script something else."""
-    assert is_acknowledgement(text) == is_one
 
 
 def test_what_was_recalled_is_told_from_what_was_said() -> None:

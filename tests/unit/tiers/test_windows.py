@@ -27,11 +27,11 @@ from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, Source, may_e
 from agent_reminiscence.services.tiers.proposal import Proposal, may_restate, take_over
 from agent_reminiscence.services.tiers.relationships import PlannedRelationship
 from agent_reminiscence.services.tiers.windows import (
-    WINDOW_CHUNKS,
+    WINDOW_PASSAGES,
     WINDOW_TOKENS,
     Window,
-    is_small_talk,
     make_windows,
+    says_too_little,
     set_apart,
 )
 from agent_reminiscence.text.tokens import count_tokens
@@ -298,9 +298,20 @@ def test_a_full_window_counts_what_it_shows() -> None:
     """A chunk that is shown in parts is not divided between two windows."""
     parts = _edited(("Ann is here.", _BEFORE), ("Tom is, too.", _SAID_AT))
 
-    windows = make_windows([*(_chunk(f"Passage {number}.") for number in range(WINDOW_CHUNKS - 1)), parts])
+    windows = make_windows([*(_chunk(f"Passage {number}.") for number in range(WINDOW_PASSAGES - 1)), parts])
 
-    assert [len(window.indices) for window in windows] == [WINDOW_CHUNKS - 1, 2]
+    assert [len(window.indices) for window in windows] == [WINDOW_PASSAGES - 1, 2]
+
+
+def test_a_chunk_of_too_many_days_for_one_window_is_shown_in_two() -> None:
+    """A list that was edited day after day: no window is longer than a model can rate in order."""
+    days = [(f"Item {day}.", _BEFORE + timedelta(days=day)) for day in range(WINDOW_PASSAGES + 5)]
+
+    windows = make_windows([_edited(*days)])
+
+    assert [set(window.indices) for window in windows] == [{0}, {0}]
+    assert [len(window.chunks) for window in windows] == [WINDOW_PASSAGES, 5]
+    assert [part.content.strip() for window in windows for part in window.chunks] == [text for text, _ in days]
 
 
 def test_an_edit_does_not_make_the_words_around_it_newer() -> None:
@@ -437,8 +448,8 @@ def test_a_relationship_that_was_over_when_it_was_said_began_before_its_end() ->
 
 def test_windows_are_bounded_and_leave_nothing_out() -> None:
     """By 20 passages and by tokens; a passage longer than a window is one of its own."""
-    assert WINDOW_CHUNKS == 20
-    chunks = [_chunk(f"Passage {number}.") for number in range(WINDOW_CHUNKS + 1)]
+    assert WINDOW_PASSAGES == 20
+    chunks = [_chunk(f"Passage {number}.") for number in range(WINDOW_PASSAGES + 1)]
     long = [_chunk("word " * (WINDOW_TOKENS // 3)) for _ in range(5)]
     giant = [_chunk("word " * (WINDOW_TOKENS * 2))]
     read = [_chunk("Was read.", tier="shortterm")]
@@ -448,7 +459,7 @@ def test_windows_are_bounded_and_leave_nothing_out() -> None:
     indices = [index for window in windows for index in window.indices]
     assert indices == [index for index in range(len(indices) + 1) if index != len(chunks)]
     for window in windows:
-        assert len(window.indices) <= WINDOW_CHUNKS
+        assert len(window.indices) <= WINDOW_PASSAGES
         assert len(window.indices) == 1 or sum(count_tokens(chunk.content) for chunk in window.chunks) <= WINDOW_TOKENS
     assert make_windows(read) == []
 
@@ -529,6 +540,7 @@ def test_a_known_name_is_shown_as_the_passages_have_it_and_no_longer_than_a_name
     ("text", "is_small"),
     [
         ("Thanks!", True),
+        ("Thanks a lot, see you!", True),
         ("Good night.", False),
         ("I'm vegetarian.", False),
         ("我住在林茨一家医院旁边。", False),
@@ -540,7 +552,7 @@ def test_a_known_name_is_shown_as_the_passages_have_it_and_no_longer_than_a_name
 )
 def test_small_talk_says_nothing_that_could_be_over(text: str, is_small: bool) -> None:
     """Fewer than four words, and no name, number or date among them; a word at the beginning is no name."""
-    assert is_small_talk(text) == is_small
+    assert says_too_little(text) == is_small
 
 
 def test_an_outline_is_of_what_is_trusted_no_less() -> None:

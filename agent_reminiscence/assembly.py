@@ -51,6 +51,7 @@ from agent_reminiscence.services.services import Services
 from agent_reminiscence.services.tiers.consolidation import ConsolidationService
 from agent_reminiscence.services.tiers.memorizing import MemorizingService
 from agent_reminiscence.services.tiers.promotion import PromotionService
+from agent_reminiscence.services.tiers.reading_turns import ReadingTurns
 from agent_reminiscence.services.tiers.review import LifecycleService
 from agent_reminiscence.services.transfer.batches import BulkService
 from agent_reminiscence.services.transfer.export import TransferService
@@ -202,12 +203,16 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
     uses = UseRecorder(runtime)
     retrieval = RetrievalService(runtime, Finder(repositories, embedding, given.weights), recall, embedding, uses)
     promotion = PromotionService(runtime, projector, threshold=config.shortterm_promotion_threshold)
-    memorizing = MemorizingService(runtime, budget, models.memorizer, timeout_seconds=config.memorizer_timeout_seconds)
+    reading_turns = ReadingTurns(runtime)
+    memorizing = MemorizingService(
+        runtime, budget, reading_turns, models.memorizer, timeout_seconds=config.memorizer_timeout_seconds
+    )
     consolidation = ConsolidationService(runtime, projector, embedding, memorizing, promotion)
     review = LifecycleService(runtime, projector, promotion, max_chunks=config.max_chunks, ttl_days=config.ttl_days)
     refresher = ProfileRefresher(
         runtime,
         projector,
+        reading_turns,
         ProfileExtractor(runtime, retrieval),
         None
         if models.retriever is None

@@ -742,7 +742,7 @@ async def test_writers_that_wait_do_not_wait_for_a_model(config: MakeConfig) -> 
 
 
 async def test_two_at_once_record_one_plan(config: MakeConfig) -> None:
-    """If the first stands still for too long, both models are asked; one plan is carried out, both costs are told."""
+    """If the process of the first stands still for too long, both ask; one plan is carried out, both costs are told."""
     both = asyncio.Barrier(2)
 
     async def meet(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -750,10 +750,11 @@ async def test_two_at_once_record_one_plan(config: MakeConfig) -> None:
         await both.wait()
         return concludes(_FACT, "Maria")(messages, info)
 
-    async with memorizing(config, FunctionModel(meet, model_name="scripted")) as memory:
+    model = FunctionModel(meet, model_name="scripted")
+    async with memorizing(config, model) as memory, memorizing(config, model) as other:
         note = await memory.create_active_memory("agent-1", "Plan", _PLAN)
 
-        reports = await asyncio.gather(*(memory.admin.consolidate("agent-1", note.id) for _ in range(2)))
+        reports = await asyncio.gather(*(one.admin.consolidate("agent-1", note.id) for one in (memory, other)))
 
         assert sorted(report.consolidated for [report] in reports) == [False, True]
         assert sorted(await _kinds(memory))[:2] == ["consolidated", "created"]

@@ -57,7 +57,12 @@ class ProfileRefresher:
     """
 
     def __init__(
-        self, runtime: Runtime, projector: Projector, extractor: ProfileExtractor, writer: ProfileWriter | None
+        self,
+        runtime: Runtime,
+        projector: Projector,
+        turns: ReadingTurns,
+        extractor: ProfileExtractor,
+        writer: ProfileWriter | None,
     ) -> None:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
@@ -66,7 +71,7 @@ class ProfileRefresher:
         self._projector = projector
         self._extractor = extractor
         self._writer = writer
-        self._turns = ReadingTurns(runtime)
+        self._turns = turns
         self._clock = runtime.clock
 
     async def refresh_due(self, external_id: str) -> Refreshed:

@@ -102,6 +102,7 @@ class MemorizingService:
         self,
         runtime: Runtime,
         budget: ModelBudget,
+        turns: ReadingTurns,
         model: Model | None,
         *,
         timeout_seconds: float,
@@ -116,7 +117,7 @@ class MemorizingService:
         self._model = model
         self._timeout_seconds = timeout_seconds
         self._clock = runtime.clock
-        self._turns = ReadingTurns(runtime)
+        self._turns = turns
 
     @asynccontextmanager
     async def metered(self, external_id: str) -> AsyncIterator[Cost]:

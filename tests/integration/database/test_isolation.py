@@ -781,11 +781,12 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_profile": lambda w: _stream(w) | {"name": "house", "known_at": None},
         "knows_profile": lambda w: _stream(w) | {"name": "pier"},
         "list_profiles": _stream,
-        "find_due_profiles": lambda w: _stream(w) | {"written_by": _LATER},
+        "find_due_profiles": lambda w: _stream(w) | {"written_by": _LATER, "failed_by": _LATER},
         "any_follows": _stream,
-        "find_waits": _stream,
+        "find_waits": lambda w: _stream(w) | {"failed_by": _LATER},
         "was_erased_since": lambda w: _stream(w) | {"position": 0},
         "find_speakers": lambda w: _stream(w) | {"speaker_keys": ["robin"]},
+        "find_name_keys": lambda w: _stream(w) | {"entity_ids": [w.victim.survivor_id]},
         "find_statements": lambda w: (
             _stream(w)
             | {"now": _LATER, "speaker_keys": ["robin"], "entity_ids": [w.victim.survivor_id], "is_narrowed": True}

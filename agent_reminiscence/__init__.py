@@ -24,6 +24,7 @@ from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ActiveMemory, ConsolidationReport, WriteOutcome
 from agent_reminiscence.domain.profile import Profile
 from agent_reminiscence.domain.progress import Progress, Step
+from agent_reminiscence.domain.reflecting import ReflectionReport
 from agent_reminiscence.domain.remembering import DeletionRequest, RememberedChange, RememberReport
 from agent_reminiscence.domain.retrieval import (
     Citation,
@@ -146,6 +147,7 @@ __all__ = [
     "ReembedProgress",
     "ReembedReport",
     "ReembeddingError",
+    "ReflectionReport",
     "Relationship",
     "RelationshipHit",
     "RelationshipNotFoundError",

@@ -46,6 +46,7 @@ from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.recall.synthesis import SynthesisService
 from agent_reminiscence.services.recall.uses import UseRecorder
 from agent_reminiscence.services.reflection.memory_index import EventSearch
+from agent_reminiscence.services.reflection.reflection import Reflections
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.services import Services
 from agent_reminiscence.services.tiers.consolidation import ConsolidationService
@@ -98,6 +99,7 @@ class _Models:
     memorizer: Model | None
     updater: Model | None
     retriever: Model | None
+    reflector: Model | None
     given: AgentModels
 
     async def close(self) -> None:
@@ -107,6 +109,7 @@ class _Models:
                 (self.memorizer, self.given.memorizer),
                 (self.updater, self.given.memory_update),
                 (self.retriever, self.given.memory_retrieve),
+                (self.reflector, self.given.reflector),
             ):
                 if model is not None:
                     # Imported here: Pydantic AI takes most of a second to load.
@@ -162,6 +165,7 @@ async def _find_models(config: Config, given: AgentModels) -> _Models:
         memorizer=await asyncio.to_thread(find_model, config, given, "memorizer"),
         updater=await asyncio.to_thread(find_model, config, given, "memory_update"),
         retriever=await asyncio.to_thread(find_model, config, given, "memory_retrieve"),
+        reflector=await asyncio.to_thread(find_model, config, given, "reflector"),
         given=given,
     )
 
@@ -271,6 +275,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         profiles=Profiles(runtime, projector, refresher),
         refresher=refresher,
         event_search=EventSearch(runtime, embedding),
+        reflections=Reflections(runtime, projector, budget, models.reflector),
     )
     return Parts(
         stores=stores,

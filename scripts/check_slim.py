@@ -60,6 +60,7 @@ for setting, extra in (
     ({"memorizer_agent_model": "openai:gpt-5-mini"}, "models"),
     ({"memory_update_agent_model": "ollama:qwen3"}, "models"),
     ({"memory_retrieve_agent_model": "test"}, "models"),
+    ({"reflector_agent_model": "test"}, "models"),
     ({"embedding_provider": "pydantic_ai", "embedding_model": "openai:text-embedding-3-small"}, "models"),
     ({"telemetry_content": True}, "telemetry"),
 ):

@@ -25,7 +25,7 @@ from pydantic_ai.exceptions import UnexpectedModelBehavior
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from agent_reminiscence.agents import memorizer, memory_retriever, memory_updater, profile_writer
+from agent_reminiscence.agents import memorizer, memory_retriever, memory_updater, profile_writer, reflector
 from agent_reminiscence.agents.memory_retriever import RetrieverDeps
 from agent_reminiscence.agents.memory_updater import UpdaterDeps
 from agent_reminiscence.agents.plans import (
@@ -37,9 +37,11 @@ from agent_reminiscence.agents.plans import (
     Said,
     StoredPassage,
 )
+from agent_reminiscence.agents.reflector import ReflectorDeps
 from agent_reminiscence.agents.running import prompt_version
 from agent_reminiscence.config.constants import TIERS, Tier
 from agent_reminiscence.domain.retrieval import RetrievalResult, SearchHit
+from agent_reminiscence.text.rendering import Passage
 from agent_reminiscence.text.tokens import count_tokens
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "prompts.md"
@@ -79,6 +81,22 @@ _SAID = (
     Said(role="user", text="I left Acme. From Monday on I work for Globex.", message=0),
     Said(role="assistant", text="Congratulations! Shall I forget the Acme address?", message=1),
     Said(role="user", text="Yes, forget it.", message=2),
+)
+
+
+def _seen(text: str, turn: int, speaker: str, source: str = "agent") -> Passage:
+    return Passage(memory=turn, title=f"turn {turn}", text=text, start=_MAY, speaker=speaker, source=source)
+
+
+_SEEN = ReflectorDeps(
+    agent_name="ann",
+    identity="You are Ann, who runs the mill.",
+    events={
+        1: _seen("The wheel stands still again.", 7, "world.observed", "tool"),
+        2: _seen("The millrace is dry.", 8, "agent.spoke, ann"),
+    },
+    own={3: _seen("Somebody stops the wheel at night.", 4, "agent.reflected, ann", "model")},
+    others={4: _seen("Ann's mill never stops.", 6, "agent.reflected, bo", "model")},
 )
 
 
@@ -137,6 +155,13 @@ async def _page() -> str:
             profile_writer.profile_agent(),
             profile,
             profile_writer.make_prompt(profile, found, "Who is Maria?", max_tokens=500, now=_MAY),
+        ),
+        await _look(
+            "Reflector",
+            "Writes an agent's [reflection](../guide/views.md#written-by-a-model).",
+            reflector.reflector_agent(),
+            _SEEN,
+            reflector.make_prompt(_SEEN),
         ),
     ]
     sections = [_section(prompt) for prompt in prompts]

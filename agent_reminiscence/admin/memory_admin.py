@@ -15,6 +15,7 @@ from agent_reminiscence.services import validation
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.requests import ArchiveRequest
 from agent_reminiscence.services.profiles.profiles import Profiles
+from agent_reminiscence.services.reflection.reflection import Reflections
 
 
 class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin):
@@ -29,6 +30,11 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     def profiles(self) -> Profiles:
         """Standing summaries: texts about a tenant, or a topic, that keep themselves up to date."""
         return self._services.profiles
+
+    @property
+    def reflections(self) -> Reflections:
+        """What agents that share a ledger conclude from what they have seen, written by a model."""
+        return self._services.reflections
 
     async def archive(
         self,

@@ -16,11 +16,13 @@ class Meter:
         usage: None until the call has ended. For a request without an answer it counts an estimate of what was sent.
         unanswered: How many requests had no answer, or only part of one, when the call ended.
         prompt: Version of the instructions and schema that were sent; None if no request was.
+        is_recorded: Whether an event records the cost already.
     """
 
     usage: ModelUsage | None = None
     unanswered: int = 0
     prompt: str | None = None
+    is_recorded: bool = False
 
 
 class AgentFailedError(AgentError):

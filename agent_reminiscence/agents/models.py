@@ -31,11 +31,13 @@ class AgentModels:
         memorizer: Proposes what a consolidation does.
         memory_update: Proposes what to remember from a conversation.
         memory_retrieve: Answers questions from recalled memories, and writes standing summaries.
+        reflector: Writes what agents that share a ledger conclude from what they have seen.
     """
 
     memorizer: ModelChoice = None
     memory_update: ModelChoice = None
     memory_retrieve: ModelChoice = None
+    reflector: ModelChoice = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class AgentLimits:
 
 
 def find_model(
-    config: Config, models: AgentModels, agent: Literal["memorizer", "memory_update", "memory_retrieve"]
+    config: Config, models: AgentModels, agent: Literal["memorizer", "memory_update", "memory_retrieve", "reflector"]
 ) -> Model | None:
     """The model of an agent: the one the caller passed, else the one the settings name; None if neither.
 

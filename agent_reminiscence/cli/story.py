@@ -166,6 +166,7 @@ def demo_config(data_dir: str | Path) -> Config:
         neo4j_password=None,
         memory_update_agent_model=None,
         memory_retrieve_agent_model=None,
+        reflector_agent_model=None,
     )
 
 

@@ -186,8 +186,14 @@ class Config(BaseSettings):
         default=None,
         description="Model that answers questions when synthesis=True, and writes standing summaries; unset: none.",
     )
+    reflector_agent_model: str | None = Field(
+        default=None, description="Model that writes the reflections of agents that share a ledger; unset: none."
+    )
     agent_timeout_seconds: float = Field(
-        default=60.0, gt=0, le=3600, description="Timeout of an answer or of remember() in total, in seconds."
+        default=60.0,
+        gt=0,
+        le=3600,
+        description="Timeout of an answer, a reflection or of remember() in total, in seconds.",
     )
     memorizer_timeout_seconds: float = Field(
         default=180.0, gt=0, le=3600, description="Timeout of each model request of a consolidation, in seconds."

@@ -370,8 +370,15 @@ type AskOutcome = Literal["answered", "timeout", "limit", "unavailable", "invali
 type Fallback = Literal["timeout", "limit", "unavailable", "invalid", "failed", "busy"]
 
 
+class ReflectionAsked(_Frozen):
+    """A reflection that a model was asked for in vain: it answered, and no belief came of it."""
+
+    agent_name: str = Field(description="Whose reflection.")
+    until: int = Field(ge=0, description="Position of the last event that the agent had seen by then.")
+
+
 class ModelAsked(_Frozen):
-    """Payload of `memory.model_asked`: the cost of a model call that led to no other event."""
+    """Payload of `memory.model_asked`: the cost of a model call that led to no other event of ours."""
 
     agent: str = Field(description="The agent that called the model.")
     outcome: AskOutcome
@@ -386,7 +393,14 @@ class ModelAsked(_Frozen):
         description="Version of the instructions and the answer's schema that were sent; None if no request was.",
     )
     profile: int | None = Field(
-        default=None, description="Position of the definition of the profile that a text was asked for."
+        default=None,
+        exclude_if=_is_empty,
+        description="Position of the definition of the profile that a text was asked for; omitted for other agents.",
+    )
+    reflection: ReflectionAsked | None = Field(
+        default=None,
+        exclude_if=_is_empty,
+        description="What a reflector was asked in vain; omitted for other agents, and if it wrote a belief.",
     )
 
 

@@ -7,10 +7,12 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Final
 
 from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.models import AgentLimits
-from agent_reminiscence.domain.event import AskOutcome, EventKind, ModelAsked, ModelUsage
+from agent_reminiscence.database.connection import SqlExecutor
+from agent_reminiscence.domain.event import AskOutcome, EventKind, ModelAsked, ModelUsage, ReflectionAsked
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.services.ledger.projector import Projector
 from agent_reminiscence.services.ledger.requests import WriteRequest
@@ -18,6 +20,8 @@ from agent_reminiscence.services.runtime import Runtime
 
 _logger = logging.getLogger("agent_reminiscence.models")
 
+# How a call ends that was paid for and would most likely end the same way if it were made again.
+_IN_VAIN: Final[frozenset[AskOutcome]] = frozenset({"invalid", "limit"})
 # A cancelled call waits at most this long for its cost to be recorded.
 _RECORD_SECONDS = 10.0
 
@@ -63,8 +67,14 @@ class ModelBudget:
         return replace(self._limits, max_tokens=min(self._limits.max_tokens, left)) if left >= least else None
 
     @asynccontextmanager
-    async def metered(self, external_id: str, agent: str) -> AsyncIterator[Meter]:
-        """Record the cost of the enclosed call, however it ends."""
+    async def metered(
+        self, external_id: str, agent: str, *, reflection: ReflectionAsked | None = None
+    ) -> AsyncIterator[Meter]:
+        """Record the cost of the enclosed call, however it ends, unless an event records it already.
+
+        Args:
+            reflection: What a reflector is asked; recorded if its model answers with nothing that can be used.
+        """
         meter = Meter()
         outcome: AskOutcome = "failed"
         try:
@@ -80,9 +90,15 @@ class ModelBudget:
             outcome = "cancelled"
             raise
         finally:
-            if meter.usage is not None:
+            if meter.usage is not None and not meter.is_recorded:
                 await self.record(
-                    external_id, agent, meter.usage, outcome, unanswered=meter.unanswered, prompt=meter.prompt
+                    external_id,
+                    agent,
+                    meter.usage,
+                    outcome,
+                    unanswered=meter.unanswered,
+                    prompt=meter.prompt,
+                    reflection=reflection if outcome in _IN_VAIN else None,
                 )
 
     async def record(
@@ -95,6 +111,7 @@ class ModelBudget:
         unanswered: int = 0,
         prompt: str | None = None,
         profile: int | None = None,
+        reflection: ReflectionAsked | None = None,
     ) -> None:
         """Record the cost of a call that no other event records. A failure is only logged: the answer matters more.
 
@@ -102,17 +119,32 @@ class ModelBudget:
             unanswered: How many requests had no answer when the call ended.
             prompt: Version of the prompt that was sent.
             profile: Position of the definition of the profile that a text was asked for.
+            reflection: What a reflector was asked in vain.
         """
         if not usage.requests:
             return
         payload = ModelAsked(
-            agent=agent, outcome=outcome, usage=(usage,), unanswered=unanswered, prompt=prompt, profile=profile
+            agent=agent,
+            outcome=outcome,
+            usage=(usage,),
+            unanswered=unanswered,
+            prompt=prompt,
+            profile=profile,
+            reflection=reflection,
         )
-        request = WriteRequest(external_id=external_id, source="model")
         try:
             async with asyncio.timeout(_RECORD_SECONDS), self._store.transaction(external_id) as db:
-                await self._projector.begin(db, request)
-                event = request.event(EventKind.MODEL_ASKED, payload.model_dump(mode="json"), self._clock())
-                await self._projector.record(db, event)
+                await self.record_within(db, external_id, payload)
         except (StoreError, TimeoutError) as error:
             _logger.warning("the cost of a model call was not recorded: %s", error, extra={"external_id": external_id})
+
+    async def record_within(self, db: SqlExecutor, external_id: str, payload: ModelAsked) -> None:
+        """Record a cost in an open transaction, with what the model's answer led to: both or neither.
+
+        Raises:
+            StoreError: The store is unavailable.
+        """
+        request = WriteRequest(external_id=external_id, source="model")
+        await self._projector.begin(db, request)
+        event = request.event(EventKind.MODEL_ASKED, payload.model_dump(mode="json"), self._clock())
+        await self._projector.record(db, event)

@@ -16,6 +16,7 @@ from agent_reminiscence.services.profiles.refreshing import ProfileRefresher
 from agent_reminiscence.services.recall.retrieval import RetrievalService
 from agent_reminiscence.services.recall.synthesis import SynthesisService
 from agent_reminiscence.services.reflection.memory_index import EventSearch
+from agent_reminiscence.services.reflection.reflection import Reflections
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.tiers.consolidation import ConsolidationService
 from agent_reminiscence.services.tiers.review import LifecycleService
@@ -60,3 +61,4 @@ class Services:
     profiles: Profiles
     refresher: ProfileRefresher
     event_search: EventSearch
+    reflections: Reflections

@@ -8,5 +8,15 @@ from agent_reminiscence.sync.memory_admin import MemoryAdmin
 from agent_reminiscence.sync.memory_graph import MemoryGraph
 from agent_reminiscence.sync.memory_ledger import MemoryLedger
 from agent_reminiscence.sync.profiles import Profiles
+from agent_reminiscence.sync.reflections import Reflections
 
-__all__ = ["AgentMem", "Conversation", "EventIndex", "MemoryAdmin", "MemoryGraph", "MemoryLedger", "Profiles"]
+__all__ = [
+    "AgentMem",
+    "Conversation",
+    "EventIndex",
+    "MemoryAdmin",
+    "MemoryGraph",
+    "MemoryLedger",
+    "Profiles",
+    "Reflections",
+]

@@ -12,6 +12,7 @@ from agent_reminiscence.sync.audit_admin import AuditAdmin
 from agent_reminiscence.sync.memory_graph import MemoryGraph
 from agent_reminiscence.sync.model_admin import ModelAdmin
 from agent_reminiscence.sync.profiles import Profiles
+from agent_reminiscence.sync.reflections import Reflections
 from agent_reminiscence.sync.transfer_admin import TransferAdmin
 from agent_reminiscence.sync.vector_admin import VectorAdmin
 from agent_reminiscence.sync.work_admin import WorkAdmin
@@ -31,6 +32,11 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     def profiles(self) -> Profiles:
         """Standing summaries: texts about a tenant, or a topic, that keep themselves up to date."""
         return Profiles(self._thread, self._wrapped.profiles)
+
+    @property
+    def reflections(self) -> Reflections:
+        """What agents that share a ledger conclude from what they have seen, written by a model."""
+        return Reflections(self._thread, self._wrapped.reflections)
 
     def archive(
         self,

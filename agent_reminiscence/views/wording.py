@@ -15,10 +15,11 @@ def format_events(events: Sequence[Event]) -> str:
     Args:
         events: In order of position, which is the order they are numbered in.
     """
-    return render([_passage(event) for event in events])
+    return render([as_passage(event) for event in events])
 
 
-def _passage(event: Event) -> Passage:
+def as_passage(event: Event) -> Passage:
+    """An event as it is quoted: under its day and turn, with its kind and actor in place of a speaker."""
     # The kind comes first: it is words joined by dots, and an actor's name cannot pass for one.
     speaker = event.kind if event.actor is None else f"{event.kind}, {event.actor}"
     return Passage(

@@ -105,6 +105,9 @@ CREATE UNIQUE INDEX memory_event_event_id_key ON memory_event (external_id, even
 CREATE UNIQUE INDEX memory_event_idempotency_key_key ON memory_event (external_id, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX memory_event_memory_id_idx ON memory_event (external_id, memory_id, position) WHERE memory_id IS NOT NULL;
+-- An agent's last reflection, and when a model was last asked for one.
+CREATE INDEX memory_event_reflection_idx ON memory_event (external_id, kind, actor, position)
+    WHERE kind IN ('agent.reflected', 'memory.model_asked');
 
 -- Whole texts being worked on. chunk_ids and chunk_starts lay out the live chunks over the content in order,
 -- so an edit in the middle moves the spans after it without touching those chunks' rows. A consolidation is due

@@ -38,6 +38,37 @@ WHERE e.external_id = $(external_id)p AND e.kind = 'memory.profile_written' AND 
         )
     );
 
+-- part: rests
+-- Reflections, each with the events that it names as its grounds or that its model was shown. What somebody appended may hold
+-- anything there.
+SELECT r.position, r.event_id, lower(named.event_id) AS named_id
+FROM reminiscence.memory_event AS r
+CROSS JOIN LATERAL (VALUES (r.payload -> 'based_on'), (r.payload -> 'rests_on')) AS grounds (ids)
+CROSS JOIN LATERAL jsonb_array_elements_text(
+    CASE jsonb_typeof(grounds.ids) WHEN 'array' THEN grounds.ids ELSE '[]' END
+) AS named (event_id)
+WHERE r.external_id = $(external_id)p AND r.kind = 'agent.reflected' AND r.salt IS NOT NULL
+
+-- name: find_resting_reflections
+-- Reflections that rest on an event that is erased, or on a reflection that goes with it, however many steps away. An event
+-- that was erased before counts as well: somebody may have appended one on it since.
+WITH RECURSIVE rests AS MATERIALIZED (
+    {include rests}
+), gone (event_id) AS (
+    SELECT e.event_id
+    FROM memory_event AS e
+    WHERE e.external_id = $(external_id)p AND (
+        e.salt IS NULL OR e.position = ANY($(positions)p::bigint[]) OR e.memory_id = ANY($(memory_ids)p::text[])
+    )
+    UNION
+    SELECT rests.event_id
+    FROM gone
+    JOIN rests ON rests.named_id = gone.event_id::text
+)
+SELECT DISTINCT rests.position
+FROM rests
+JOIN gone ON gone.event_id = rests.event_id;
+
 -- name: find_by_conversation
 -- What a conversation led to: memories as a whole, because later versions repeat what earlier ones say, and single
 -- events that belong to no memory: custom kinds and graph events. Receipts of erasures, and records that one has
@@ -175,6 +206,13 @@ WHERE external_id = $(external_id)p
     FROM jsonb_array_elements_text(payload -> 'rests_on') AS other (memory_id)
     WHERE other.memory_id = ANY($(memory_ids)p::text[])
 )
+UNION ALL
+SELECT DISTINCT 'memory_event.payload', r.position::text, 'rests on an erased event'
+FROM (
+    {include rests}
+) AS r
+JOIN reminiscence.memory_event AS e
+    ON e.external_id = $(external_id)p AND e.salt IS NULL AND e.event_id::text = r.named_id
 UNION ALL
 SELECT 'active_memory.content', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.active_memory

@@ -16,6 +16,7 @@ import pytest
 from agent_reminiscence import (
     ActiveMemory,
     AgentMem,
+    AgentModels,
     CommitUnknownError,
     Config,
     StoreTimeoutError,
@@ -28,6 +29,7 @@ from tests.acceptance.conftest import SocketServer, dsn
 from tests.conftest import TEST_DIMENSION
 from tests.support.fakes import DistantEmbedder
 from tests.support.proxy import FaultyProxy, Loss
+from tests.support.scripted import ScriptedModel, answer
 from tests.support.steps import all_events, head_of, lines, texts, wait_until_blocked
 
 _SEED = 20_260_505
@@ -211,6 +213,31 @@ async def test_a_write_without_a_key_is_not_repeated_once_commit_was_sent(
             if not was_cut:
                 break
     assert unknown == 1
+
+
+@pytest.mark.parametrize("loss", get_args(Loss))
+async def test_a_reflection_survives_a_cut_at_any_message(
+    behind_proxy: Callable[..., Config], proxy: FaultyProxy, hurried: None, loss: Loss
+) -> None:
+    """Also at its COMMIT: the model is asked once, and one belief and one cost are written."""
+    script = ScriptedModel(answer({"belief": "Mara bakes.", "based_on": [1]}))
+    async with AgentMem(behind_proxy(), models=AgentModels(reflector=script.model)) as memory:
+        for message in count(1):
+            tenant = f"agent-{message}"
+            await memory.ledger.append(tenant, "agent.spoke", {"text": "I bake."}, actor="mara")
+            script.asked.clear()
+            proxy.cut_at(message, loss)
+            report = await memory.admin.reflections.run(tenant, "mara", threshold=1)
+            was_cut = proxy.cuts == 1
+            proxy.cut_at(0, loss)
+
+            assert (report.outcome, len(script.asked)) == ("written", 1)
+            kinds = [event.kind for event in await all_events(memory, tenant)]
+            assert kinds == ["agent.spoke", "memory.model_asked", "agent.reflected"]
+            if not was_cut:
+                break
+        assert message > 10
+        await _check_pool(memory, 10)
 
 
 @pytest.mark.parametrize("loss", ["message", "answer"])

@@ -202,6 +202,10 @@ _IDENTIFIED: dict[str, list[_Write]] = {
         lambda memory, text: memory.admin.profiles.define(_TENANT, "ann", "Who is Ann?", actor=text),
         lambda memory, text: memory.admin.profiles.define(text, "ann", "Who is Ann?"),
     ],
+    "reflections": [
+        lambda memory, text: memory.admin.reflections.run(_TENANT, text, force=True),
+        lambda memory, text: memory.admin.reflections.run(text, "ann", force=True),
+    ],
     "merge": [lambda memory, text: _of_graph(memory, "merge", text)],
     "unmerge": [lambda memory, text: _of_graph(memory, "unmerge", text)],
     "end_relationship": [lambda memory, text: _of_graph(memory, "end_relationship", text)],

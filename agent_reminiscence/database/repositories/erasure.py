@@ -52,7 +52,8 @@ class Selection:
     """What to erase: whole memories, and single events by position.
 
     Single events are those that belong to no memory: events of custom kinds, merges of entities, ends of relationships;
-    what a model proposed for another memory after it was shown one of these; definitions and texts of profiles.
+    what a model proposed for another memory after it was shown one of these; definitions and texts of profiles;
+    reflections.
     """
 
     memory_ids: frozenset[str]
@@ -89,10 +90,17 @@ class ErasureRepository:
             params = {"external_id": external_id, "memory_ids": sorted(selection.memory_ids)}
             resting = {row["position"] for row in await db.fetch_all(_SQL["find_resting"], params)}
             selection = replace(selection, positions=selection.positions | resting)
+        resting = await self.find_resting_reflections(db, external_id, selection)
+        selection = replace(selection, positions=selection.positions | resting)
         if selection.positions:
             resting = await self.find_resting_profiles(db, external_id, selection.positions)
             selection = replace(selection, positions=selection.positions | resting)
         return selection
+
+    async def find_resting_reflections(self, db: SqlExecutor, external_id: str, selection: Selection) -> set[int]:
+        """Return the positions of reflections that rest on what a selection covers, or on one another."""
+        rows = await db.fetch_all(_SQL["find_resting_reflections"], _params(external_id, selection))
+        return {row["position"] for row in rows}
 
     async def find_resting_profiles(self, db: SqlExecutor, external_id: str, positions: Collection[int]) -> set[int]:
         """Return the positions of texts of profiles that go with the events at `positions`."""

@@ -21,6 +21,7 @@ from agent_reminiscence.database.repositories.longterm_memory import LongtermMem
 from agent_reminiscence.database.repositories.memory_chunk import MemoryChunkRepository
 from agent_reminiscence.database.repositories.memory_turn import MemoryTurnRepository
 from agent_reminiscence.database.repositories.profile import ProfileRepository
+from agent_reminiscence.database.repositories.reflection import ReflectionRepository
 from agent_reminiscence.database.repositories.replay_tables import ReplayTablesRepository
 from agent_reminiscence.database.repositories.search import SearchRepository
 from agent_reminiscence.database.repositories.shortterm_memory import ShorttermMemoryRepository
@@ -54,6 +55,7 @@ class Repositories:
         graph: Entities and relationships, as they are read.
         graph_progress: How far Neo4j has followed.
         live_chunks: Chunks that a search may find now, for review.
+        reflections: What an agent has seen and believes, read from the ledger.
         replay_tables: The tables that a replay fills, beside those in use.
         totals: What is counted for `usage`.
     """
@@ -71,6 +73,7 @@ class Repositories:
     cells: VectorCellRepository = field(default_factory=VectorCellRepository)
     graph: EntityGraphRepository = field(default_factory=EntityGraphRepository)
     graph_progress: GraphProgressRepository = field(default_factory=GraphProgressRepository)
+    reflections: ReflectionRepository = field(default_factory=ReflectionRepository)
     replay_tables: ReplayTablesRepository = field(default_factory=ReplayTablesRepository)
     erasure: ErasureRepository = field(default_factory=ErasureRepository)
     totals: TotalsRepository = field(default_factory=TotalsRepository)

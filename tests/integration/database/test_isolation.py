@@ -33,6 +33,7 @@ from agent_reminiscence.database.repositories.work_queue import WorkQueue
 from agent_reminiscence.database.text_columns import scanned_columns
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.conversation_key import CONVERSATION_KEY_PREFIX, ConversationKeys
+from agent_reminiscence.domain.event import EventKind, ModelAsked, ModelUsage, ReflectionAsked
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.domain.trust import SOURCES
 from agent_reminiscence.embedders.hashing import HashEmbedder
@@ -49,6 +50,7 @@ from tests.support.factories import (
     Tenant,
     fill_tenant,
     make_event,
+    record_event,
     stored_rows,
     superuser,
 )
@@ -80,6 +82,7 @@ class _World:
     # Of a text of those chunks, which the cache no longer holds.
     uncached_hash: str
     observed_position: int
+    observed_id: UUID
     vector: list[float]
     # The text of the victim's conversation.
     chat: str
@@ -132,6 +135,8 @@ async def _make_world(test_server: TestServer) -> _World:
     async with AgentMem(Config(**settings)) as memory:
         victim = await fill_tenant(memory, "victim")
         intruder = await fill_tenant(memory, neighbour)
+        observed_id = await _reflect(memory, "victim")
+        await _reflect(memory, neighbour)
         [chat] = await memory.get_active_memories("victim", keys=[CHAT_KEY])
         [log] = await memory.get_active_memories("victim", ids=[victim.log_memory_id])
     async with superuser(test_server, database) as db:
@@ -193,10 +198,23 @@ async def _make_world(test_server: TestServer) -> _World:
         duplicate_id=UUID(duplicate["chunk_id"]),
         uncached_hash=uncached["text_hash"],
         observed_position=observed["position"],
+        observed_id=observed_id,
         vector=vector,
         chat=chat.content,
         log=log.content,
     )
+
+
+async def _reflect(memory: AgentMem, external_id: str) -> UUID:
+    """Something is concluded from what was observed, and a model is asked in vain for more; the observation's id."""
+    [observed] = await memory.ledger.read(external_id, kinds=["world.observed"])
+    reflection = {"belief": "Somebody is at home.", "based_on": [str(observed.event_id)]}
+    await memory.ledger.append(external_id, "agent.reflected", reflection, actor="robot")
+    usage = (ModelUsage(model="small", requests=1, input_tokens=20, output_tokens=3),)
+    about = ReflectionAsked(agent_name="robot", until=observed.position - 1)
+    asked = ModelAsked(agent="reflector", outcome="answered", usage=usage, reflection=about)
+    await record_event(memory, external_id, EventKind.MODEL_ASKED, asked)
+    return observed.event_id
 
 
 async def _tenant_of_the_same_partition(db: SqlExecutor, external_id: str) -> str:
@@ -251,6 +269,10 @@ def _active_memory(w: _World) -> dict[str, Any]:
         "chunk_ids": list(w.chunk_ids),
         "chunk_starts": [0] * len(w.chunk_ids),
     }
+
+
+def _onlooker(w: _World) -> dict[str, Any]:
+    return _stream(w) | {"actor": "robot", "kinds": ["world.observed"]}
 
 
 def _chat(w: _World) -> dict[str, Any]:
@@ -663,6 +685,9 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "find_by_memory": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id)},
         "find_resting": lambda w: _stream(w) | {"memory_ids": [str(w.victim.draft_memory_id)]},
         "find_resting_profiles": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},
+        "find_resting_reflections": lambda w: (
+            _stream(w) | {"positions": [w.observed_position], "memory_ids": [str(w.victim.memory_id)]}
+        ),
         "find_by_conversation": lambda w: _stream(w) | {"conversation_id": "party"},
         "find_texts_holding": lambda w: _stream(w) | {"text": "summer party"},
         "find_by_text": lambda w: _stream(w) | {"text": "Lisbon", "json_text": "Lisbon", "after": 0, "limit": 100},
@@ -961,6 +986,15 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "clear_empty_cells": lambda w: _stream(w) | {"first": 0, "last": 1 << 16},
         "list_cells": lambda w: _stream(w) | {"after": -1, "limit": 9},
         "recompute_cells": lambda w: _stream(w) | {"first": 0, "last": 9},
+    },
+    "reflection": {
+        "find_last": lambda w: _onlooker(w) | {"most": 9, "before": 2**62},
+        "find_asked": lambda w: _onlooker(w) | {"most": 9, "after": 0},
+        "read_seen": lambda w: _onlooker(w) | {"after": 0, "limit": 9, "max_bytes": 2**30},
+        "read_own": lambda w: _stream(w) | {"actor": "robot", "limit": 9, "before": 2**62},
+        "read_others": lambda w: _stream(w) | {"actor": "nobody", "limit": 9},
+        "read_heads": lambda w: _stream(w) | {"event_ids": [w.observed_id]},
+        "count_held": lambda w: _stream(w) | {"event_ids": [w.observed_id]},
     },
     "work_queue": {
         "read_work": _stream,

@@ -358,6 +358,32 @@ async def test_the_events_of_a_memory_are_read_without_the_others(
     assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) <= 1, plan
 
 
+@pytest.mark.parametrize("is_analysed", [True, False])
+async def test_whether_a_reflection_is_due_is_read_from_the_last_one_on(
+    test_server: TestServer, database: str, config: Callable[..., Config], store: PostgresManager, is_analysed: bool
+) -> None:
+    """It is asked every turn, so what was written before costs nothing; nor do other agents' reflections."""
+    async with AgentMem(config()) as memory:
+        for number in range(300):
+            seen = await memory.ledger.append(_NEWCOMER, "world.observed", {"text": f"gull {number}"}, actor="ann")
+        belief = {"belief": "Gulls come.", "based_on": [str(seen.event_id)]}
+        for actor in ["ann", *["bo"] * 20]:
+            await memory.ledger.append(_NEWCOMER, "agent.reflected", belief, actor=actor)
+    if is_analysed:
+        async with superuser(test_server, database) as db:
+            await db.execute_script("ANALYZE")
+    kinds = ["world.observed", "agent.reflected"]
+    params = {"external_id": _NEWCOMER, "actor": "ann", "kinds": kinds, "most": 50, "before": 10**9}
+
+    async with store.transaction(_NEWCOMER, read_only=True, settings=PLANNED_ONCE) as db:
+        plan = await _explain(db, "ANALYZE, TIMING OFF", load_queries("sql", "reflection")["find_last"], params)
+
+    assert re.search(r"Index Cond: .*kind = 'agent.reflected'.* AND .*actor = ", plan), plan
+    assert sum(map(int, re.findall(r"Rows Removed by (?:Filter|Index Recheck): (\d+)", plan))) == 0, plan
+    assert "rows=20" in plan, plan
+    assert not re.search(r"rows=3\d\d(\.\d+)? loops", plan), plan
+
+
 @pytest.mark.parametrize(
     ("file", "name", "index"),
     [

@@ -108,6 +108,7 @@ for module in pkgutil.walk_packages(agent_reminiscence.__path__, "agent_reminisc
         "agent_reminiscence.agents.memory_retriever",
         "agent_reminiscence.agents.memory_updater",
         "agent_reminiscence.agents.profile_writer",
+        "agent_reminiscence.agents.reflector",
         "agent_reminiscence.agents.running",
         "agent_reminiscence.cli",
     }

@@ -13,8 +13,15 @@ from agent_reminiscence.agents.memorizer import memorizer_agent
 from agent_reminiscence.agents.memorizer_plan import ConsolidationPlan
 from agent_reminiscence.agents.memory_retriever import RetrievalAnswer, retriever_agent
 from agent_reminiscence.agents.memory_updater import UpdateSummary, updater_agent
+from agent_reminiscence.agents.reflector import MAX_BELIEF_CHARACTERS, ReflectionPlan, reflector_agent
 from agent_reminiscence.config import constants
 from agent_reminiscence.domain.event import Fallback
+from agent_reminiscence.services.reflection.reflection import (
+    BELIEFS_SHARE,
+    SHOWN_CHARACTERS,
+    SHOWN_SHARE,
+    SHOWN_TOKENS,
+)
 from agent_reminiscence.services.tiers.entities import MAX_PLAN_ENTITIES
 from agent_reminiscence.services.tiers.importance import IMPORTANCE_ESTIMATE
 from agent_reminiscence.services.tiers.memorizing import (
@@ -88,11 +95,25 @@ def test_the_page_lists_the_fields_of_the_other_agents_and_the_arguments_of_thei
     assert arguments == writing
 
 
+def test_the_page_lists_the_fields_of_a_reflection_and_how_much_its_model_is_shown() -> None:
+    """The figures are what the bill of every reflection follows from."""
+    section = " ".join(_PAGE.partition("## Writing reflections")[2].partition("## ")[0].split())
+
+    assert [row[0].strip("`") for row in _rows("Writing reflections")[1:]] == list(ReflectionPlan.model_fields)
+    for said in (
+        f"the first {SHOWN_CHARACTERS:,} characters",
+        f"at most {SHOWN_TOKENS:,} tokens, and at most a quarter",
+        f"at most {MAX_BELIEF_CHARACTERS} characters",
+    ):
+        assert said in section
+    assert SHOWN_SHARE == BELIEFS_SHARE == 0.25
+
+
 def test_the_page_lists_the_tools_of_each_agent() -> None:
     """What an agent may do is what its tools do, so the page has all of them."""
     assert _named_tools("Answers with their sources") == _tools(retriever_agent()).keys()
     assert _named_tools("Remembering a conversation") == _tools(updater_agent()).keys()
-    assert _tools(memorizer_agent()) == {}
+    assert _tools(memorizer_agent()) == _tools(reflector_agent()) == {}
 
 
 def test_the_page_names_every_reason_for_which_rules_decide() -> None:

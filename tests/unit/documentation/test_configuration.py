@@ -34,6 +34,7 @@ _FREE_FORMS = {
     "memorizer_agent_model": "a name",
     "memory_update_agent_model": "a name",
     "memory_retrieve_agent_model": "a name",
+    "reflector_agent_model": "a name",
 }
 
 

@@ -35,6 +35,7 @@ _PARTS = (
     events.EntityEntry,
     events.RelationshipEntry,
     events.ModelUsage,
+    events.ReflectionAsked,
     erasure.ErasedEvent,
     LedgerFault,
 )

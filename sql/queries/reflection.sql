@@ -1,0 +1,98 @@
+-- part: seen
+-- What an agent sees of a stream: its own events, and those of the kinds that everybody sees. Erased events say nothing.
+external_id = $(external_id)p AND salt IS NOT NULL AND (actor = $(actor)p OR kind = ANY($(kinds)p::text[]))
+
+-- part: event
+external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
+    payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
+
+-- name: find_last
+-- An agent's last reflection before a position, if there is one, and how many events it has seen after that, counted up to
+-- the number asked for. A reflection that names what its author does not see is one like others here.
+WITH last AS MATERIALIZED (
+    SELECT {include event}
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND kind = 'agent.reflected' AND actor = $(actor)p AND salt IS NOT NULL
+        AND position < $(before)p
+    ORDER BY position DESC
+    LIMIT 1
+)
+SELECT last.*, (
+    SELECT count(*) FROM (
+        SELECT FROM memory_event
+        -- coalesce within the brackets: row security keeps it, where it meets a column, from using an index.
+        WHERE {include seen} AND position > (SELECT coalesce(max(l.position), 0) FROM last AS l)
+        ORDER BY position
+        LIMIT $(most)p
+    ) AS counted
+) AS seen
+FROM (VALUES (true)) AS always (answers)
+LEFT JOIN last ON always.answers;
+
+-- name: find_asked
+-- Up to which event a model was last asked in vain for a reflection of an agent, after a position, and how many events the
+-- agent has seen after that one, counted up to the number asked for.
+WITH asked AS MATERIALIZED (
+    SELECT greatest((payload #>> '{reflection,until}')::bigint, $(after)p::bigint) AS until
+    FROM memory_event
+    WHERE external_id = $(external_id)p AND kind = 'memory.model_asked' AND actor IS NULL AND salt IS NOT NULL
+        AND position > $(after)p AND payload #>> '{reflection,agent_name}' = $(actor)p
+    ORDER BY position DESC
+    LIMIT 1
+)
+SELECT asked.until, (
+    SELECT count(*) FROM (
+        SELECT FROM memory_event
+        WHERE {include seen} AND position > asked.until
+        ORDER BY position
+        LIMIT $(most)p
+    ) AS counted
+) AS seen
+FROM asked;
+
+-- name: read_seen
+-- The last events that an agent has seen after a position, in order; at most so many, and only as many of the last ones as
+-- take no more than so many bytes, as the server stores them, but at least one.
+SELECT {include event}
+FROM (
+    SELECT e.*, sum(pg_column_size(e.payload)) OVER (ORDER BY e.position DESC) - pg_column_size(e.payload) AS bytes_after
+    FROM (
+        SELECT *
+        FROM memory_event
+        WHERE {include seen} AND position > $(after)p
+        ORDER BY position DESC
+        LIMIT $(limit)p
+    ) AS e
+) AS page
+WHERE bytes_after < $(max_bytes)p::bigint
+ORDER BY position;
+
+-- name: read_own
+-- The last reflections of an agent before a position, the newest first.
+SELECT {include event}
+FROM memory_event
+WHERE external_id = $(external_id)p AND kind = 'agent.reflected' AND actor = $(actor)p AND salt IS NOT NULL
+    AND position < $(before)p
+ORDER BY position DESC
+LIMIT $(limit)p;
+
+-- name: read_others
+-- The last reflections of other agents, the newest first.
+SELECT {include event}
+FROM memory_event
+WHERE external_id = $(external_id)p AND kind = 'agent.reflected' AND actor IS DISTINCT FROM $(actor)p AND salt IS NOT NULL
+ORDER BY position DESC
+LIMIT $(limit)p;
+
+-- name: read_heads
+-- Some events without what they say: who sees one follows from the rest.
+SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
+    '{}' AS payload, idempotency_key, request_hash, salt, digest, chain
+FROM memory_event
+WHERE external_id = $(external_id)p AND event_id = ANY($(event_ids)p::uuid[]);
+
+-- name: count_held
+-- How many of some events still say what they said.
+SELECT count(*) AS held
+FROM memory_event
+WHERE external_id = $(external_id)p AND event_id = ANY($(event_ids)p::uuid[]) AND salt IS NOT NULL;

@@ -41,13 +41,15 @@ CROSS JOIN LATERAL jsonb_to_recordset(
 ) AS used (input_tokens bigint, output_tokens bigint)
 WHERE e.external_id = $(external_id)p AND starts_with(e.kind, 'memory.')
     AND e.kind NOT IN ('memory.created', 'memory.updated', 'memory.appended')
-    AND e.position > coalesce((
-        SELECT earlier.position FROM memory_event AS earlier
-        WHERE earlier.external_id = $(external_id)p
-            AND earlier.recorded_at < date_trunc('day', clock_timestamp(), 'UTC')
-        ORDER BY earlier.position DESC
-        LIMIT 1
-    ), 0);
+    -- As a bare subquery: a function around it would be evaluated behind row level security, and all events be read.
+    AND e.position > (
+        SELECT coalesce(max(earlier.position), 0) FROM (
+            SELECT position FROM memory_event
+            WHERE external_id = $(external_id)p AND recorded_at < date_trunc('day', clock_timestamp(), 'UTC')
+            ORDER BY position DESC
+            LIMIT 1
+        ) AS earlier
+    );
 
 -- name: sum_model_usage
 -- The use of each model. Callers' writes ask no model, and they have the large payloads.

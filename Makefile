@@ -37,15 +37,32 @@ test: $(TEST) ## Run the tests, and the code in README.md, docs/ and docstrings;
 
 .PHONY: test-servers
 test-servers: $(TEST) ## Run the tests that need a real Neo4j or Ollama. The first run builds them, which takes 15 minutes.
-	@$(RUN) pytest -m "neo4j or ollama" -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@$(RUN) pytest -m "(neo4j or ollama) and not mem0" -n auto --dist loadfile tests $(PYTEST_ARGS)
 
 .PHONY: test-ollama
 test-ollama: $(TEST) ## Run the tests that need a real Ollama. The first run builds it, which takes about ten minutes.
-	@$(RUN) pytest --fail-on-skip -m ollama --durations=10 tests $(PYTEST_ARGS)
+	@$(RUN) pytest --fail-on-skip -m "ollama and not mem0" --durations=10 tests $(PYTEST_ARGS)
+
+# mem0 has environments of its own, because its dependencies are not ours.
+MEM0_TESTS := build/mem0-tests
+
+.PHONY: test-mem0
+test-mem0: $(MEM0_TESTS)/.installed ## Run the tests that need mem0, in an environment of their own; a few need Ollama as well.
+	@$(MEM0_TESTS)/bin/python scripts/check_licences.py mem0ai
+	@$(MEM0_TESTS)/bin/python -m pytest -m mem0 -n auto --dist loadfile tests $(PYTEST_ARGS)
+
+$(MEM0_TESTS)/bin/python:
+	@sh scripts/make_venv.sh $(MEM0_TESTS) $(PYTHON)
+
+$(MEM0_TESTS)/.installed: requirements/mem0.txt requirements/build.txt pyproject.toml | $(MEM0_TESTS)/bin/python
+	@echo "Installing the package, mem0 and their dependencies into $(MEM0_TESTS) …"
+	@$(MEM0_TESTS)/bin/python -m pip install --quiet --require-hashes -r requirements/mem0.txt -r requirements/build.txt
+	@$(MEM0_TESTS)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 .PHONY: test-thorough
 test-thorough: $(TEST) ## Run what make test leaves out because it takes long: tests/chaos with reduced counts, and more.
-	@$(RUN) pytest -m "(chaos or thorough) and not neo4j and not ollama" -n auto --dist loadfile tests $(PYTEST_ARGS)
+	@$(RUN) pytest -m "(chaos or thorough) and not neo4j and not ollama and not mem0" -n auto --dist loadfile tests $(PYTEST_ARGS)
 
 .PHONY: test-injection
 test-injection: $(TEST) ## Try every text that gives instructions on each agent; make test tries a third of them.
@@ -206,7 +223,6 @@ bench-redaction: $(BENCH) ## Measure how fast secrets are found, including in wo
 bench-loop: $(BENCH) ## Measure how long the event loop is blocked while the largest inputs are written.
 	@$(RUN) benchmarks.loop $(BENCH_ARGS)
 
-# mem0 has its own environment, because its dependencies are not ours.
 MEM0 := build/mem0-venv
 ERASURE := build/erasure
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = [
     "tests.support.everyday",
+    "tests.support.mem0_fixtures",
     "tests.support.server_hooks",
     "tests.support.neo4j_fixtures",
     "tests.support.ollama_fixtures",

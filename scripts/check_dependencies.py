@@ -25,6 +25,12 @@ LAUNCHER = "agent_reminiscence_ledger"
 REQUIREMENTS = ROOT / "requirements"
 # A plugin for pytest, which brings what it imports besides.
 PLUGIN = ROOT / PACKAGE / "testing.py"
+# Extras that `all` leaves out, with the file that pins them, and the modules that the package knows of what they bring:
+# they are not installed here.
+APART = {"mem0": "mem0"}
+MODULES_APART = {"mem0": "mem0ai", "sentence_transformers": "sentence-transformers"}
+# What that file leaves out: scripts/pin_requirements.py says why.
+UNPINNED = {"sentence-transformers"}
 PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 
 
@@ -33,32 +39,45 @@ def main() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     needed = [Requirement(text) for text in project["project"]["dependencies"]]
     declared = needed + _of_extras(project["project"])
+    apart = {extra: _requirements(project["project"], extra) for extra in APART}
     groups = [Requirement(text) for group in project["dependency-groups"].values() for text in group]
 
     problems = [
-        *_compare_imports(declared),
+        *_compare_imports(declared + [one for requirements in apart.values() for one in requirements]),
         *_compare_pins(needed, "core"),
         *_compare_pins(declared, "runtime"),
         *_compare_pins(declared + groups, "dev"),
+        *(
+            problem
+            for extra, file in APART.items()
+            for problem in _compare_pins([one for one in apart[extra] if one.name not in UNPINNED], file)
+        ),
     ]
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
         sys.exit(1)
+    declared += [one for requirements in apart.values() for one in requirements]
     print(
         f"{len(declared)} dependencies, {len(declared) - len(needed)} of them of extras: declared, imported and pinned"
     )
 
 
 def _of_extras(project: dict[str, Any]) -> list[Requirement]:
-    """What the extras add; `all` only names the others."""
-    requirements = [Requirement(text) for extra in project["optional-dependencies"].values() for text in extra]
+    """What the extras add, without those of `APART`."""
+    extras = [name for name in project["optional-dependencies"] if name not in APART]
+    return [one for name in extras for one in _requirements(project, name)]
+
+
+def _requirements(project: dict[str, Any], extra: str) -> list[Requirement]:
+    """What one extra adds; some only name others."""
     own = canonicalize_name(project["name"])
-    return [requirement for requirement in requirements if canonicalize_name(requirement.name) != own]
+    requirements = [Requirement(text) for text in project["optional-dependencies"][extra]]
+    return [one for one in requirements if canonicalize_name(one.name) != own]
 
 
 def _compare_imports(declared: list[Requirement]) -> Iterator[str]:
-    distributions = packages_distributions()
+    distributions = {**packages_distributions(), **{name: [one] for name, one in MODULES_APART.items()}}
     imported: set[str] = set()
     for module in _imported_modules():
         names = {canonicalize_name(name) for name in distributions.get(module, [])}

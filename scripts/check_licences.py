@@ -1,6 +1,7 @@
 """Reject dependencies whose licence is unknown or would bind users of this package.
 
-Reads the installed metadata of the package's direct and indirect dependencies, not of the development tools.
+Reads the installed metadata of the package's direct and indirect dependencies, not of the development tools; or of what
+another distribution needs, itself included: `check_licences.py mem0ai`.
 """
 
 from __future__ import annotations
@@ -38,12 +39,15 @@ EXCEPTIONS = {
 }
 # Older metadata uses words where newer metadata uses an SPDX expression.
 SPDX_OF_WORDS = {
+    "3-clause bsd license": "BSD-3-Clause",
     "apache 2.0": "Apache-2.0",
+    "apache license, version 2.0": "Apache-2.0",
     "apache software license": "Apache-2.0",
     "bsd": "BSD-3-Clause",
     "bsd license": "BSD-3-Clause",
     "isc license (iscl)": "ISC",
     "mit license": "MIT",
+    "mit or apache-2.0": "MIT",
     "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
     "python software foundation license": "PSF-2.0",
 }
@@ -56,7 +60,7 @@ SPDX_OF_TEXT = {
 
 def main() -> None:
     """Print every licence that is not accepted; exit with 1 if there is one."""
-    closure = _closure(PROJECT)
+    closure = _closure(sys.argv[1]) | _own(sys.argv[1]) if sys.argv[1:] else _closure(PROJECT)
     problems = [
         f"{name}: {' AND '.join(sorted(refused))} is not accepted; see scripts/check_licences.py"
         for name, found in sorted(closure.items())
@@ -89,6 +93,10 @@ def _closure(root: str) -> dict[str, Distribution]:
     return found
 
 
+def _own(name: str) -> dict[str, Distribution]:
+    return {canonicalize_name(name): distribution(name)}
+
+
 def _refused(name: str, licences: set[str]) -> set[str]:
     """The `licences` accepted neither in general nor for `name`; "unknown" if there are none."""
     accepted = ACCEPTED | {EXCEPTIONS[name][0]} if name in EXCEPTIONS else ACCEPTED
@@ -106,6 +114,8 @@ def _licences(found: Distribution) -> set[str]:
     ]
     words = (metadata.get("License") or "").strip()
     # Some put the full licence text into this field.
+    if words.lower() in SPDX_OF_WORDS:
+        return {_spdx(words)}
     if words and "\n" not in words and words != "UNKNOWN":
         return {_spdx(word) for word in re.split(r" AND |, ", words)}
     return {_spdx(word) for word in classifiers} or _licences_by_text(found)

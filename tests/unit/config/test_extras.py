@@ -12,6 +12,8 @@ from tests.support.command_line import CHECKOUT
 from tests.support.extras import MODULES, run_without
 
 _EVERY = tuple(MODULES)
+# Extras that only name others.
+_OTHER_NAMES = ("all", "memory")
 
 OPEN = """
 import asyncio, tempfile
@@ -140,12 +142,13 @@ print(detached().run(str, "ran"))
     assert (done.returncode, done.stdout.split("\n")[:2]) == (0, ["as it was raised", "ran"]), done.stderr
 
 
-def test_all_is_every_extra() -> None:
-    """Whoever installs `[all]` lacks nothing."""
+def test_all_is_every_extra_but_mem0() -> None:
+    """Whoever installs `[all]` lacks nothing else; mem0's embedder would bring gigabytes."""
     extras = _project()["optional-dependencies"]
 
-    assert set(extras) == {"all", *MODULES}
-    assert extras["all"] == [f"agent-reminiscence-ledger[{','.join(sorted(MODULES))}]"]
+    assert set(extras) == {"all", "memory", *MODULES}
+    assert extras["all"] == [f"agent-reminiscence-ledger[{','.join(sorted(set(MODULES) - {'mem0'}))}]"]
+    assert extras["memory"] == ["agent-reminiscence-ledger[mem0]"]
 
 
 def test_the_page_lists_every_extra_with_what_it_requires() -> None:
@@ -158,7 +161,7 @@ def test_the_page_lists_every_extra_with_what_it_requires() -> None:
     extras = {
         name: {re.split(r"[<>=]", requirement)[0] for requirement in requirements}
         for name, requirements in _project()["optional-dependencies"].items()
-        if name != "all"
+        if name not in _OTHER_NAMES
     }
 
     assert {name: rows[name] for name in extras} == extras

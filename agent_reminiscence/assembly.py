@@ -16,6 +16,7 @@ from agent_reminiscence.config.settings import Config
 from agent_reminiscence.database.neo4j_manager import Neo4jManager
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.postgres import PostgresGraph
+from agent_reminiscence.database.repositories.graph.store import GraphStore
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.embedders.protocol import Embedder
 from agent_reminiscence.opening import Stores, open_stores
@@ -23,6 +24,7 @@ from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.audit.erasure import ErasureService
 from agent_reminiscence.services.audit.verification import VerificationService
 from agent_reminiscence.services.graph.follower import GraphFollower
+from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.ledger.projector import Projector
@@ -184,7 +186,7 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         renewal,
         review_within_seconds=min((days * 86_400 for days in config.ttl_days.values()), default=None),
     )
-    graph, recall, follower = _graph_services(config, runtime, projector, stores.neo4j)
+    graph, recall, follower = _graph_services(config, runtime, stores.neo4j)
     limits = AgentLimits(
         timeout_seconds=config.agent_timeout_seconds,
         max_requests=config.agent_max_requests,
@@ -260,7 +262,8 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
         work=work,
         worker=worker,
         usage=UsageService(runtime, embedding, follower),
-        graph=graph,
+        graph=MemoryGraph(runtime, projector, graph),
+        beliefs=LedgerBeliefs(runtime, graph),
         ledger=MemoryLedger(
             runtime.store, repositories.events, projector, runtime.scrubber, subscriptions, clock=runtime.clock
         ),
@@ -288,15 +291,15 @@ def _assemble(config: Config, given: Given, models: _Models, stores: Stores) -> 
 
 
 def _graph_services(
-    config: Config, runtime: Runtime, projector: Projector, neo4j: Neo4jManager | None
-) -> tuple[MemoryGraph, GraphRecall, GraphFollower | None]:
-    """The graph, what recall asks of it, and what brings Neo4j up to it; the last is None without a Neo4j."""
+    config: Config, runtime: Runtime, neo4j: Neo4jManager | None
+) -> tuple[GraphStore, GraphRecall, GraphFollower | None]:
+    """The graph's store, what recall asks of it, and what brings Neo4j up to it; the last is None without a Neo4j."""
     store, repositories, deadline = runtime.store, runtime.repositories, config.graph_deadline_seconds
     if neo4j is None:
         # PostgreSQL ends recall's statements itself; what users read of the graph has no such deadline.
         recalled = PostgresGraph(store, repositories.graph, deadline_seconds=deadline)
         recall = GraphRecall(repositories, recalled, deadline_seconds=deadline)
-        return MemoryGraph(runtime, projector, PostgresGraph(store, repositories.graph)), recall, None
+        return PostgresGraph(store, repositories.graph), recall, None
     graph = Neo4jGraph(neo4j)
     follower = GraphFollower(
         runtime,
@@ -312,4 +315,4 @@ def _graph_services(
         # mean that Neo4j is down.
         breaker=Breaker("Neo4j, for recall,", timeouts=2, patience_seconds=deadline),
     )
-    return MemoryGraph(runtime, projector, graph), recall, follower
+    return graph, recall, follower

@@ -28,6 +28,14 @@ FOR ()-[r:RELATES_TO]-() REQUIRE (r.external_id, r.id) IS UNIQUE;
 CREATE INDEX relates_to_type IF NOT EXISTS
 FOR ()-[r:RELATES_TO]-() ON (r.external_id, r.type);
 
+// An event that is a belief or that a belief names; a belief has the label :Belief too. What decides who sees a named event
+// stands on the relationship that leads to it: :BASED_ON, :REPLACES or :CONTRADICTS.
+CREATE CONSTRAINT ledger_event_id IF NOT EXISTS
+FOR (e:LedgerEvent) REQUIRE (e.external_id, e.id) IS UNIQUE;
+
+CREATE INDEX belief_id IF NOT EXISTS
+FOR (b:Belief) ON (b.external_id, b.id);
+
 // The stream position up to which a tenant's part of the graph has followed.
 CREATE CONSTRAINT memory_stream_external_id IF NOT EXISTS
 FOR (s:MemoryStream) REQUIRE s.external_id IS UNIQUE;

@@ -429,6 +429,23 @@ CREATE TABLE graph_mention (
 ) PARTITION BY HASH (external_id);
 CREATE INDEX graph_mention_chunk_id_idx ON graph_mention (external_id, chunk_id) WHERE chunk_id IS NOT NULL;
 
+-- What agents believe: a row for each event agent.reflected that says one, as it says it. Whether it counts depends on who sees
+-- the events that it names, which a reader decides: so that is looked up in the ledger when it is asked.
+CREATE TABLE belief (
+    external_id text NOT NULL,
+    position bigint NOT NULL,
+    event_id uuid NOT NULL,
+    actor text COLLATE "C" NOT NULL,
+    turn integer,
+    text text NOT NULL,
+    based_on uuid[] NOT NULL,
+    replaces uuid,
+    contradicts uuid[] NOT NULL,
+    CONSTRAINT belief_pkey PRIMARY KEY (external_id, position),
+    CONSTRAINT belief_external_id_check CHECK (external_id <> '')
+) PARTITION BY HASH (external_id);
+CREATE INDEX belief_event_id_idx ON belief (external_id, event_id) WHERE event_id IS NOT NULL;
+
 -- Standing summaries: a row for each state that a profile has been in, from the event at position on. A definition, a text and a
 -- removal each end the state before; superseded_at says when. definition is the position of the event that defined it last.
 -- content is NULL until a text is written, and '' if memory held nothing for one; it has a statement on each line, and citations
@@ -497,7 +514,7 @@ BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
         'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
-        'entity_name', 'relationship', 'graph_mention', 'profile', 'event_index', 'event_posting'
+        'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'event_index', 'event_posting'
     ] LOOP
         FOR remainder IN 0 .. {{chunk_partitions}} - 1 LOOP
             EXECUTE format(
@@ -548,6 +565,7 @@ BEGIN
             ('relationship', '{external_id,type,description,metadata}'),
             ('chunk_use', '{external_id}'),
             ('graph_mention', '{external_id}'),
+            ('belief', '{external_id,actor,text}'),
             ('profile', '{external_id,name,question,content,citations}'),
             ('event_index', '{external_id,kind,actor,actor_key,text_hash}'),
             ('event_posting', '{external_id,term,entries}')
@@ -664,7 +682,7 @@ BEGIN
     FOREACH parent IN ARRAY ARRAY[
         'memory_stream', 'memory_event', 'active_memory', 'memory_segment', 'memory_turn', 'shortterm_memory', 'memory_chunk',
         'memory_heading', 'posting', 'memory_layout', 'memory_attribute', 'embedding_cache', 'chunk_use', 'entity',
-        'entity_name', 'relationship', 'graph_mention', 'profile', 'event_index', 'event_posting'
+        'entity_name', 'relationship', 'graph_mention', 'belief', 'profile', 'event_index', 'event_posting'
     ] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', parent);
         EXECUTE format(
@@ -734,7 +752,7 @@ REVOKE EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enqueue_work(timestamptz), list_work() TO reminiscence_app;
 
 GRANT SELECT, INSERT, UPDATE, DELETE
-    ON entity, entity_name, relationship, graph_mention, profile, event_index, event_posting
+    ON entity, entity_name, relationship, graph_mention, belief, profile, event_index, event_posting
     TO reminiscence_app, reminiscence_eraser;
 GRANT SELECT (graph_head, graph_position, graph_store) ON memory_stream TO reminiscence_scheduler;
 -- What an erasure takes out of the graph has to reach the store that follows.

@@ -12,6 +12,7 @@ from agent_reminiscence.admin.vectors import VectorAdmin
 from agent_reminiscence.admin.work import WorkAdmin
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.services import validation
+from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.requests import ArchiveRequest
 from agent_reminiscence.services.profiles.profiles import Profiles
@@ -25,6 +26,11 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     def graph(self) -> MemoryGraph:
         """The entities that memories name, and the relationships between them."""
         return self._services.graph
+
+    @property
+    def beliefs(self) -> LedgerBeliefs:
+        """What the agents of a ledger believe, on what evidence, and who disagrees."""
+        return self._services.beliefs
 
     @property
     def profiles(self) -> Profiles:

@@ -141,6 +141,7 @@ TEXT_COLUMNS: tuple[TextColumn, ...] = (
         metadata=Holds.TEXT,
     ),
     *_columns("graph_mention", external_id=Holds.LABEL),
+    *_columns("belief", external_id=Holds.LABEL, actor=Holds.TEXT, text=Holds.TEXT),
     # Citations hold ids only.
     *_columns(
         "profile",

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.repositories import Tables
+from agent_reminiscence.domain.belief import REFLECTED
 from agent_reminiscence.domain.event import Event, EventKind
 from agent_reminiscence.projections.appended import apply_appended
 from agent_reminiscence.projections.archived import apply_archived
@@ -25,6 +26,7 @@ from agent_reminiscence.projections.profiles import (
     apply_profile_written,
 )
 from agent_reminiscence.projections.promoted import apply_promoted
+from agent_reminiscence.projections.reflected import apply_reflected
 from agent_reminiscence.projections.relationship_ended import apply_relationship_ended
 from agent_reminiscence.projections.updated import apply_updated
 from agent_reminiscence.projections.user_events import apply_user_event, is_user_kind
@@ -53,7 +55,9 @@ KINDS_WITHOUT_EFFECT = frozenset({EventKind.ERASED, EventKind.GRAPH_ERASED, Even
 
 def handler_of(kind: str) -> Handler | None:
     """What applies an event of this kind; None if it changes nothing."""
-    return apply_user_event if is_user_kind(kind) else HANDLERS.get(kind)
+    if is_user_kind(kind):
+        return apply_reflected if kind == REFLECTED else apply_user_event
+    return HANDLERS.get(kind)
 
 
 __all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Change", "Handler", "handler_of", "is_user_kind"]

@@ -16,6 +16,7 @@ class Change:
         text_words: Change in the number of terms.
         language: The language of an added text.
         memory_ids: Memories whose layouts may have changed.
+        states_belief: Whether it added a belief, which belongs to the graph.
     """
 
     live_chunks: int = 0
@@ -23,3 +24,4 @@ class Change:
     text_words: int = 0
     language: str | None = None
     memory_ids: frozenset[UUID] = frozenset()
+    states_belief: bool = False

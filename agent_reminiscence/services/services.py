@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agent_reminiscence.services.audit.erasure import ErasureService
 from agent_reminiscence.services.audit.verification import VerificationService
+from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from agent_reminiscence.services.memories.history import HistoryService
@@ -56,6 +57,7 @@ class Services:
     worker: Worker
     usage: UsageService
     graph: MemoryGraph
+    beliefs: LedgerBeliefs
     ledger: MemoryLedger
     reembedding: ReembeddingService
     profiles: Profiles

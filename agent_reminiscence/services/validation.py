@@ -415,6 +415,11 @@ def relationship_id(value: object) -> UUID:
     return _graph_id("relationship_id", value, "memory.admin.graph.neighbourhood() returns")
 
 
+def belief_id(value: object) -> UUID:
+    """The id of a belief, given as a UUID or its text."""
+    return _graph_id("belief_id", value, "memory.admin.beliefs.current() returns")
+
+
 def _graph_id(name: str, value: object, origin: str) -> UUID:
     if isinstance(value, UUID):
         return UUID(int=value.int)

@@ -4,6 +4,7 @@
 from agent_reminiscence.sync.agent_mem import AgentMem
 from agent_reminiscence.sync.conversation import Conversation
 from agent_reminiscence.sync.event_index import EventIndex
+from agent_reminiscence.sync.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.sync.memory_admin import MemoryAdmin
 from agent_reminiscence.sync.memory_graph import MemoryGraph
 from agent_reminiscence.sync.memory_ledger import MemoryLedger
@@ -14,6 +15,7 @@ __all__ = [
     "AgentMem",
     "Conversation",
     "EventIndex",
+    "LedgerBeliefs",
     "MemoryAdmin",
     "MemoryGraph",
     "MemoryLedger",

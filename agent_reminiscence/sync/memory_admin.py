@@ -9,6 +9,7 @@ from uuid import UUID
 from agent_reminiscence.admin.memory_admin import MemoryAdmin as AsyncMemoryAdmin
 from agent_reminiscence.domain.memory import ActiveMemory
 from agent_reminiscence.sync.audit_admin import AuditAdmin
+from agent_reminiscence.sync.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.sync.memory_graph import MemoryGraph
 from agent_reminiscence.sync.model_admin import ModelAdmin
 from agent_reminiscence.sync.profiles import Profiles
@@ -27,6 +28,11 @@ class MemoryAdmin(WorkAdmin, AuditAdmin, VectorAdmin, TransferAdmin, ModelAdmin)
     def graph(self) -> MemoryGraph:
         """The entities that memories name, and the relationships between them."""
         return MemoryGraph(self._thread, self._wrapped.graph)
+
+    @property
+    def beliefs(self) -> LedgerBeliefs:
+        """What the agents of a ledger believe, on what evidence, and who disagrees."""
+        return LedgerBeliefs(self._thread, self._wrapped.beliefs)
 
     @property
     def profiles(self) -> Profiles:

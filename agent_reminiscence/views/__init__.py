@@ -3,14 +3,14 @@
 They use no clock, store or model: the same events give the same memories.
 """
 
+from agent_reminiscence.domain.belief import Belief, Reflection
 from agent_reminiscence.domain.event_text import event_text
-from agent_reminiscence.views.beliefs import Belief, BeliefGraph
+from agent_reminiscence.views.beliefs import BeliefGraph
 from agent_reminiscence.views.context import Context, ContextBuilder, ContextFollower, quote
 from agent_reminiscence.views.episodic import EpisodicFollower, EpisodicMemory
 from agent_reminiscence.views.index import BM25Index, IndexAdapter, MemoryIndex
 from agent_reminiscence.views.manifest import AgentManifest, MemoryManifest
 from agent_reminiscence.views.reflection import (
-    Reflection,
     ReflectionFollower,
     ReflectionMemory,
     ReflectionTracker,

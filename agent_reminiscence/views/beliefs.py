@@ -9,31 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
+from agent_reminiscence.domain.belief import REFLECTED, Belief, NamedEvent, Reflection, StatedBelief
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.views.reflection import Reflection, read_reflection
+from agent_reminiscence.views.reflection import counts_as_belief, read_reflection
 from agent_reminiscence.views.visibility import EventStream, Turns, Visibility
-
-
-@dataclass(frozen=True, slots=True)
-class Belief:
-    """A belief of one agent.
-
-    Attributes:
-        id: Of its reflection.
-        turn: Of its reflection; one without a turn belongs to the turn of the reflection before it.
-        based_on: Ids of the events that it rests on.
-        replaces: The belief of the same agent that it revises.
-        contradicts: Beliefs of other agents that it says are wrong.
-    """
-
-    id: UUID
-    agent_name: str
-    text: str
-    turn: int
-    based_on: tuple[UUID, ...]
-    replaces: UUID | None
-    contradicts: tuple[UUID, ...]
 
 
 class BeliefGraph:
@@ -47,8 +27,7 @@ class BeliefGraph:
         self._visibility = visibility or Visibility()
         self._stream = EventStream()
         self._events: dict[UUID, Event] = {}
-        self._reflections: dict[UUID, tuple[int, Reflection]] = {}
-        self._turns = Turns()
+        self._beliefs = Beliefs(self._visibility)
         self.observe(events)
 
     def observe(self, events: Iterable[Event]) -> None:
@@ -61,8 +40,7 @@ class BeliefGraph:
             reflection = read_reflection(event, self._events.get, self._visibility)
             self._events[event.event_id] = event
             if reflection is not None:
-                self._reflections[event.event_id] = len(self._reflections), reflection
-                self._turns.add(event.turn)
+                self._beliefs.add(event.event_id, event.actor or "", event.turn, reflection)
 
     def current(
         self, agent_name: str | None = None, *, turn: int | None = None, reader: str | None = None
@@ -73,9 +51,7 @@ class BeliefGraph:
             agent_name: Only this agent's; None is everybody's.
             turn: As they were at the end of this turn; None is now.
         """
-        then = [belief for belief in self._all(reader) if turn is None or belief.turn <= turn]
-        replaced = {belief.replaces for belief in then}
-        return tuple(belief for belief in then if belief.id not in replaced and agent_name in (None, belief.agent_name))
+        return self._beliefs.current(agent_name, turn=turn, reader=reader)
 
     def history(self, belief_id: UUID, *, reader: str | None = None) -> tuple[Belief, ...]:
         """A belief and those that it replaced, one after the other, oldest first.
@@ -83,10 +59,7 @@ class BeliefGraph:
         Raises:
             InvalidInputError: There is no such belief, or the reader does not see it.
         """
-        line = [self._belief(belief_id, reader)]
-        while line[-1].replaces is not None and line[-1].replaces in self._reflections:
-            line.append(self._belief(line[-1].replaces, None))
-        return tuple(reversed(line))
+        return self._beliefs.history(belief_id, reader=reader)
 
     def evidence(self, belief_id: UUID, *, reader: str | None = None) -> tuple[Event, ...]:
         """The events that a belief rests on, in order of position; of them those that the reader sees.
@@ -94,21 +67,93 @@ class BeliefGraph:
         Raises:
             InvalidInputError: There is no such belief, or the reader does not see it.
         """
-        named = {event_id: self._events[event_id] for event_id in self._belief(belief_id, reader).based_on}
-        seen = [event for event in named.values() if self._is_seen(event, reader)]
-        return tuple(sorted(seen, key=lambda event: event.position))
+        belief = self._beliefs.find(belief_id, reader=reader)
+        return self._beliefs.shown((self._events[event_id] for event_id in set(belief.based_on)), reader=reader)
 
     def holders(self, text: str, *, turn: int | None = None, reader: str | None = None) -> tuple[str, ...]:
         """The agents that hold a belief in these words, in alphabetical order; case and spaces make no difference."""
-        wanted = _folded(text)
-        held = self.current(turn=turn, reader=reader)
-        return tuple(sorted({belief.agent_name for belief in held if _folded(belief.text) == wanted}))
+        return self._beliefs.holders(text, turn=turn, reader=reader)
 
     def conflicts(self, *, turn: int | None = None, reader: str | None = None) -> tuple[tuple[Belief, Belief], ...]:
         """Pairs of current beliefs of two agents of which one contradicts the other; the one that says so is second.
 
         Two beliefs that contradict each other are one pair.
         """
+        return self._beliefs.conflicts(turn=turn, reader=reader)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    agent_name: str
+    reflection: Reflection
+    # How many beliefs there were before it.
+    number: int
+
+
+class Beliefs:
+    """All beliefs of a ledger, and what is asked of them; in memory, wherever they were read from.
+
+    The queries are those of `BeliefGraph`.
+    """
+
+    def __init__(self, visibility: Visibility) -> None:
+        self._visibility = visibility
+        self._held: dict[UUID, _Held] = {}
+        self._turns = Turns()
+
+    @classmethod
+    def among(cls, stated: Iterable[StatedBelief], visibility: Visibility) -> Beliefs:
+        """Those of a ledger's reflections that count, given in order of position."""
+        beliefs = cls(visibility)
+        for one in stated:
+            known = {named.id: named for named in one.named if named.position is not None}
+            if counts_as_belief(one.reflection, one.actor, known.get, visibility):
+                beliefs.add(one.id, one.actor, one.turn, one.reflection)
+        return beliefs
+
+    def add(self, belief_id: UUID, agent_name: str, turn: int | None, reflection: Reflection) -> None:
+        """Add the next belief.
+
+        Args:
+            turn: Of its event; None if that has none.
+        """
+        self._held[belief_id] = _Held(agent_name, reflection, len(self._held))
+        self._turns.add(turn)
+
+    def find(self, belief_id: UUID, *, reader: str | None = None) -> Belief:
+        """A belief by its id.
+
+        Raises:
+            InvalidInputError: There is no such belief, or the reader does not see it.
+        """
+        held = self._held.get(belief_id)
+        if held is None or not self._is_seen(belief_id, held, reader):
+            raise InvalidInputError(f"{belief_id} is the id of no belief; current() lists them")
+        return self._belief(belief_id, held)
+
+    def current(
+        self, agent_name: str | None = None, *, turn: int | None = None, reader: str | None = None
+    ) -> tuple[Belief, ...]:
+        """Beliefs that were not replaced, in order of position."""
+        then = [belief for belief in self._all(reader) if turn is None or belief.turn <= turn]
+        replaced = {belief.replaces for belief in then}
+        return tuple(belief for belief in then if belief.id not in replaced and agent_name in (None, belief.agent_name))
+
+    def history(self, belief_id: UUID, *, reader: str | None = None) -> tuple[Belief, ...]:
+        """A belief and those that it replaced, oldest first."""
+        line = [self.find(belief_id, reader=reader)]
+        while line[-1].replaces is not None and line[-1].replaces in self._held:
+            line.append(self.find(line[-1].replaces))
+        return tuple(reversed(line))
+
+    def holders(self, text: str, *, turn: int | None = None, reader: str | None = None) -> tuple[str, ...]:
+        """The agents that hold a belief in these words."""
+        wanted = _folded(text)
+        held = self.current(turn=turn, reader=reader)
+        return tuple(sorted({belief.agent_name for belief in held if _folded(belief.text) == wanted}))
+
+    def conflicts(self, *, turn: int | None = None, reader: str | None = None) -> tuple[tuple[Belief, Belief], ...]:
+        """Pairs of current beliefs of which the second contradicts the first."""
         current = {belief.id: belief for belief in self.current(turn=turn, reader=reader)}
         return tuple(
             (current[other], belief)
@@ -117,27 +162,31 @@ class BeliefGraph:
             if other in current
         )
 
-    def _all(self, reader: str | None) -> Iterator[Belief]:
-        for event_id in self._reflections:
-            if self._is_seen(self._events[event_id], reader):
-                yield self._belief(event_id, None)
+    def shown(self, events: Iterable[Event], *, reader: str | None = None) -> tuple[Event, ...]:
+        """Those of some events that the reader sees, in order of position."""
+        seen = [event for event in events if reader is None or self._visibility.sees(reader, event)]
+        return tuple(sorted(seen, key=lambda event: event.position))
 
-    def _belief(self, belief_id: UUID, reader: str | None) -> Belief:
-        if belief_id not in self._reflections or not self._is_seen(self._events[belief_id], reader):
-            raise InvalidInputError(f"{belief_id} is the id of no belief; current() lists them")
-        number, reflection = self._reflections[belief_id]
+    def _all(self, reader: str | None) -> Iterator[Belief]:
+        for belief_id, held in self._held.items():
+            if self._is_seen(belief_id, held, reader):
+                yield self._belief(belief_id, held)
+
+    def _belief(self, belief_id: UUID, held: _Held) -> Belief:
         return Belief(
             id=belief_id,
-            agent_name=self._events[belief_id].actor or "",
-            text=reflection.belief,
-            turn=self._turns[number],
-            based_on=reflection.based_on,
-            replaces=reflection.replaces,
-            contradicts=reflection.contradicts,
+            agent_name=held.agent_name,
+            text=held.reflection.belief,
+            turn=self._turns[held.number],
+            based_on=held.reflection.based_on,
+            replaces=held.reflection.replaces,
+            contradicts=held.reflection.contradicts,
         )
 
-    def _is_seen(self, event: Event, reader: str | None) -> bool:
-        return reader is None or self._visibility.sees(reader, event)
+    def _is_seen(self, belief_id: UUID, held: _Held, reader: str | None) -> bool:
+        return reader is None or self._visibility.sees(
+            reader, NamedEvent(belief_id, position=None, kind=REFLECTED, actor=held.agent_name)
+        )
 
 
 def _folded(text: str) -> str:

@@ -13,30 +13,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
+from agent_reminiscence.domain.belief import REFLECTED, Reflection
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.views.episodic import DEFAULT_WINDOW, checked_window
-from agent_reminiscence.views.visibility import REFLECTED, Visibility, VisibleEvents
+from agent_reminiscence.views.visibility import Visibility, VisibleEvents, Written
 from agent_reminiscence.views.wording import format_events
 
-FindEvent = Callable[[UUID], Event | None]
+FindEvent = Callable[[UUID], Written | None]
 """Gives the earlier event with an id; None if there is none."""
-
-
-class Reflection(BaseModel):
-    """The payload of an `agent.reflected` event; further keys are left alone."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    belief: Annotated[str, Field(min_length=1, pattern=r"\S")]
-    based_on: Annotated[tuple[UUID, ...], Field(min_length=1, description="Events that the belief rests on.")]
-    replaces: UUID | None = Field(default=None, description="An earlier reflection of the same agent.")
-    contradicts: tuple[UUID, ...] = Field(default=(), description="Reflections of other agents.")
 
 
 def reflection_payload(
@@ -88,7 +78,12 @@ def read_reflection(event: Event, find: FindEvent, visibility: Visibility) -> Re
         reflection = Reflection.model_validate(event.payload)
     except ValidationError:
         return None
-    return None if _fault(reflection, event.actor, find, visibility) else reflection
+    return reflection if counts_as_belief(reflection, event.actor, find, visibility) else None
+
+
+def counts_as_belief(reflection: Reflection, author: str, find: FindEvent, visibility: Visibility) -> bool:
+    """Whether every id in a reflection names what it may: only then is it a belief of its author."""
+    return _fault(reflection, author, find, visibility) is None
 
 
 def _fault(reflection: Reflection, author: str, find: FindEvent, visibility: Visibility) -> str | None:

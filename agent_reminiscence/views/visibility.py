@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent_reminiscence.domain.belief import REFLECTED
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 
-REFLECTED: Final = "agent.reflected"
 INJECTED: Final = "user.injected"
 GLOBAL_KINDS: Final = frozenset({"world.observed", "judge.verdict", INJECTED, "run.started", REFLECTED})
 """The kinds that everybody sees, unless a ledger is configured otherwise."""
+
+
+class Written(Protocol):
+    """What decides who sees an event."""
+
+    @property
+    def kind(self) -> str | None:
+        """Its kind."""
+
+    @property
+    def actor(self) -> str | None:
+        """Who wrote it; None if nobody did."""
 
 
 class Visibility(BaseModel):
@@ -23,7 +35,7 @@ class Visibility(BaseModel):
 
     global_kinds: frozenset[str] = Field(default=GLOBAL_KINDS, description="Kinds that every agent sees.")
 
-    def sees(self, agent_name: str, event: Event) -> bool:
+    def sees(self, agent_name: str, event: Written) -> bool:
         """Whether the agent sees `event`. A name is compared as it is: `Mara` is not `mara`."""
         return event.actor == agent_name or event.kind in self.global_kinds
 

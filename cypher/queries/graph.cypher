@@ -126,6 +126,47 @@ MATCH (m:MergedEntity {external_id: $external_id, entity_id: id})
 USING INDEX SEEK m:MergedEntity(external_id, entity_id)
 DELETE m
 
+// name: merge_beliefs
+UNWIND $rows AS row
+MERGE (b:LedgerEvent {external_id: $external_id, id: row.id})
+SET b:Belief, b = row.properties
+
+// name: merge_named_events
+// Of beliefs that have no links yet. What they name may be a belief that comes later, or no event at all.
+UNWIND $rows AS row
+MATCH (b:Belief {external_id: $external_id, id: row.id})
+USING INDEX SEEK b:Belief(external_id, id)
+UNWIND row.named AS named
+MERGE (e:LedgerEvent {external_id: $external_id, id: named.id})
+FOREACH (_ IN CASE named.link WHEN 'based_on' THEN [1] ELSE [] END |
+    CREATE (b)-[r:BASED_ON]->(e) SET r = named.properties, r.external_id = $external_id)
+FOREACH (_ IN CASE named.link WHEN 'contradicts' THEN [1] ELSE [] END |
+    CREATE (b)-[r:CONTRADICTS]->(e) SET r = named.properties, r.external_id = $external_id)
+FOREACH (_ IN CASE named.link WHEN 'replaces' THEN [1] ELSE [] END |
+    CREATE (b)-[r:REPLACES]->(e) SET r = named.properties, r.external_id = $external_id)
+
+// name: delete_links_of_beliefs
+UNWIND $ids AS id
+MATCH (b:LedgerEvent {external_id: $external_id, id: id})
+USING INDEX SEEK b:LedgerEvent(external_id, id)
+MATCH (b)-[r:BASED_ON|REPLACES|CONTRADICTS {external_id: $external_id}]->()
+DELETE r
+
+// name: delete_beliefs
+// Those that others name stay as events.
+UNWIND $ids AS id
+MATCH (b:Belief {external_id: $external_id, id: id})
+USING INDEX SEEK b:Belief(external_id, id)
+REMOVE b:Belief
+SET b = {external_id: $external_id, id: id}
+
+// name: delete_unnamed_events
+UNWIND $ids AS id
+MATCH (e:LedgerEvent {external_id: $external_id, id: id})
+USING INDEX SEEK e:LedgerEvent(external_id, id)
+WHERE NOT e:Belief AND NOT EXISTS { (e)<-[{external_id: $external_id}]-() }
+DETACH DELETE e
+
 // name: erase_relationships
 // In batches: a transaction that deletes a whole tenant would have to fit the server's memory.
 MATCH ()-[r:RELATES_TO]->()
@@ -157,6 +198,14 @@ USING INDEX SEEK m:MergedEntity(external_id, id)
 WHERE m.external_id = $external_id AND m.id > ''
 WITH m LIMIT $limit
 DELETE m
+RETURN count(*) AS deleted
+
+// name: erase_beliefs
+MATCH (e:LedgerEvent)
+USING INDEX SEEK e:LedgerEvent(external_id, id)
+WHERE e.external_id = $external_id AND e.id > ''
+WITH e LIMIT $limit
+DETACH DELETE e
 RETURN count(*) AS deleted
 
 // name: erase_stream
@@ -272,6 +321,33 @@ RETURN collect([
     r.observations, toStringOrNull(r.first_observed), toStringOrNull(r.last_observed), toStringOrNull(r.start_date), toStringOrNull(r.end_date),
     toStringOrNull(r.last_updated), r.metadata, r.chunk_ids, r.positions
 ]) AS states
+
+// part: named
+// What a belief b names with links r of one type, in the order in which it does.
+WHERE r.external_id = $external_id AND e.external_id = $external_id
+WITH r, e ORDER BY r.place
+RETURN [e.id, r.position, r.kind, r.actor]
+
+// name: read_beliefs
+// A page of beliefs with what they name, by id.
+MATCH (b:Belief)
+USING INDEX SEEK b:Belief(external_id, id)
+WHERE b.external_id = $external_id AND b.id > $after
+WITH b ORDER BY b.external_id, b.id LIMIT $limit
+RETURN collect([
+    b.id, b.external_id, b.position, b.actor, b.text, b.turn,
+    COLLECT { MATCH (b)-[r:BASED_ON]->(e:LedgerEvent) {include named} },
+    head(COLLECT { MATCH (b)-[r:REPLACES]->(e:LedgerEvent) {include named} }),
+    COLLECT { MATCH (b)-[r:CONTRADICTS]->(e:LedgerEvent) {include named} }
+]) AS states
+
+// name: page_unnamed_ids
+// Of events that are no beliefs, and that no belief names any more.
+MATCH (e:LedgerEvent)
+USING INDEX SEEK e:LedgerEvent(external_id, id)
+WHERE e.external_id = $external_id AND e.id > $after AND NOT e:Belief AND NOT EXISTS { (e)<-[{external_id: $external_id}]-() }
+WITH e ORDER BY e.external_id, e.id LIMIT $limit
+RETURN collect(e.id) AS ids
 
 // name: find_names
 // The keys of all names, those of the entities with most mentions first.

@@ -160,6 +160,7 @@ SELECT (SELECT count(*) FROM reminiscence.active_memory WHERE external_id = $(ex
     (SELECT count(*) FROM reminiscence.entity_name WHERE external_id = $(external_id)p) AS entity_name,
     (SELECT count(*) FROM reminiscence.relationship WHERE external_id = $(external_id)p) AS relationship,
     (SELECT count(*) FROM reminiscence.graph_mention WHERE external_id = $(external_id)p) AS graph_mention,
+    (SELECT count(*) FROM reminiscence.belief WHERE external_id = $(external_id)p) AS belief,
     (SELECT count(*) FROM reminiscence.profile WHERE external_id = $(external_id)p) AS profile,
     (SELECT count(*) FROM reminiscence.event_index WHERE external_id = $(external_id)p) AS event_index,
     (SELECT count(*) FROM reminiscence.event_posting WHERE external_id = $(external_id)p) AS event_posting;
@@ -250,6 +251,11 @@ SELECT 'profile.content', p.position::text, 'is of an erased event'
 FROM reminiscence.profile AS p
 JOIN reminiscence.memory_event AS e ON e.external_id = $(external_id)p AND e.position = p.position
 WHERE p.external_id = $(external_id)p AND e.salt IS NULL
+UNION ALL
+SELECT 'belief.text', b.position::text, 'is of an erased event'
+FROM reminiscence.belief AS b
+JOIN reminiscence.memory_event AS e ON e.external_id = $(external_id)p AND e.position = b.position
+WHERE b.external_id = $(external_id)p AND e.salt IS NULL
 UNION ALL
 SELECT 'event_index.text_hash', i.position::text, 'is of an erased event'
 FROM reminiscence.event_index AS i

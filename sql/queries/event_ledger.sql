@@ -93,6 +93,16 @@ CROSS JOIN LATERAL (
 ) AS e
 ORDER BY asked.place;
 
+-- name: read_events_named
+-- Events with some ids, in order of position. Of erased ones, what is left.
+SELECT e.external_id, e.position, e.event_id, e.kind, e.actor, e.conversation_id, e.turn, e.occurred_at, e.recorded_at,
+    e.source, e.payload::text AS payload, e.idempotency_key, e.request_hash, e.salt, e.digest, e.chain
+FROM unnest($(event_ids)p::uuid[]) AS asked (event_id)
+CROSS JOIN LATERAL (
+    SELECT * FROM memory_event WHERE external_id = $(external_id)p AND event_id = asked.event_id OFFSET 0
+) AS e
+ORDER BY e.position;
+
 -- name: read_memory_events
 -- All events of one memory up to a position, in order.
 SELECT external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,

@@ -27,6 +27,7 @@ from agent_reminiscence import (
     RedactionError,
 )
 from agent_reminiscence.admin import MemoryAdmin
+from agent_reminiscence.services.graph.ledger_beliefs import LedgerBeliefs
 from agent_reminiscence.services.graph.memory_graph import MemoryGraph
 from agent_reminiscence.services.ledger.memory_ledger import MemoryLedger
 from tests.conftest import TestServer
@@ -48,6 +49,7 @@ _WRITES_NO_TEXT = {
     *("initialize", "close", "ledger", "admin", "get_active_memories", "retrieve_memories"),
     *("active_memories", "consolidate", "export", "history", "jobs", "rebuild", "retry_jobs", "review", "run_due"),
     *("run_worker", "usage", "verify", "verify_erased", "wait_until_idle", "graph"),
+    *("beliefs", "current", "evidence", "holders", "conflicts"),
     *("reembed", "cancel_reembed", "drop_old_vectors", "generations"),
     # What `event_index` hands out makes vectors of events as they were stored.
     *("subscribe", "event_index"),
@@ -239,7 +241,7 @@ def test_every_public_method_is_known_to_write_text_or_not() -> None:
     """A new way to write is looked at here before it is forgotten."""
     methods = {
         name
-        for part in (AgentMem, MemoryAdmin, MemoryLedger, MemoryGraph)
+        for part in (AgentMem, MemoryAdmin, MemoryLedger, MemoryGraph, LedgerBeliefs)
         for name, _ in inspect.getmembers(part)
         if not name.startswith("_")
     }

@@ -62,6 +62,7 @@ _PROJECTED = {
     "entity_name": "(t.entity_id, t.key)",
     "relationship": "t.relationship_id",
     "graph_mention": "(t.item_id, t.chunk_id)",
+    "belief": "t.position",
     "profile": "t.position",
     "event_index": "t.position",
     "event_posting": "(t.term, t.block)",
@@ -239,6 +240,28 @@ class Append:
             world.tenant,
             "world.observed",
             {"text": stories.LINES[self.line]},
+            conversation_id=f"conversation-{self.conversation}",
+        )
+        world.note(event.position, event.event_id)
+
+
+@dataclass(frozen=True)
+class Reflect:
+    """A belief that rests on one of the last events, and that may say that it replaces another."""
+
+    line: int
+    conversation: int
+    back: int
+    replaces: bool
+
+    async def run(self, world: World) -> None:
+        ids = list(world.written.get(world.tenant, {}).values())[-self.back :] or [uuid4()]
+        payload = {"belief": stories.LINES[self.line], "based_on": [str(ids[0])]}
+        event = await world.memory.ledger.append(
+            world.tenant,
+            "agent.reflected",
+            payload | ({"replaces": str(ids[0])} if self.replaces else {}),
+            actor="mara",
             conversation_id=f"conversation-{self.conversation}",
         )
         world.note(event.position, event.event_id)
@@ -467,6 +490,7 @@ type Call = (
     | Read
     | Review
     | Append
+    | Reflect
     | Keep
     | Grow
     | Talk
@@ -542,6 +566,7 @@ _calls = st.one_of(
     st.builds(Review, st.none() | st.integers(0, 3)),
     st.builds(Archive, _which, st.booleans(), stories.months),
     st.builds(Append, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1)),
+    st.builds(Reflect, st.integers(0, len(stories.LINES) - 1), st.integers(0, 1), st.integers(1, 5), st.booleans()),
     st.builds(Keep, stories.lines, stories.titles, st.integers(0, 1), stories.months),
     _growths,
     st.builds(Talk, stories.lines, st.integers(0, 1), st.integers(0, 3), stories.months),

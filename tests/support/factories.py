@@ -141,6 +141,10 @@ async def fill_tenant(memory: AgentMem, external_id: str) -> Tenant:
     draft = await memory.create_active_memory(external_id, "Draft", _TWIN, metadata={"draft": True})
     observed = await memory.ledger.append(external_id, "world.observed", {"text": "The kettle is on."}, actor="robot")
     await memory.event_index(external_id).index([observed])
+    belief = {"belief": "Tea is near.", "based_on": [str(observed.event_id)]}
+    held = await memory.ledger.append(external_id, "agent.reflected", belief, actor="robot", turn=4)
+    revised = {"belief": "Tea is here.", "based_on": [str(observed.event_id)], "replaces": str(held.event_id)}
+    await memory.ledger.append(external_id, "agent.reflected", revised, actor="robot")
     erased = await memory.create_active_memory(
         external_id, "House", SECRET, actor="guest", conversation_id="whispers", idempotency_key="key of a secret"
     )

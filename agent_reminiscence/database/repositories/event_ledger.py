@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from agent_reminiscence.database.connection import Deferred, Row, SqlExecutor
 from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.arrays import uuid_array
 from agent_reminiscence.domain.canonical import beside, canonical_json, json_text, read_json, sha256
 from agent_reminiscence.domain.event import Event, NewEvent
 from agent_reminiscence.domain.trust import Source
@@ -163,6 +164,16 @@ class EventLedger:
             return []
         params = {"external_id": external_id, "positions": list(positions)}
         return await _events(await db.fetch_all(_SQL["read_events_at"], params))
+
+    async def read_named(self, db: SqlExecutor, external_id: str, event_ids: Collection[UUID]) -> list[Event]:
+        """Return the events with some ids, each given once, in order of position; unknown ids are left out.
+
+        Of an erased event, what is left of it.
+        """
+        if not event_ids:
+            return []
+        params = {"external_id": external_id, "event_ids": uuid_array(list(event_ids))}
+        return await _events(await db.fetch_all(_SQL["read_events_named"], params))
 
     async def read_page(
         self, db: SqlExecutor, external_id: str, *, after: int, limit: int = PAGE_EVENTS

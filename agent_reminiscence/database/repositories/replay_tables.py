@@ -79,6 +79,7 @@ PROJECTED_TABLES: Mapping[str, _Key] = {
     "entity_name": _Key(("entity_id", "key"), shown=("entity_id",)),
     "relationship": _key("relationship_id"),
     "graph_mention": _key("item_id", "chunk_id"),
+    "belief": _key("position"),
     # A name is a caller's words, so the position names the row.
     "profile": _key("position"),
     "event_index": _key("position"),

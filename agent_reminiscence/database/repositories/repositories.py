@@ -12,6 +12,7 @@ from agent_reminiscence.database.repositories.erasure import ErasureRepository
 from agent_reminiscence.database.repositories.event_index import EventIndexRepository
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
 from agent_reminiscence.database.repositories.filters import FilterRepository
+from agent_reminiscence.database.repositories.graph.beliefs import BeliefRepository
 from agent_reminiscence.database.repositories.graph.changes import GraphChangesRepository
 from agent_reminiscence.database.repositories.graph.progress import GraphProgressRepository
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
@@ -42,6 +43,7 @@ class Tables:
     chunks: MemoryChunkRepository = field(default_factory=MemoryChunkRepository)
     index: TextIndexRepository = field(default_factory=TextIndexRepository)
     graph: GraphChangesRepository = field(default_factory=GraphChangesRepository)
+    beliefs: BeliefRepository = field(default_factory=BeliefRepository)
     profiles: ProfileRepository = field(default_factory=ProfileRepository)
     event_index: EventIndexRepository = field(default_factory=EventIndexRepository)
 

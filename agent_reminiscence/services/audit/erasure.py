@@ -31,7 +31,7 @@ from agent_reminiscence.domain.erasure import (
 from agent_reminiscence.domain.event import EventKind
 from agent_reminiscence.exceptions import ExternalIdNotFoundError, MemoryNotFoundError, StoreError
 from agent_reminiscence.resilience.retries import repeated
-from agent_reminiscence.services.graph.comparison import ENTITY_TABLE, RELATIONSHIP_TABLE
+from agent_reminiscence.services.graph.comparison import BELIEF_TABLE, ENTITY_TABLE, RELATIONSHIP_TABLE
 from agent_reminiscence.services.graph.follower import GraphFollower
 from agent_reminiscence.services.ledger.replay import Replay, Replayer, check_end
 from agent_reminiscence.services.ledger.requests import WriteRequest
@@ -192,7 +192,7 @@ class ErasureService:
             in_neo4j = await self._follower.find_left_over(receipt, text=text)
             if in_neo4j is not None:
                 findings += in_neo4j
-                scanned += [ENTITY_TABLE, RELATIONSHIP_TABLE]
+                scanned += [ENTITY_TABLE, RELATIONSHIP_TABLE, BELIEF_TABLE]
         return ErasureCheck(
             receipt_id=receipt.receipt_id,
             checked_at=self._clock(),

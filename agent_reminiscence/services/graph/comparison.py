@@ -10,6 +10,7 @@ from uuid import UUID
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.graph.neo4j_rows import Stored, found_by
 from agent_reminiscence.domain.audit import Drift, GraphState
+from agent_reminiscence.domain.belief import StatedBelief
 from agent_reminiscence.domain.erasure import json_says
 from agent_reminiscence.domain.graph import Entity, Relationship
 
@@ -17,6 +18,12 @@ from agent_reminiscence.domain.graph import Entity, Relationship
 PAGE_ROWS = 500
 ENTITY_TABLE = "neo4j.entity"
 RELATIONSHIP_TABLE = "neo4j.relationship"
+BELIEF_TABLE = "neo4j.belief"
+
+State = Entity | Relationship | StatedBelief
+"""What both stores hold of one thing."""
+StoredState = Stored[Entity] | Stored[Relationship] | Stored[StatedBelief]
+"""What Neo4j holds of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +36,12 @@ class GraphComparison:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An entity or relationship that differs between the stores; None in the one that lacks it."""
+    """An entity, relationship or belief that differs between the stores; None in the one that lacks it."""
 
     table: str
     key: str
-    ours: Entity | Relationship | None
-    theirs: Stored[Entity] | Stored[Relationship] | None
+    ours: State | None
+    theirs: StoredState | None
 
     def describe(self) -> Drift:
         """The difference as `verify` reports it."""
@@ -54,7 +61,12 @@ def stray_entity(entity_id: str) -> Drift:
     return Drift(table=ENTITY_TABLE, key=entity_id, problem="unexpected", columns=("names",))
 
 
-def differing(ours: Entity | Relationship, theirs: Stored[Entity] | Stored[Relationship]) -> tuple[str, ...] | None:
+def unnamed_event(event_id: str) -> Drift:
+    """An event in Neo4j that is no belief, and that no belief names."""
+    return Drift(table=BELIEF_TABLE, key=event_id, problem="unexpected", columns=("based_on",))
+
+
+def differing(ours: State, theirs: StoredState) -> tuple[str, ...] | None:
     """The fields in which Neo4j differs, `names` if it finds an entity by other names; None if it is unreadable."""
     state = theirs.state
     if state is None:
@@ -67,7 +79,7 @@ def differing(ours: Entity | Relationship, theirs: Stored[Entity] | Stored[Relat
     return columns
 
 
-def left_over(item: Stored[Entity] | Stored[Relationship], erased: set[UUID], text: str | None) -> str | None:
+def left_over(item: StoredState, erased: set[UUID], text: str | None) -> str | None:
     """What is wrong with an item in Neo4j after an erasure; None if nothing is."""
     state = item.state
     if state is None:
@@ -79,9 +91,12 @@ def left_over(item: Stored[Entity] | Stored[Relationship], erased: set[UUID], te
             return "it is found by a name that is not its own"
     if text is None:
         return None
-    said: list[Any] = [state.description, state.metadata]
-    if isinstance(state, Entity):
-        said += [state.name, list(state.aliases)]
+    if isinstance(state, StatedBelief):
+        said: list[Any] = [state.actor, state.text, *(word for one in state.named for word in (one.kind, one.actor))]
+    elif isinstance(state, Entity):
+        said = [state.description, state.metadata, state.name, list(state.aliases)]
+    else:
+        said = [state.description, state.metadata]
     return "it contains the text" if json_says(said, text) else None
 
 
@@ -92,7 +107,7 @@ async def read_stored[T](
     return await read(db, external_id, after=after, limit=PAGE_ROWS)
 
 
-async def paged[T: (Entity, Relationship, Stored[Entity], Stored[Relationship])](
+async def paged[T: (State, StoredState)](
     read: Callable[[Any], Awaitable[Sequence[T]]],
     *,
     before_page: Callable[[], Awaitable[None]] | None = None,
@@ -111,8 +126,8 @@ async def paged[T: (Entity, Relationship, Stored[Entity], Stored[Relationship])]
 
 
 async def side_by_side(
-    ours: AsyncIterator[Entity | Relationship], theirs: AsyncIterator[Stored[Entity] | Stored[Relationship]]
-) -> AsyncGenerator[tuple[str, Entity | Relationship | None, Stored[Entity] | Stored[Relationship] | None]]:
+    ours: AsyncIterator[State], theirs: AsyncIterator[StoredState]
+) -> AsyncGenerator[tuple[str, State | None, StoredState | None]]:
     """Merge two iterations ordered by id, with the id; an item that only one of them has is paired with None.
 
     In Neo4j an id may have been replaced by any text. Our ids sort like their text.

@@ -15,24 +15,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from agent_reminiscence.config.constants import SCHEDULER_ROLE
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.graph.neo4j import Lease, Neo4jGraph, StreamMark
-from agent_reminiscence.database.repositories.graph.neo4j_rows import Stored
 from agent_reminiscence.database.repositories.graph.progress import GraphProgress
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
 from agent_reminiscence.domain.audit import Drift
 from agent_reminiscence.domain.erasure import ErasureFinding, ErasureReceipt
 from agent_reminiscence.domain.event import EventKind, GraphErased
-from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.exceptions import (
     CommitUnknownError,
     StoreError,
@@ -41,17 +38,15 @@ from agent_reminiscence.exceptions import (
 )
 from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.graph.comparison import (
+    BELIEF_TABLE,
     ENTITY_TABLE,
-    PAGE_ROWS,
     RELATIONSHIP_TABLE,
-    Difference,
     GraphComparison,
-    differing,
+    StoredState,
     left_over,
     paged,
-    read_stored,
-    side_by_side,
     stray_entity,
+    unnamed_event,
 )
 from agent_reminiscence.services.graph.leases import (
     PART_ROWS,
@@ -62,6 +57,7 @@ from agent_reminiscence.services.graph.leases import (
     slices,
     sort_in,
 )
+from agent_reminiscence.services.graph.pages import GraphPages
 from agent_reminiscence.services.ledger.requests import WriteRequest
 from agent_reminiscence.services.runtime import Runtime
 
@@ -99,7 +95,7 @@ class FollowReport:
 
     Attributes:
         position: The event up to which Neo4j now holds the graph.
-        sent: How many states of entities and relationships were sent.
+        sent: How many states of entities, relationships and beliefs were sent.
         removed: How many were deleted from it.
         compared: Whether everything was compared, not only what changed.
         drift: What a comparison found.
@@ -132,7 +128,9 @@ class GraphFollower:
         self._ledger = runtime.repositories.events
         self._graph = graph
         self._repository = runtime.repositories.graph
+        self._beliefs = runtime.repositories.tables.beliefs
         self._progress = runtime.repositories.graph_progress
+        self._pages = GraphPages(runtime.repositories, graph, self._ask)
         self._breaker = breaker
         self._clock = runtime.clock
         # In this process, one task at a time follows a stream.
@@ -251,10 +249,11 @@ class GraphFollower:
         erased = set(receipt.memory_ids)
         findings: list[ErasureFinding] = []
         try:
-            tables: tuple[tuple[str, AsyncIterator[Stored[Entity] | Stored[Relationship]]], ...] = (
-                (ENTITY_TABLE, paged(partial(self._read_entities, receipt.external_id))),
-                (RELATIONSHIP_TABLE, paged(partial(self._read_relationships, receipt.external_id))),
-                (ENTITY_TABLE, paged(partial(self._read_strays, receipt.external_id))),
+            tables: tuple[tuple[str, AsyncIterator[StoredState]], ...] = (
+                (ENTITY_TABLE, paged(partial(self._pages.entities, receipt.external_id))),
+                (RELATIONSHIP_TABLE, paged(partial(self._pages.relationships, receipt.external_id))),
+                (ENTITY_TABLE, paged(partial(self._pages.strays, receipt.external_id))),
+                (BELIEF_TABLE, paged(partial(self._pages.beliefs, receipt.external_id))),
             )
             for table, items in tables:
                 async for item in items:
@@ -312,10 +311,11 @@ class GraphFollower:
                 return FollowReport(0)
             delta = GraphDelta()
             # A requested comparison must report what differs.
-            may_empty = not compare and not await self._repository.read_entities(db, external_id, after=None, limit=1)
+            may_empty = not compare and await self._is_empty(db, external_id)
             compare = compare or await self._needs_comparison(db, external_id, seen, where)
             if not compare and position is not None and position < seen.graph_head:
-                delta = await self._repository.read_changes(db, external_id, after=position)
+                beliefs = await self._beliefs.read_after(db, external_id, after=position)
+                delta = replace(await self._repository.read_changes(db, external_id, after=position), beliefs=beliefs)
         if compare or mark.lease is not None:
             self._respect(mark)
         if compare:
@@ -326,10 +326,14 @@ class GraphFollower:
             await self._send(external_id, delta, mark, seen)
         if (seen.graph_position, seen.graph_store) != (seen.head, store_id):
             await self._note(external_id, seen, store_id)
-        sent = len(delta.entities) + len(delta.relationships)
-        removed = len(delta.removed_entities) + len(delta.removed_relationships)
-        _logger.debug("sent %d states to Neo4j", sent, extra={"external_id": external_id, "position": seen.head})
-        return FollowReport(seen.head, sent=sent, removed=removed)
+        _logger.debug("sent %d states to Neo4j", delta.sent, extra={"external_id": external_id, "position": seen.head})
+        return FollowReport(seen.head, sent=delta.sent, removed=delta.removed)
+
+    async def _is_empty(self, db: SqlExecutor, external_id: str) -> bool:
+        """Whether a stream has no graph at all."""
+        if await self._repository.read_entities(db, external_id, after=None, limit=1):
+            return False
+        return not await self._beliefs.read(db, external_id, after=None, limit=1)
 
     async def _prepare(self) -> None:
         """Create Neo4j's missing constraints and indexes, once per process."""
@@ -421,7 +425,7 @@ class GraphFollower:
         async with self._store.transaction(external_id, read_only=True) as db:
             seen = await self._progress.read(db, external_id)
             assert seen is not None
-            async with aclosing(self._differences(db, external_id, renew=lease.renew)) as differences:
+            async with aclosing(self._pages.differences(db, external_id, renew=lease.renew)) as differences:
                 async for difference in differences:
                     drift.append(difference.describe())
                     sent += difference.ours is not None
@@ -430,9 +434,13 @@ class GraphFollower:
                         await lease.send(batch.take())
         await lease.send(batch.take())
         # Read after all entities are sent, page by page.
-        async for stray in paged(partial(self._read_strays, external_id), before_page=lease.renew):
+        async for stray in paged(partial(self._pages.strays, external_id), before_page=lease.renew):
             drift.append(stray_entity(stray.id))
             gone.append(stray.id)
+        unnamed = [each.id async for each in paged(partial(self._pages.unnamed, external_id), before_page=lease.renew)]
+        drift += [unnamed_event(event_id) for event_id in unnamed]
+        for ids in slices(unnamed):
+            await lease.send(GraphDelta(removed_beliefs=ids))
         # Entities are deleted last: by then their relationships have been moved to another end.
         for ids in slices(list(dict.fromkeys(gone))):
             await lease.send(GraphDelta(removed_entities=ids))
@@ -501,42 +509,14 @@ class GraphFollower:
             seen = await self._progress.read(db, external_id)
             if await self._is_behind(db, external_id, seen, before):
                 return GraphComparison("behind")
-            async with aclosing(self._differences(db, external_id)) as differences:
+            async with aclosing(self._pages.differences(db, external_id)) as differences:
                 drift = [difference.describe() async for difference in differences]
         known = {found.key for found in drift}
-        strays = [stray.id async for stray in paged(partial(self._read_strays, external_id))]
+        strays = [stray.id async for stray in paged(partial(self._pages.strays, external_id))]
         # Stray names of an entity that already differs add nothing.
         drift += [stray_entity(entity_id) for entity_id in strays if entity_id not in known]
+        drift += [unnamed_event(each.id) async for each in paged(partial(self._pages.unnamed, external_id))]
         return GraphComparison("current", tuple(drift)) if await self._where(external_id) == before else None
-
-    async def _differences(
-        self, db: SqlExecutor, external_id: str, *, renew: Callable[[], Awaitable[None]] | None = None
-    ) -> AsyncGenerator[Difference]:
-        """The differences between the two stores, entities first, each kind by ascending id.
-
-        Args:
-            renew: Awaited before each page is read from Neo4j.
-        """
-        kinds: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
-            (ENTITY_TABLE, self._repository.read_entities, self._read_entities),
-            (RELATIONSHIP_TABLE, self._repository.read_relationships, self._read_relationships),
-        )
-        for table, read_ours, read_theirs in kinds:
-            ours = paged(partial(read_stored, read_ours, db, external_id))
-            theirs = paged(partial(read_theirs, external_id), before_page=renew)
-            async with aclosing(side_by_side(ours, theirs)) as pairs:
-                async for key, our, their in pairs:
-                    if our is None or their is None or differing(our, their) != ():
-                        yield Difference(table, key, our, their)
-
-    async def _read_strays(self, external_id: str, after: str | None) -> Sequence[Stored[Entity]]:
-        return await self._ask(partial(self._graph.read_strays, external_id, after=after, limit=PAGE_ROWS))
-
-    async def _read_entities(self, external_id: str, after: str | None) -> Sequence[Stored[Entity]]:
-        return await self._ask(partial(self._graph.read_entities, external_id, after=after, limit=PAGE_ROWS))
-
-    async def _read_relationships(self, external_id: str, after: str | None) -> Sequence[Stored[Relationship]]:
-        return await self._ask(partial(self._graph.read_relationships, external_id, after=after, limit=PAGE_ROWS))
 
     async def _ask[T](self, question: Callable[[], Awaitable[T]]) -> T:
         """Neo4j's answer; while it is known to be unavailable, it is not called.

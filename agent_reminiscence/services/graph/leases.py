@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from agent_reminiscence.database.repositories.graph.neo4j import Lease
 from agent_reminiscence.database.repositories.graph.progress import GraphProgress
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
+from agent_reminiscence.domain.belief import StatedBelief
 from agent_reminiscence.domain.graph import Entity, Relationship
-from agent_reminiscence.services.graph.comparison import ENTITY_TABLE, Difference
+from agent_reminiscence.services.graph.comparison import BELIEF_TABLE, ENTITY_TABLE, Difference
 
 # Half a second of work for a warm server; one that has just started is slower, and there is a timeout.
 PART_ROWS = 500
@@ -27,21 +28,29 @@ class Batch:
     entities: list[Entity] = field(default_factory=list)
     relationships: list[Relationship] = field(default_factory=list)
     removed_relationships: list[str] = field(default_factory=list)
+    beliefs: list[StatedBelief] = field(default_factory=list)
+    removed_beliefs: list[str] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
         """How many rows are to be sent."""
-        return len(self.entities) + len(self.relationships) + len(self.removed_relationships)
+        return self._delta().rows
 
     def take(self) -> GraphDelta:
         """Everything in the batch, which is then empty."""
-        delta = GraphDelta(
-            entities=tuple(self.entities),
-            relationships=tuple(self.relationships),
-            removed_relationships=tuple(self.removed_relationships),
-        )
+        delta = self._delta()
         self.entities, self.relationships, self.removed_relationships = [], [], []
+        self.beliefs, self.removed_beliefs = [], []
         return delta
+
+    def _delta(self) -> GraphDelta:
+        return GraphDelta(
+            entities=self.entities,
+            relationships=self.relationships,
+            removed_relationships=self.removed_relationships,
+            beliefs=self.beliefs,
+            removed_beliefs=self.removed_beliefs,
+        )
 
 
 class OpenLease:
@@ -74,6 +83,10 @@ def sort_in(batch: Batch, gone: list[str], difference: Difference) -> None:
         batch.entities.append(ours)
     elif isinstance(ours, Relationship):
         batch.relationships.append(ours)
+    elif isinstance(ours, StatedBelief):
+        batch.beliefs.append(ours)
+    elif difference.table == BELIEF_TABLE:
+        batch.removed_beliefs.append(difference.key)
     elif difference.table == ENTITY_TABLE:
         gone.append(difference.key)
     else:
@@ -82,10 +95,11 @@ def sort_in(batch: Batch, gone: list[str], difference: Difference) -> None:
 
 def parts_of(delta: GraphDelta) -> list[GraphDelta]:
     """A delta in parts of one transaction each; entities are added before relationships and deleted after them."""
-    rows = sum(map(len, (delta.entities, delta.relationships, delta.removed_entities, delta.removed_relationships)))
-    if rows <= PART_ROWS:
+    if delta.rows <= PART_ROWS:
         return [delta]
     return [
+        *(GraphDelta(removed_beliefs=ids) for ids in slices(delta.removed_beliefs)),
+        *(GraphDelta(beliefs=items) for items in slices(delta.beliefs)),
         *(GraphDelta(removed_relationships=ids) for ids in slices(delta.removed_relationships)),
         *(GraphDelta(entities=items) for items in slices(delta.entities)),
         *(GraphDelta(relationships=items) for items in slices(delta.relationships)),

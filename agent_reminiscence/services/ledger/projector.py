@@ -78,8 +78,12 @@ class Projector:
         event = await self._ledger.append(db, new_event, makes_work=makes_work)
         handler = handler_of(event.kind)
         if handler is not None and is_user_kind(event.kind):
-            # It is indexed, and changes neither tiers nor graph.
-            await handler(db, self._tables, event)
+            # It is indexed, and changes no tiers; of the graph at most the beliefs.
+            change = await handler(db, self._tables, event)
+            if change.states_belief:
+                await self._tables.beliefs.note(db, event, is_work=self._graph_follows)
+                if self._graph_follows:
+                    await self._queue.enqueue(db)
         elif handler is not None:
             # Everything these events change is looked up by chunk.
             await db.plan_for(len(event.payload.get("chunks", ())))

@@ -137,7 +137,7 @@ async def test_a_stream_verifies_from_its_first_event_to_its_head(memory: AgentM
 
     events = await memory.ledger.read("chained", limit=_PAGE)
 
-    assert {event.kind for event in events} == {*EventKind, "world.observed"}
+    assert {event.kind for event in events} == {*EventKind, "world.observed", "agent.reflected"}
     chain = b""
     for position, event in enumerate(events, start=1):
         chain = next_chain(chain, event.digest, position, event.recorded_at)

@@ -169,7 +169,8 @@ async def _make_world(test_server: TestServer) -> _World:
             {"text_hash": chunks[0]["text_hash"]},
         )
         observed = await db.fetch_one(
-            "SELECT position FROM memory_event WHERE external_id = 'victim' AND kind = 'world.observed'"
+            "SELECT position, event_id::text AS event_id FROM memory_event"
+            " WHERE external_id = 'victim' AND kind = 'world.observed'"
         )
         assert uncached is not None
         assert observed is not None
@@ -590,6 +591,16 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "archive_active_memory": lambda w: _memory(w) | {"archived_at": LONG_AGO},
         "mark_consolidated": lambda w: _memory(w) | {"version": 5},
     },
+    "belief": {
+        "add_belief": lambda w: (
+            _stream(w)
+            | {"position": 5_000, "event_id": uuid4(), "actor": "robot", "turn": 1, "text": "So it is."}
+            | {"based_on": [w.observed_id], "replaces": None, "contradicts": [w.observed_id]}
+        ),
+        "note_belief": lambda w: _moment(w) | {"is_work": True},
+        "read_beliefs_after": lambda w: _stream(w) | {"after": 0},
+        "read_beliefs": lambda w: _stream(w) | {"after": None, "limit": 10},
+    },
     "chunk_use": {
         "schedule_review": lambda w: _stream(w) | {"delay_seconds": 60.0},
         "add_uses": lambda w: (
@@ -659,6 +670,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"after": 0, "until": None, "kinds": None, "actor": None, "limit": 100, "max_bytes": None}
         ),
         "read_events_at": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},
+        "read_events_named": lambda w: _stream(w) | {"event_ids": [w.observed_id]},
         "read_memory_events": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id), "position": 100},
         "find_writers": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)]},
         "read_stream": _stream,
@@ -1267,6 +1279,7 @@ async def test_the_two_tenants_share_their_partitions(test_server: TestServer, w
             "posting",
             "memory_layout",
             "chunk_vector_1",
+            "belief",
             "event_index",
             "event_posting",
         ):
@@ -1291,7 +1304,7 @@ async def test_a_transaction_without_where_sees_its_own_tenant_only(store: Postg
                 "shortterm_memory_chunk",
             ),
             *("memory_heading", "posting", "memory_layout", "chunk_vector_1", "chunk_norms_1"),
-            *("event_index", "event_posting"),
+            *("belief", "event_index", "event_posting"),
         ):
             rows = await db.fetch_all(f"SELECT DISTINCT external_id FROM {table}")  # noqa: S608
             assert rows == [{"external_id": world.intruder.external_id}], table

@@ -273,6 +273,8 @@ _KEYS = [
     ("relationship", ["stated_from_id", "stated_to_id"]),
     ("graph_mention", ["item_id"]),
     ("graph_mention", ["chunk_id"]),
+    ("belief", ["position"]),
+    ("belief", ["event_id"]),
     ("profile", ["name"]),
     ("event_index", ["position"]),
     ("event_index", ["text_hash"]),

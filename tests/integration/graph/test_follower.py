@@ -22,7 +22,7 @@ from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.exceptions import StoreError, StoreUnavailableError
 from agent_reminiscence.redaction.redactor import DefaultRedactor
 from agent_reminiscence.resilience.breaker import Breaker
-from agent_reminiscence.services.graph import comparison, leases
+from agent_reminiscence.services.graph import comparison, leases, pages
 from agent_reminiscence.services.graph import follower as following
 from agent_reminiscence.services.graph.follower import GraphAwayError, GraphFollower
 from agent_reminiscence.services.ledger.scrubber import Scrubber
@@ -93,6 +93,14 @@ def follower(store: PostgresManager, graph: Neo4jGraph) -> GraphFollower:
 async def _remember(memory: AgentMem, tenant: str, text: str, title: str = "Notes") -> None:
     note = await memory.create_active_memory(tenant, title, text)
     await memory.admin.consolidate(tenant, note.id)
+
+
+async def _reflect(memory: AgentMem, tenant: str, times: int) -> None:
+    """Write beliefs, each of which rests on the one before it."""
+    seen = await memory.ledger.append(tenant, "world.observed", {"text": "The lamp is out."})
+    for number in range(times):
+        payload = {"belief": f"Belief {number}.", "based_on": [str(seen.event_id)]}
+        seen = await memory.ledger.append(tenant, "agent.reflected", payload, actor="ann")
 
 
 async def _in_neo4j(graph: Neo4jGraph, tenant: str) -> tuple[list[Entity], list[Relationship]]:
@@ -231,11 +239,13 @@ async def test_many_changes_go_in_several_transactions(
     """A stream that has changed much while nobody followed does not have to fit one transaction, nor one page."""
     for module in (leases, following):
         monkeypatch.setattr(module, "PART_ROWS", 2)
-    for module in (comparison, following):
+    for module in (comparison, pages):
         monkeypatch.setattr(module, "PAGE_ROWS", 2)
     await _remember(memory, neo4j_tenant, _FIRST)
+    await _reflect(memory, neo4j_tenant, 5)
     await follower.follow(neo4j_tenant)
     await _remember(memory, neo4j_tenant, _SECOND)
+    await _reflect(memory, neo4j_tenant, 5)
 
     report = await follower.follow(neo4j_tenant)
 
@@ -243,6 +253,7 @@ async def test_many_changes_go_in_several_transactions(
     assert not report.compared
     assert await _in_neo4j(graph, neo4j_tenant) == await _in_postgres(store, neo4j_tenant)
     assert (await follower.compare(neo4j_tenant)).drift == ()
+    assert len(await graph.read_beliefs(neo4j_tenant)) == 10
 
 
 class _BrokenOff(Neo4jGraph):

@@ -25,6 +25,7 @@ from agent_reminiscence.database.queries import all_query_files, load_queries
 from agent_reminiscence.database.repositories.graph import neo4j as neo4j_graph
 from agent_reminiscence.database.repositories.graph.neo4j import Neo4jGraph
 from agent_reminiscence.database.repositories.graph.store import GraphDelta
+from agent_reminiscence.domain.belief import NamedEvent, StatedBelief
 from agent_reminiscence.domain.graph import Entity, Relationship, strength
 from tests.support.neo4j_managers import opened_neo4j
 from tests.support.neo4j_server import Neo4jAddress
@@ -32,6 +33,7 @@ from tests.support.neo4j_server import Neo4jAddress
 _THEN = datetime(2026, 5, 4, 3, 2, 1, 123456, tzinfo=UTC)
 # In both tenants.
 _ANA, _BEN, _ACME, _MERGED, _KNOWS, _OWNS = (UUID(int=number) for number in range(1, 7))
+_BELIEF, _OTHER_BELIEF, _SEEN, _SAID = (UUID(int=number) for number in range(11, 15))
 _THEIR_POSITION = 7_654_321
 # More than there is of all tenants together: what would reach the other one must not be cut off before.
 _ALL = 1_000_000
@@ -92,6 +94,21 @@ def _relationship(external_id: str, relationship_id: UUID, from_id: UUID, to_id:
     return Relationship(**(fields | changed))
 
 
+def _belief(external_id: str, belief_id: UUID, **changed: Any) -> StatedBelief:
+    fields: dict[str, Any] = {
+        "id": belief_id,
+        "external_id": external_id,
+        "position": 4,
+        "actor": "ann",
+        "text": f"of {external_id}",
+        "turn": 1,
+        "based_on": (NamedEvent(_SEEN, 1, "world.observed", None), NamedEvent(_SAID, 2, "agent.spoke", "ann")),
+        "replaces": None,
+        "contradicts": (),
+    }
+    return StatedBelief(**(fields | changed))
+
+
 @asynccontextmanager
 async def _opened(address: Neo4jAddress) -> AsyncIterator[Neo4jGraph]:
     async with opened_neo4j(address, timeout_seconds=60) as manager:
@@ -133,6 +150,18 @@ async def world(neo4j_server: Neo4jAddress, driver: AsyncDriver, new_neo4j_tenan
                     _relationship(tenant, _OWNS, _BEN, _ACME, type="owns"),
                     _relationship(tenant, relationship_id, entity_id, _ANA),
                 ],
+                beliefs=[
+                    _belief(tenant, _BELIEF),
+                    _belief(
+                        tenant,
+                        _OTHER_BELIEF,
+                        position=5,
+                        actor="bo",
+                        based_on=(NamedEvent(_SEEN, 1, "world.observed", None),),
+                        replaces=NamedEvent(UUID(int=3), None, None, None),
+                        contradicts=(NamedEvent(_BELIEF, 4, "agent.reflected", "ann"),),
+                    ),
+                ],
             )
             assert await graph.apply(
                 tenant, delta, expected=None, position=7 if tenant == world.mine else _THEIR_POSITION
@@ -157,6 +186,16 @@ async def world(neo4j_server: Neo4jAddress, driver: AsyncDriver, new_neo4j_tenan
         // Names of entities that are not there.
         CREATE (:EntityName {external_id: $mine, key: 'stray', entity_id: 'stray'})
         CREATE (:EntityName {external_id: $theirs, key: 'theirs', entity_id: 'theirs'})
+        // And events that no belief names.
+        CREATE (:LedgerEvent {external_id: $mine, id: 'unnamed'})
+        CREATE (:LedgerEvent {external_id: $theirs, id: 'theirs'})
+        WITH 1 AS one
+        MATCH (belief:Belief {external_id: $mine, id: $belief}), (event:LedgerEvent {external_id: $mine, id: $said})
+        MATCH (their_belief:Belief {external_id: $theirs, id: $belief})
+        MATCH (their_event:LedgerEvent {external_id: $theirs, id: 'theirs'})
+        CREATE (belief)-[:BASED_ON {external_id: $mine, place: 2}]->(their_event)
+        CREATE (belief)-[:BASED_ON {external_id: $theirs, place: 3, kind: 'theirs'}]->(their_event)
+        CREATE (their_belief)-[:BASED_ON {external_id: $theirs, place: 2}]->(event)
         """,
         mine=world.mine,
         theirs=world.theirs,
@@ -165,6 +204,8 @@ async def world(neo4j_server: Neo4jAddress, driver: AsyncDriver, new_neo4j_tenan
         my_entity=str(world.my_entity),
         knows=str(_KNOWS),
         their_entity=str(world.their_entity),
+        belief=str(_BELIEF),
+        said=str(_SAID),
     )
     return world
 
@@ -218,6 +259,18 @@ def _relationship_rows(w: _World) -> dict[str, Any]:
     }
 
 
+_BELIEF_IDS = [str(_BELIEF), str(_OTHER_BELIEF)]
+
+
+def _belief_rows(w: _World) -> dict[str, Any]:
+    named = [
+        {"link": link, "id": event_id, "properties": {"place": 0}}
+        for link, event_id in (("based_on", "new"), ("replaces", str(_SAID)), ("contradicts", str(_BELIEF)))
+    ]
+    properties = {"external_id": w.mine, "id": str(_BELIEF), "text": "Taken"}
+    return {"rows": [{"id": str(_BELIEF), "properties": properties, "named": named}]}
+
+
 _PARAMETERS: dict[str, _Parameters] = {
     "lock_stream": lambda w: {},
     "find_mark": lambda w: {},
@@ -240,6 +293,14 @@ _PARAMETERS: dict[str, _Parameters] = {
     "erase_entities": lambda w: {"limit": _ALL},
     "erase_names": lambda w: {"limit": _ALL},
     "erase_merges": lambda w: {"limit": _ALL},
+    "merge_beliefs": _belief_rows,
+    "merge_named_events": _belief_rows,
+    "delete_links_of_beliefs": lambda w: {"ids": _BELIEF_IDS},
+    "delete_beliefs": lambda w: {"ids": _BELIEF_IDS},
+    "delete_unnamed_events": lambda w: {"ids": ["unnamed", "theirs", *_BELIEF_IDS]},
+    "erase_beliefs": lambda w: {"limit": _ALL},
+    "read_beliefs": lambda w: {"after": "", "limit": _ALL},
+    "page_unnamed_ids": lambda w: {"after": "", "limit": _ALL},
     "erase_stream": lambda w: {},
     "find_canonical_ids": lambda w: {"ids": [str(_MERGED), *_ids_of_both(w)["ids"]]},
     "find_ids_by_key": lambda w: {"keys": ["ana", "anita"]},
@@ -286,7 +347,7 @@ def test_every_query_is_tried() -> None:
 async def test_a_query_stays_within_its_tenant(driver: AsyncDriver, world: _World, name: str) -> None:
     """It finds or changes what is its tenant's, returns nothing of the other's, and leaves all of that as it was."""
     # A node that goes takes all edges along, also those that should not be there.
-    between = "a.external_id = b.external_id" if name == "erase_entities" else "true"
+    between = "a.external_id = b.external_id" if name in ("erase_entities", "erase_beliefs") else "true"
     before = await _dump(driver, world.theirs, between=between)
 
     params = {"external_id": world.mine, **_PARAMETERS[name](world)}
@@ -362,7 +423,8 @@ async def test_erasing_a_tenant_leaves_nothing_of_it_and_all_of_the_other(
 async def _count_of_nobody(driver: AsyncDriver) -> int:
     """How many nodes belong to no tenant, beside the one that names the store."""
     rows, _, _ = await driver.execute_query(
-        "MATCH (n:Entity|EntityName|MergedEntity|MemoryStream) WHERE n.external_id IS NULL RETURN count(n) AS nodes"
+        "MATCH (n:Entity|EntityName|MergedEntity|LedgerEvent|MemoryStream) WHERE n.external_id IS NULL"
+        " RETURN count(n) AS nodes"
     )
     return int(rows[0]["nodes"])
 
@@ -412,7 +474,11 @@ def _crowd(tenant: str) -> GraphDelta:
     edges = [_KNOWS, _OWNS, *(uuid4() for _ in range(998))]
     entities = [_entity(tenant, entity_id, f"Name {index}") for index, entity_id in enumerate(ids)]
     ends = [(_ANA, _BEN), (_BEN, _ACME), *(tuple(numbers.sample(ids, 2)) for _ in edges[2:])]
-    return GraphDelta(entities, [_relationship(tenant, e, *pair) for e, pair in zip(edges, ends, strict=True)])
+    return GraphDelta(
+        entities,
+        [_relationship(tenant, e, *pair) for e, pair in zip(edges, ends, strict=True)],
+        beliefs=[_belief(tenant, belief_id) for belief_id in (_BELIEF, _OTHER_BELIEF, *(uuid4() for _ in range(498)))],
+    )
 
 
 @pytest.mark.parametrize("name", sorted({*_PARAMETERS, "identify_store", "find_store"}))
@@ -446,6 +512,9 @@ async def test_a_page_reads_no_more_than_itself(driver: AsyncDriver, crowd: str)
     for name in ("page_entity_ids", "page_relationship_ids"):
         plan = await _profile(driver, _text(name), {"external_id": crowd, "after": "", "limit": 10})
         assert _hits(plan) < 100
+    # With what each of them names.
+    plan = await _profile(driver, _text("read_beliefs"), {"external_id": crowd, "after": "", "limit": 10})
+    assert _hits(plan) < 500
 
 
 async def _profile(driver: AsyncDriver, text: str, params: Mapping[str, Any]) -> Mapping[str, Any]:

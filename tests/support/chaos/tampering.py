@@ -29,6 +29,7 @@ PROJECTED: Mapping[str, tuple[str, ...]] = {
     "entity_name": ("entity_id", "key"),
     "relationship": ("relationship_id",),
     "graph_mention": ("item_id", "chunk_id"),
+    "belief": ("position",),
     "profile": ("position",),
     "event_index": ("position",),
     "event_posting": ("term", "block"),

@@ -16,6 +16,7 @@ from uuid import UUID
 from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row, SchemaExistsError
 from agent_reminiscence.database.queries import load_queries, statement_folder
+from agent_reminiscence.database.repositories.graph.neo4j_beliefs import Neo4jBeliefs
 from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     ENTITY_FIELDS,
     RELATIONSHIP_FIELDS,
@@ -37,6 +38,7 @@ from agent_reminiscence.database.repositories.graph.store import (
     GraphFilter,
     GraphOutline,
 )
+from agent_reminiscence.domain.belief import StatedBelief
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.text.folding import name_key
 from agent_reminiscence.text.likeness import rank_alike
@@ -82,10 +84,14 @@ class Neo4jGraph:
     """`GraphStore` on Neo4j, and what the follower needs to keep it up to date.
 
     All methods raise what `Neo4jManager.read` and `Neo4jManager.write` raise.
+
+    Attributes:
+        beliefs: The part of the graph that holds what agents believe.
     """
 
     def __init__(self, manager: Neo4jManager) -> None:
         self._manager = manager
+        self.beliefs = Neo4jBeliefs(manager)
 
     async def find_entities(
         self,
@@ -249,6 +255,10 @@ class Neo4jGraph:
 
         return await self._manager.read(work)
 
+    async def read_beliefs(self, external_id: str) -> list[StatedBelief]:
+        """Like `GraphStore`."""
+        return await self.beliefs.read(external_id)
+
     async def ensure_schema(self) -> None:
         """Create missing constraints and indexes, wait until they are ready, and give the store its id."""
         schema = (statement_folder("cypher") / "schema.cypher").read_text(encoding="utf-8")
@@ -319,6 +329,7 @@ class Neo4jGraph:
 
         async def work(db: CypherExecutor) -> None:
             await _check_lease(db, external_id, lease, expected=expected)
+            await self.beliefs.apply(db, external_id, delta.beliefs, removed=delta.removed_beliefs)
             await _apply_entities(db, external_id, entities)
             await _apply_relationships(db, external_id, relationships, removed=texts(delta.removed_relationships))
             for ids in batches(texts(delta.removed_entities)):
@@ -379,7 +390,7 @@ class Neo4jGraph:
 
         if lease is None:
             await self._manager.write(forget_position)
-        for query in ("erase_relationships", "erase_entities", "erase_names", "erase_merges"):
+        for query in ("erase_relationships", "erase_entities", "erase_names", "erase_merges", "erase_beliefs"):
             deleted = _ERASED_ROWS
 
             async def erase_some(db: CypherExecutor, query: str = query) -> None:

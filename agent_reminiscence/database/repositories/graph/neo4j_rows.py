@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from agent_reminiscence.database.neo4j_manager import Row
 from agent_reminiscence.database.repositories.graph.store import EntityOutline, GraphFilter, RelationshipOutline
+from agent_reminiscence.domain.belief import NamedEvent, StatedBelief
 from agent_reminiscence.domain.graph import Entity, Relationship
 from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.text.folding import name_key
@@ -34,6 +35,11 @@ RELATIONSHIP_FIELDS = (
     "id", "external_id", "tier", "from_id", "to_id", "type", "description", "confidence", "strength", "importance",
     "observations", "first_observed", "last_observed", "start_date", "end_date", "last_updated", "metadata",
     "chunk_ids", "positions",
+)  # fmt: skip
+
+# In that of `read_beliefs`.
+BELIEF_FIELDS = (
+    "id", "external_id", "position", "actor", "text", "turn", "based_on", "replaces", "contradicts",
 )  # fmt: skip
 
 
@@ -112,6 +118,35 @@ def relationship_row(external_id: str, relationship: Relationship) -> Row:
     }
 
 
+def belief_row(external_id: str, belief: StatedBelief) -> Row:
+    """A belief in the form of `merge_beliefs` and `merge_named_events`."""
+    named = [
+        *(_named_row("based_on", place, event) for place, event in enumerate(belief.based_on)),
+        *(_named_row("contradicts", place, event) for place, event in enumerate(belief.contradicts)),
+        *([] if belief.replaces is None else [_named_row("replaces", 0, belief.replaces)]),
+    ]
+    return {
+        "id": str(belief.id),
+        "named": named,
+        "properties": {
+            "external_id": external_id,
+            "id": str(belief.id),
+            "position": belief.position,
+            "actor": belief.actor,
+            "text": belief.text,
+            "turn": belief.turn,
+        },
+    }
+
+
+def _named_row(link: str, place: int, event: NamedEvent) -> Row:
+    return {
+        "link": link,
+        "id": str(event.id),
+        "properties": {"place": place, "position": event.position, "kind": event.kind, "actor": event.actor},
+    }
+
+
 def read_row[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequence[Any]) -> T:
     """Parse a state as `model`.
 
@@ -128,7 +163,8 @@ def readable[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequen
     """Parse a state as `model`; None if that fails. The validation error may quote a text."""
     try:
         state = dict(zip(fields, values, strict=True))
-        state["metadata"] = json.loads(state["metadata"])
+        if "metadata" in state:
+            state["metadata"] = json.loads(state["metadata"])
         return model.model_validate(state)
     except (TypeError, ValueError, KeyError):
         return None

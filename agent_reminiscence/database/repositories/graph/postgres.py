@@ -12,8 +12,10 @@ from uuid import UUID
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
+from agent_reminiscence.database.repositories.graph.beliefs import BeliefRepository
 from agent_reminiscence.database.repositories.graph.store import ANYTHING, GraphFilter, GraphOutline
 from agent_reminiscence.database.repositories.graph.tables import EntityGraphRepository
+from agent_reminiscence.domain.belief import StatedBelief
 from agent_reminiscence.domain.graph import Entity, GraphPath, GraphPattern, GraphTriple, Relationship, Subgraph
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.likeness import rank_alike
@@ -38,6 +40,7 @@ class PostgresGraph:
     ) -> None:
         self._store = store
         self._repository = repository
+        self._beliefs = BeliefRepository()
         self._settings = dict(_SETTINGS)
         if deadline_seconds is not None:
             self._settings["statement_timeout"] = f"{max(1, round(deadline_seconds * 1000))}ms"
@@ -168,6 +171,11 @@ class PostgresGraph:
             GraphTriple(source=by_id[relationship.from_id], relationship=relationship, target=by_id[relationship.to_id])
             for relationship in relationships
         ]
+
+    async def read_beliefs(self, external_id: str) -> list[StatedBelief]:
+        """Like `GraphStore`."""
+        async with self._read_transaction(external_id) as db:
+            return await self._beliefs.read_after(db, external_id, after=0)
 
     async def _reach(
         self, db: SqlExecutor, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter

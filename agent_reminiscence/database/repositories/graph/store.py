@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_GRAPH_ENTITIES, MAX_GRAPH_RELATIONSHIPS
+from agent_reminiscence.domain.belief import StatedBelief
 from agent_reminiscence.domain.graph import (
     Entity,
     GraphPath,
@@ -54,6 +55,23 @@ class GraphDelta:
     relationships: Sequence[Relationship] = ()
     removed_entities: Sequence[UUID | str] = ()
     removed_relationships: Sequence[UUID | str] = ()
+    beliefs: Sequence[StatedBelief] = ()
+    removed_beliefs: Sequence[UUID | str] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many states and ids there are."""
+        return self.sent + self.removed
+
+    @property
+    def sent(self) -> int:
+        """How many states there are."""
+        return len(self.entities) + len(self.relationships) + len(self.beliefs)
+
+    @property
+    def removed(self) -> int:
+        """How many ids of what is gone there are."""
+        return len(self.removed_entities) + len(self.removed_relationships) + len(self.removed_beliefs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +174,8 @@ class GraphStore(Protocol):
         self, external_id: str, pattern: GraphPattern, *, where: GraphFilter = ANYTHING, limit: int = 100
     ) -> list[GraphTriple]:
         """Find relationships that match a pattern, with their ends in their direction; strongest first, then by id."""
+        ...
+
+    async def read_beliefs(self, external_id: str) -> list[StatedBelief]:
+        """Read everything that agents' reflections state, whether or not it counts; in order of position."""
         ...

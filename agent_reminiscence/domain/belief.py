@@ -1,0 +1,99 @@
+"""Beliefs: what agents wrote down as reflections, and what is known of the events that they name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Final, NamedTuple
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+REFLECTED: Final = "agent.reflected"
+"""The kind of a reflection."""
+
+
+class Reflection(BaseModel):
+    """The payload of an `agent.reflected` event; further keys are left alone."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    belief: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    based_on: Annotated[tuple[UUID, ...], Field(min_length=1, description="Events that the belief rests on.")]
+    replaces: UUID | None = Field(default=None, description="An earlier reflection of the same agent.")
+    contradicts: tuple[UUID, ...] = Field(default=(), description="Reflections of other agents.")
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """A belief of one agent.
+
+    Attributes:
+        id: Of its reflection.
+        turn: Of its reflection; one without a turn belongs to the turn of the reflection before it.
+        based_on: Ids of the events that it rests on.
+        replaces: The belief of the same agent that it revises.
+        contradicts: Beliefs of other agents that it says are wrong.
+    """
+
+    id: UUID
+    agent_name: str
+    text: str
+    turn: int
+    based_on: tuple[UUID, ...]
+    replaces: UUID | None
+    contradicts: tuple[UUID, ...]
+
+
+class NamedEvent(NamedTuple):
+    """An event that a reflection names.
+
+    Attributes:
+        position: Where it stands in the ledger; None if no event before the reflection has this id.
+        kind: None if `position` is.
+        actor: None also if nobody wrote it, or if it was erased.
+    """
+
+    id: UUID
+    position: int | None
+    kind: str | None
+    actor: str | None
+
+
+class StatedBelief(BaseModel):
+    """A reflection as the stores of the graph hold it, whether or not it counts as a belief.
+
+    Which events an agent sees is a question of the reader's `Visibility`, so a store holds what decides it.
+
+    Attributes:
+        id: Of its event.
+        position: Of its event.
+        actor: Who reflected.
+        turn: Of its event; None if it has none.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: UUID
+    external_id: str
+    position: int
+    actor: str
+    text: str
+    turn: int | None
+    based_on: tuple[NamedEvent, ...]
+    replaces: NamedEvent | None
+    contradicts: tuple[NamedEvent, ...]
+
+    @property
+    def named(self) -> tuple[NamedEvent, ...]:
+        """Every event that it names."""
+        return (*self.based_on, *self.contradicts, *(() if self.replaces is None else (self.replaces,)))
+
+    @property
+    def reflection(self) -> Reflection:
+        """What its event says."""
+        return Reflection.model_construct(
+            belief=self.text,
+            based_on=tuple(one.id for one in self.based_on),
+            replaces=None if self.replaces is None else self.replaces.id,
+            contradicts=tuple(one.id for one in self.contradicts),
+        )

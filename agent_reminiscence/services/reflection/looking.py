@@ -11,12 +11,13 @@ from pydantic import ValidationError
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.reflection import Onlooker
+from agent_reminiscence.domain.belief import REFLECTED, Reflection
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.views.beliefs import BeliefGraph
-from agent_reminiscence.views.reflection import Reflection, read_reflection
-from agent_reminiscence.views.visibility import REFLECTED, Visibility
+from agent_reminiscence.views.reflection import read_reflection
+from agent_reminiscence.views.visibility import Visibility
 
 # The most events, and the most reflections of the agent and of others, that are read for one reflection.
 MAX_EVENTS: Final = 300

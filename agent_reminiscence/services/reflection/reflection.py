@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from agent_reminiscence.agents.model_call import Meter
+from agent_reminiscence.domain.belief import REFLECTED
 from agent_reminiscence.domain.event import Event, ModelAsked, ModelUsage, ReflectionAsked
 from agent_reminiscence.domain.reflecting import ReflectionReport
 from agent_reminiscence.domain.trust import least_trusted
@@ -25,7 +26,7 @@ from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.text.rendering import Passage, choose_fitting
 from agent_reminiscence.views.manifest import AgentManifest
 from agent_reminiscence.views.reflection import reflection_payload
-from agent_reminiscence.views.visibility import REFLECTED, Visibility
+from agent_reminiscence.views.visibility import Visibility
 from agent_reminiscence.views.wording import as_passage
 
 if TYPE_CHECKING:

@@ -190,7 +190,7 @@ class Baseline:
 class Bm25(Baseline):
     """BM25 with the English Snowball stemmer and stop words.
 
-    Only it needs `bm25s`, which is not among what the tests install.
+    Only it needs `bm25s`, which the tests install and the package does not.
     """
 
     name = "BM25"

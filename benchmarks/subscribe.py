@@ -144,19 +144,23 @@ async def measure_flow(server: Server, *, seconds: float, rate: float, reconnect
             assert writer.stdin is not None
             assert writer.stdout is not None
             consuming = asyncio.create_task(consume(memory))
-            ended = [await _listener(admin)]
+            await _listener(admin, consuming)
             writer.stdin.write(b"\n")
-            for number in range(reconnects):
+            ended = 0
+            for _ in range(reconnects):
                 await asyncio.sleep(seconds / (reconnects + 1))
-                ended.append(await _listener(admin))
-                await admin.execute("SELECT pg_terminate_backend($(pid)p)", {"pid": ended[-1]})
-                print(f"ended the listener {number + 1} at event {len(positions)}", flush=True)
+                # A short stream may end before the listener is back.
+                if (listener := await _listener(admin, consuming)) is None:
+                    break
+                await admin.execute("SELECT pg_terminate_backend($(pid)p)", {"pid": listener})
+                ended += 1
+                print(f"ended the listener {ended} at event {len(positions)}", flush=True)
             written_in = float(await writer.stdout.readline())
             await asyncio.wait_for(consuming, 120)
     finally:
         admin.close()
     return {
-        "reconnects": reconnects,
+        "reconnects": ended,
         "events": events,
         "per_second": round(events / written_in),
         "missing": events - len(set(positions)),
@@ -167,12 +171,13 @@ async def measure_flow(server: Server, *, seconds: float, rate: float, reconnect
     }
 
 
-async def _listener(admin: SqlExecutor) -> int:
-    """The process of the listening connection, once there is one."""
-    while True:
+async def _listener(admin: SqlExecutor, consuming: asyncio.Task[None]) -> int | None:
+    """The process of the listening connection, once there is one; None if nobody follows any more."""
+    while not consuming.done():
         if rows := await admin.fetch_all(_LISTENERS):
             return int(rows[0]["pid"])
         await asyncio.sleep(0.01)
+    return None
 
 
 # --- What it costs ----------------------------------------------------------------------------------------------------

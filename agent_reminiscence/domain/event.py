@@ -86,6 +86,11 @@ class Event(NewEvent):
     chain: bytes
 
     @property
+    def is_erased(self) -> bool:
+        """Whether an erasure has emptied it. Its id, position, kind, turn, times and digest are left."""
+        return self.salt is None and not self.payload
+
+    @property
     def redactions(self) -> dict[str, int]:
         """Number of matches per redactor rule in what was to be written; empty if none matched."""
         key = "redactions" if self.kind.startswith(RESERVED_PREFIX) else USER_REDACTIONS_KEY

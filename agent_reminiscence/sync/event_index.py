@@ -22,22 +22,26 @@ class EventIndex(Twin):
 
     _wrapped: AsyncEventIndex
 
-    def index(self, events: Sequence[Event]) -> None:
+    def index(self, events: Sequence[Event]) -> list[Event]:
         """Make the vectors that events lack; those that have one cost nothing.
 
-        Without an embedder, or while it fails, the events are found by their words, and a later call tries again.
+        Without an embedder, or while it fails, the events are found by their words. Erased events and those whose kind
+        begins with `memory.` are passed over.
 
         Args:
             events: As the ledger returned them.
 
+        Returns:
+            Those to be passed again, because the embedder failed. Views do so by themselves.
+
         Raises:
-            InvalidInputError: An event is not in the ledger of this `external_id`, or its kind begins with `memory.`.
+            InvalidInputError: An event is not in the ledger of this `external_id`.
             StoreError: The store is unavailable.
         """
-        self._thread.call(lambda: self._wrapped.index(events))
+        return self._thread.call(lambda: self._wrapped.index(events))
 
     def search(self, query: str, k: int = 8) -> list[Event]:
-        """The events that answer a question best, best first; fewer than `k` if no others have to do with it.
+        """The events that answer a question best, best first; fewer than `k` if no other event matches.
 
         Args:
             query: At most 20,000 characters.
@@ -48,3 +52,12 @@ class EventIndex(Twin):
             StoreError: The store is unavailable.
         """
         return self._thread.call(lambda: self._wrapped.search(query, k))
+
+    def search_among(self, query: str, k: int, events: Sequence[Event]) -> list[Event]:
+        """As `search`, but of `events` only: views look for what an agent sees in one search.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return self._thread.call(lambda: self._wrapped.search_among(query, k, events))

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from agent_reminiscence.domain.belief import REFLECTED, Belief, NamedEvent, Reflection, StatedBelief
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.views.reflection import counts_as_belief, read_reflection
-from agent_reminiscence.views.visibility import EventStream, Turns, Visibility
+from agent_reminiscence.views.reflection import counts_as_belief, earlier, read_reflection
+from agent_reminiscence.views.visibility import EventStream, Turns, Visibility, emptied
+from agent_reminiscence.views.wording import format_events
 
 
 class BeliefGraph:
@@ -21,6 +22,8 @@ class BeliefGraph:
 
     It is fed the whole ledger, so that it can check that every author sees what its beliefs rest on. A query with a
     `reader` answers with what that agent sees; without one with everything, as for the owner of the ledger.
+
+    It keeps all events but the package's own records: any may become evidence.
     """
 
     def __init__(self, events: Iterable[Event] = (), *, visibility: Visibility | None = None) -> None:
@@ -31,14 +34,27 @@ class BeliefGraph:
         self.observe(events)
 
     def observe(self, events: Iterable[Event]) -> None:
-        """Take in new events; those up to the last position seen are passed over.
+        """Take in new events, and drop erased ones; others up to the last position seen are passed over.
 
         Raises:
             InvalidInputError: The events come from more than one `external_id`.
         """
-        for event in self._stream.observe(events):
-            reflection = read_reflection(event, self._events.get, self._visibility)
-            self._events[event.event_id] = event
+        news = self._stream.observe(events)
+        new = [event for event in news.events if not event.kind.startswith(RESERVED_PREFIX)]
+        self._events.update((event.event_id, event) for event in (*new, *news.emptied))
+        if not news.erased:
+            self._read(new)
+            return
+        for event_id in news.erased & self._events.keys():
+            self._events[event_id] = emptied(self._events[event_id])
+        self._beliefs = Beliefs(self._visibility)
+        written = [event for event in self._events.values() if event.kind == REFLECTED and not event.is_erased]
+        self._read(sorted(written, key=lambda event: event.position))
+
+    def _read(self, events: Iterable[Event]) -> None:
+        """Add the beliefs that events hold."""
+        for event in events:
+            reflection = read_reflection(event, earlier(self._events, event), self._visibility)
             if reflection is not None:
                 self._beliefs.add(event.event_id, event.actor or "", event.turn, reflection)
 
@@ -80,6 +96,10 @@ class BeliefGraph:
         Two beliefs that contradict each other are one pair.
         """
         return self._beliefs.conflicts(turn=turn, reader=reader)
+
+    def format_for_prompt(self, reader: str | None = None) -> str:
+        """The current beliefs of all agents that the reader sees, quoted as data; '' if there are none."""
+        return format_events([self._events[belief.id] for belief in self.current(reader=reader)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +148,7 @@ class Beliefs:
         """
         held = self._held.get(belief_id)
         if held is None or not self._is_seen(belief_id, held, reader):
-            raise InvalidInputError(f"{belief_id} is the id of no belief; current() lists them")
+            raise InvalidInputError(f"no belief has the id {belief_id}; current() lists the valid ones")
         return self._belief(belief_id, held)
 
     def current(

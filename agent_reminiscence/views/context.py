@@ -2,7 +2,7 @@
 
 ## IDENTITY         who the agent is; never shortened
 ## CURRENT SCENE    the state of the world, from a projection of yours
-## YOUR MEMORY      beliefs, and the last or the most salient events
+## YOUR MEMORY      beliefs, and the last events, or the most salient and the very last
 ## VISITOR          the last three things that users put into the world; always there
 ## EXTRA            what the scenario adds
 ## OUTPUT FORMAT    the JSON schema of the answer; last, because models follow best what they read last
@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
+import bisect
 import json
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -29,7 +29,7 @@ from agent_reminiscence.views.index import MemoryIndex
 from agent_reminiscence.views.manifest import AgentManifest
 from agent_reminiscence.views.reflection import ReflectionMemory, in_order
 from agent_reminiscence.views.salience import SalienceMemory
-from agent_reminiscence.views.visibility import INJECTED, EventStream, Visibility
+from agent_reminiscence.views.visibility import INJECTED, Visibility, VisibleEvents, last_of
 from agent_reminiscence.views.wording import format_events
 
 MAX_VISITOR_EVENTS: Final = 3
@@ -37,6 +37,12 @@ MAX_VISITOR_EVENTS: Final = 3
 _SCENE, _BELIEFS, _EVENTS, _EXTRA = "scene", "beliefs", "events", "extra"
 # What is cut first when a budget runs out: the layer that lasts least.
 _CUT_ORDER: Final = (_EVENTS, _BELIEFS, _EXTRA, _SCENE)
+_CUT_NAMES: Final = {
+    _EVENTS: ("oldest event", "oldest events"),
+    _BELIEFS: ("oldest belief", "oldest beliefs"),
+    _EXTRA: ("text", "texts"),
+    _SCENE: ("entry", "entries"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class Context:
         text: The layers that are not empty, each under its heading.
         tokens: How long it is.
         cut: How many entries did not fit, of `scene`, `beliefs`, `events` and `extra`; empty if all did.
-        budget: What was asked for; None: no limit. `tokens` is more only if the layers that are never cut are longer.
+        budget: What was asked for; None is no limit. If no cutting fits, all is cut that may be, and `tokens` is more.
         shown: Every event in it, in order of position.
     """
 
@@ -134,7 +140,7 @@ class ContextBuilder:
         return await follower.recall(scene, turn)
 
     def follow(self) -> ContextFollower:
-        """The same in steps: `observe` costs what is new."""
+        """The same in steps: `observe` costs what is new, except after an erasure."""
         return ContextFollower(self)
 
     def _build_extra_prompt(self) -> str:
@@ -147,27 +153,30 @@ class ContextFollower:
 
     def __init__(self, builder: ContextBuilder) -> None:
         self._builder = builder
-        self._stream = EventStream()
+        self._stream = VisibleEvents(builder.manifest.name, builder.visibility)
         self._recent = builder.episodic.follow()
         self._beliefs = builder.reflection.follow()
         self._salient = builder.salience.follow()
-        self._visitor: deque[Event] = deque(maxlen=MAX_VISITOR_EVENTS)
+        self._injected: dict[UUID, Event] = {}
 
     def observe(self, events: Iterable[Event]) -> None:
-        """Take in new events; those up to the last position seen are passed over.
+        """Take in new events, and drop erased ones; others up to the last position seen are passed over.
 
         Raises:
             InvalidInputError: The events come from more than one `external_id`.
         """
-        builder = self._builder
-        seen = [one for one in self._stream.observe(events) if builder.visibility.sees(builder.manifest.name, one)]
-        self._recent.observe(seen)
-        # Beliefs have entries of their own, and would fill the window.
-        is_reflecting = builder.manifest.memory.reflection_threshold is not None
-        others = self._beliefs.observe(seen) if is_reflecting else seen
-        if builder.manifest.memory.use_salience:
-            self._salient.observe(others)
-        self._visitor.extend(one for one in seen if one.kind == INJECTED)
+        memory = self._builder.manifest.memory
+        news = self._stream.observe(events)
+        for event_id in news.erased:
+            self._injected.pop(event_id, None)
+        self._injected.update((one.event_id, one) for one in news.events if one.kind == INJECTED)
+        if memory.reflection_threshold is not None:
+            # Beliefs have entries of their own, and would fill the window.
+            news = self._beliefs.take(news)
+        if memory.use_salience:
+            self._salient.take(news)
+        elif memory.reflection_threshold is None:
+            self._recent.take(news)
 
     def build(
         self,
@@ -176,27 +185,33 @@ class ContextFollower:
         relevance: Mapping[UUID, float] | None = None,
     ) -> Context:
         """As `ContextBuilder.build`, of all events observed."""
+        layers = self._layers(scene, turn, relevance)
+        return _fit(layers, self._builder.token_budget, self._builder.count)
+
+    def _layers(self, scene: str | Sequence[str], turn: int | None, relevance: Mapping[UUID, float] | None) -> _Layers:
+        """Everything that a prompt holds if its budget allows."""
         entries = _entries(scene)
         memory = self._builder.manifest.memory
         beliefs = self._beliefs.beliefs()
         if memory.use_salience:
-            events = self._salient.visible("\n".join(entries), turn, relevance)
+            # What has just happened is what an answer is about, whatever it scores.
+            events = self._salient.visible("\n".join(entries), turn, relevance, newest=1)
         elif memory.reflection_threshold is not None:
             events = self._beliefs.recent()
         else:
             events = self._recent.visible()
+        visitor = last_of(self._injected, MAX_VISITOR_EVENTS)
         # What the visitor's layer or the beliefs show already is not shown twice.
-        elsewhere = {event.event_id for event in (*beliefs, *self._visitor)}
-        layers = _Layers(
+        elsewhere = {event.event_id for event in (*beliefs, *visitor)}
+        return _Layers(
             scene=entries,
             beliefs=beliefs,
             events=tuple(event for event in events if event.event_id not in elsewhere),
-            visitor=tuple(self._visitor),
+            visitor=visitor,
             extra=self._builder._build_extra_prompt().strip(),  # noqa: SLF001 - the hook of the class above
             identity=self._builder.manifest.identity.strip(),
             output=_schema(self._builder.output_type),
         )
-        return _fit(layers, self._builder.token_budget, self._builder.count)
 
     async def recall(self, scene: str | Sequence[str] = "", turn: int | None = None) -> Context:
         """As `ContextBuilder.recall`, of all events observed; only new ones are given to the index."""
@@ -224,17 +239,22 @@ class _Layers:
     output: str
     cut: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
-    def without(self, most: int) -> _Layers:
-        """The same without the first `most` entries in the order in which they are cut."""
-        cut: dict[str, int] = {}
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many entries may be cut of each layer, in the order in which layers are cut."""
         sizes = {
             _EVENTS: len(self.events),
             _BELIEFS: len(self.beliefs),
             _EXTRA: int(bool(self.extra)),
             _SCENE: len(self.scene),
         }
-        for name in _CUT_ORDER:
-            if taken := min(most, sizes[name]):
+        return {name: sizes[name] for name in _CUT_ORDER}
+
+    def without(self, most: int) -> _Layers:
+        """The same without the first `most` entries in the order in which they are cut."""
+        cut: dict[str, int] = {}
+        for name, size in self.sizes.items():
+            if taken := min(most, size):
                 cut[name] = taken
                 most -= taken
         return _Layers(
@@ -271,27 +291,16 @@ class _Layers:
 
     def _cut_note(self, name: str) -> str:
         number = self.cut.get(name, 0)
-        return f"(cut to fit: {number} of {name}, the oldest)" if number else ""
+        return f"({number} {_CUT_NAMES[name][number > 1]} omitted to fit)" if number else ""
 
 
 def _fit(layers: _Layers, budget: int | None, count: TokenCounter) -> Context:
-    """Cut as few entries as the budget asks for."""
-    whole = len(layers.events) + len(layers.beliefs) + bool(layers.extra) + len(layers.scene)
+    """Cut as few entries as the budget asks for; everything if that is not enough."""
 
-    def tokens_without(most: int) -> int:
-        return count(layers.without(most).write())
+    def fits(most: int) -> bool:
+        return budget is None or count(layers.without(most).write()) <= budget
 
-    most = 0
-    if budget is not None and tokens_without(0) > budget:
-        # Halving, because a scene may have thousands of entries.
-        low, high = 1, max(whole, 1)
-        while low < high:
-            middle = (low + high) // 2
-            if tokens_without(middle) <= budget:
-                high = middle
-            else:
-                low = middle + 1
-        most = low
+    most = _fewest(layers, fits)
     fitting = layers.without(most)
     text = fitting.write()
     return Context(
@@ -301,6 +310,24 @@ def _fit(layers: _Layers, budget: int | None, count: TokenCounter) -> Context:
         budget=budget,
         shown=in_order([*fitting.remembered, *fitting.visitor]),
     )
+
+
+def _fewest(layers: _Layers, fits: Callable[[int], bool]) -> int:
+    """The smallest number of entries without which a prompt fits; all if it never does.
+
+    A further entry that is cut makes a prompt shorter, except for the first of each layer: from then on the prompt says
+    that some are missing. So the layers are taken one by one, and only within one the number is found by halving: a
+    scene may have thousands of entries.
+    """
+    if fits(0):
+        return 0
+    end = 0
+    for size in layers.sizes.values():
+        start, end = end, end + size
+        if not size or not fits(end):
+            continue
+        return bisect.bisect_left(range(start + 1, end), True, key=fits) + start + 1
+    return end
 
 
 def _entries(scene: str | Sequence[str]) -> tuple[str, ...]:

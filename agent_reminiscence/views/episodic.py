@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from typing import Final
+from uuid import UUID
 
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
-from agent_reminiscence.views.visibility import Visibility, VisibleEvents
+from agent_reminiscence.views.visibility import News, Visibility, VisibleEvents, last_of
 from agent_reminiscence.views.wording import format_events
 
 DEFAULT_WINDOW: Final = 8
@@ -49,23 +49,33 @@ class EpisodicMemory:
 
 
 class EpisodicFollower:
-    """An episodic memory that follows a ledger."""
+    """An episodic memory that follows a ledger.
+
+    It keeps all visible events, because an erasure brings back an older one.
+    """
 
     def __init__(self, memory: EpisodicMemory) -> None:
         self._stream = VisibleEvents(memory.agent_name, memory.visibility)
-        self._recent: deque[Event] = deque(maxlen=memory.max_recent)
+        self._max_recent = memory.max_recent
+        self._events: dict[UUID, Event] = {}
 
     def observe(self, events: Iterable[Event]) -> None:
-        """Take in new events; those up to the last position seen are passed over.
+        """Take in new events, and drop erased ones; others up to the last position seen are passed over.
 
         Raises:
             InvalidInputError: The events come from more than one `external_id`.
         """
-        self._recent.extend(self._stream.observe(events))
+        self.take(self._stream.observe(events))
+
+    def take(self, news: News) -> None:
+        """As `observe`, for who follows the ledger for several views."""
+        for event_id in news.erased:
+            self._events.pop(event_id, None)
+        self._events.update((event.event_id, event) for event in news.events)
 
     def visible(self) -> tuple[Event, ...]:
         """The most recent visible events, in order of position."""
-        return tuple(self._recent)
+        return last_of(self._events, self._max_recent)
 
     def format_for_prompt(self) -> str:
         """What the view shows, quoted as data; '' if that is nothing."""

@@ -22,7 +22,10 @@ class MemoryManifest(BaseModel):
     window: int = Field(default=DEFAULT_WINDOW, ge=1, strict=True, description="How many events a prompt shows.")
     use_salience: bool = Field(default=False, description="Whether they are chosen by score; otherwise the last ones.")
     reflection_threshold: int | None = Field(
-        default=None, ge=1, strict=True, description="So many seen events make a reflection due; unset: none ever is."
+        default=None,
+        ge=1,
+        strict=True,
+        description="Visible events after which a reflection is due; unset turns reflections off.",
     )
     weights: SalienceWeights = SalienceWeights()
 
@@ -114,4 +117,4 @@ class AgentManifest(BaseModel):
             faults = "; ".join(
                 f"{'.'.join(map(str, one['loc'])) or 'the whole'}: {one['msg']}" for one in error.errors()
             )
-            raise ConfigurationError(f"{name} describes no agent: {faults}") from error
+            raise ConfigurationError(f"{name} is not a valid agent manifest: {faults}") from error

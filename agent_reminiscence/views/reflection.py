@@ -7,12 +7,14 @@ A reflection is an event of kind `agent.reflected`. Its payload:
 
 The last two are optional. Every id names an earlier event that the author sees; a reflection that names another one is
 no belief, whoever appended it.
+
+An erasure takes with it the reflections that rest on what is erased: they are shown no more, and what they replaced is
+a belief again, as if they had never been written. One that only replaces or contradicts an erased reflection stays.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +24,15 @@ from agent_reminiscence.domain.belief import REFLECTED, Reflection
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.views.episodic import DEFAULT_WINDOW, checked_window
-from agent_reminiscence.views.visibility import Visibility, VisibleEvents, Written
+from agent_reminiscence.views.visibility import (
+    EventStream,
+    News,
+    Visibility,
+    VisibleEvents,
+    Written,
+    emptied,
+    last_of,
+)
 from agent_reminiscence.views.wording import format_events
 
 FindEvent = Callable[[UUID], Written | None]
@@ -48,9 +58,10 @@ def reflection_payload(
         contradicts: Ids of reflections of other agents.
 
     Raises:
-        InvalidInputError: The belief is blank, or an id names no event that the agent sees.
+        InvalidInputError: The belief is blank, an id names no event that the agent sees, or one that is erased; or the
+            events come from more than one `external_id`.
     """
-    known = {event.event_id: event for event in events}
+    known = {event.event_id: event for event in EventStream().observe(events).events}
     try:
         reflection = Reflection(
             belief=belief, based_on=tuple(based_on), replaces=replaces, contradicts=tuple(contradicts)
@@ -58,7 +69,7 @@ def reflection_payload(
     except ValidationError as error:
         named = ", ".join(sorted({str(one["loc"][0]) for one in error.errors()}))
         raise InvalidInputError(
-            f"a reflection needs a belief in words and the events that it is based on; check {named}"
+            f"belief must not be blank, and based_on must name at least one event; check {named}"
         ) from error
     fault = _fault(reflection, agent_name, known.get, visibility or Visibility())
     if fault:
@@ -91,24 +102,40 @@ def _fault(reflection: Reflection, author: str, find: FindEvent, visibility: Vis
     for event_id in reflection.based_on:
         event = find(event_id)
         if event is None or not visibility.sees(author, event):
-            return f"based_on names {event_id}, which is no earlier event that {author!r} sees"
+            return f"based_on names {event_id}, which is not an earlier event visible to {author!r}"
     if reflection.replaces is not None:
         event = find(reflection.replaces)
-        if event is None or event.kind != REFLECTED or event.actor != author:
-            return f"replaces names {reflection.replaces}, which is no earlier reflection of {author!r}"
+        # An erased one has no actor any more, and nothing is left to replace.
+        if event is None or event.kind != REFLECTED or event.actor not in {author, None}:
+            return f"replaces names {reflection.replaces}, which is not an earlier reflection of {author!r}"
     for event_id in reflection.contradicts:
         event = find(event_id)
         if event is None or event.kind != REFLECTED or event.actor == author or not visibility.sees(author, event):
-            return f"contradicts names {event_id}, which is no earlier reflection of another agent that {author!r} sees"
+            return (
+                f"contradicts names {event_id}, which is not an earlier reflection of another agent visible to"
+                f" {author!r}"
+            )
     return None
+
+
+def earlier(events: Mapping[UUID, Event], event: Event) -> FindEvent:
+    """Finds the events before `event`."""
+
+    def find(event_id: UUID) -> Event | None:
+        found = events.get(event_id)
+        return found if found is not None and found.position < event.position else None
+
+    return find
 
 
 class ReflectionTracker:
     """Says when an agent should reflect: when it has seen enough since it last did. The agent writes the reflection.
 
+    Reflections alone make none due: agents would answer one another's without end.
+
     Args:
         agent_name: The `actor` of the agent's own events.
-        threshold: So many visible events make a reflection due; None: none is ever due.
+        threshold: Visible events after which a reflection is due; None: none is ever due, and no event is kept.
 
     Raises:
         InvalidInputError: The name is blank, or the threshold is less than 1.
@@ -118,35 +145,54 @@ class ReflectionTracker:
         self.agent_name = agent_name
         self.threshold = None if threshold is None else checked_window("threshold", threshold)
         self._stream = VisibleEvents(agent_name, visibility or Visibility())
-        self._seen: dict[UUID, Event] = {}
-        self._since: list[Event] = []
+        self._known: dict[UUID, Event] = {}
+        self._since: dict[UUID, Event] = {}
 
     def observe(self, events: Iterable[Event]) -> bool:
-        """Take in new events; returns whether a reflection is due then.
+        """Take in new events, and drop erased ones; returns whether a reflection is due then.
 
         Raises:
             InvalidInputError: The events come from more than one `external_id`.
         """
-        for event in self._stream.observe(events):
-            if self._is_own_reflection(event):
-                self._since.clear()
-            else:
-                self._since.append(event)
-            self._seen[event.event_id] = event
+        news = self._stream.observe(events)
+        if self.threshold is None:
+            return False
+        _note(self._known, news)
+        if news.erased:
+            # What was seen before an erased reflection has not been reflected on.
+            self._since.clear()
+            seen = sorted(self._known.values(), key=lambda event: event.position)
+            self._count([event for event in seen if not event.is_erased])
+        else:
+            self._count(news.events)
         return self.is_due
 
     @property
     def is_due(self) -> bool:
-        """Whether the agent has seen `threshold` events since its last valid reflection."""
-        return self.threshold is not None and len(self._since) >= self.threshold
+        """Whether the agent has seen `threshold` events since its last valid reflection, and not only reflections."""
+        if self.threshold is None or len(self._since) < self.threshold:
+            return False
+        return any(event.kind != REFLECTED for event in self._since.values())
 
     @property
     def since(self) -> tuple[Event, ...]:
-        """What the agent has seen since its last valid reflection, in order of position: what to reflect on."""
-        return tuple(self._since)
+        """What the agent has seen since its last valid reflection, in order of position: what to reflect on.
+
+        Empty without a threshold.
+        """
+        return tuple(self._since.values())
+
+    def _count(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if self._is_own_reflection(event):
+                self._since.clear()
+            else:
+                self._since[event.event_id] = event
 
     def _is_own_reflection(self, event: Event) -> bool:
-        return event.actor == self.agent_name and bool(read_reflection(event, self._seen.get, self._stream.visibility))
+        if event.actor != self.agent_name:
+            return False
+        return read_reflection(event, earlier(self._known, event), self._stream.visibility) is not None
 
 
 class ReflectionMemory:
@@ -184,38 +230,69 @@ class ReflectionMemory:
 
 
 class ReflectionFollower:
-    """A reflection memory that follows a ledger."""
+    """A reflection memory that follows a ledger.
+
+    It keeps all visible events, because an erasure brings back older ones.
+    """
 
     def __init__(self, memory: ReflectionMemory) -> None:
         self._agent_name = memory.agent_name
+        self._max_recent = memory.max_recent
         self._stream = VisibleEvents(memory.agent_name, memory.visibility)
-        self._seen: dict[UUID, Event] = {}
+        self._known: dict[UUID, Event] = {}
+        self._own: dict[UUID, Event] = {}
         self._beliefs: dict[UUID, Event] = {}
-        self._recent: deque[Event] = deque(maxlen=memory.max_recent)
+        self._others: dict[UUID, Event] = {}
 
-    def observe(self, events: Iterable[Event]) -> list[Event]:
-        """Take in new events; those up to the last position seen are passed over.
-
-        Returns:
-            The visible ones that are not beliefs of the agent, in order of position.
+    def observe(self, events: Iterable[Event]) -> None:
+        """Take in new events, and drop erased ones; others up to the last position seen are passed over.
 
         Raises:
             InvalidInputError: The events come from more than one `external_id`.
         """
-        others: list[Event] = []
-        for event in self._stream.observe(events):
-            reflection = None
-            if event.actor == self._agent_name:
-                reflection = read_reflection(event, self._seen.get, self._stream.visibility)
-            self._seen[event.event_id] = event
+        self.take(self._stream.observe(events))
+
+    def take(self, news: News) -> News:
+        """As `observe`, for who follows the ledger for several views.
+
+        Returns:
+            The same without the agent's beliefs; an event that turns out to be one is named among the erased.
+        """
+        _note(self._known, news)
+        for event_id in news.erased:
+            for kept in (self._own, self._beliefs, self._others):
+                kept.pop(event_id, None)
+        others: dict[UUID, Event] = {}
+        for event in news.events:
+            reflection = self._read(event)
+            if event.actor == self._agent_name and event.kind == REFLECTED:
+                self._own[event.event_id] = event
             if reflection is None:
-                others.append(event)
+                others[event.event_id] = event
                 continue
             self._beliefs[event.event_id] = event
             if reflection.replaces is not None:
                 self._beliefs.pop(reflection.replaces, None)
-        self._recent.extend(others)
-        return others
+        self._others |= others
+        found = self._read_again() if news.erased else frozenset()
+        left = tuple(event for event_id, event in others.items() if event_id not in found)
+        return News(left, news.emptied, news.erased | found)
+
+    def _read(self, event: Event) -> Reflection | None:
+        """The reflection in an own event; None if there is none."""
+        if event.actor != self._agent_name:
+            return None
+        return read_reflection(event, earlier(self._known, event), self._stream.visibility)
+
+    def _read_again(self) -> frozenset[UUID]:
+        """Find out which own reflections count, now that some events are erased; returns those that now do."""
+        read = {event_id: one for event_id, event in self._own.items() if (one := self._read(event)) is not None}
+        replaced = {one.replaces for one in read.values()}
+        self._beliefs = {event_id: self._own[event_id] for event_id in read if event_id not in replaced}
+        found = frozenset(read.keys() & self._others.keys())
+        for event_id in found:
+            del self._others[event_id]
+        return found
 
     def beliefs(self) -> tuple[Event, ...]:
         """The agent's reflections that no later one of it replaces, in order of position."""
@@ -223,15 +300,22 @@ class ReflectionFollower:
 
     def recent(self) -> tuple[Event, ...]:
         """The last events that are not its reflections, in order of position."""
-        return tuple(self._recent)
+        return last_of(self._others, self._max_recent)
 
     def visible(self) -> tuple[Event, ...]:
         """Beliefs and recent events, in order of position."""
-        return in_order([*self._beliefs.values(), *self._recent])
+        return in_order([*self._beliefs.values(), *self.recent()])
 
     def format_for_prompt(self) -> str:
         """What the view shows, quoted as data; '' if that is nothing."""
         return format_events(self.visible())
+
+
+def _note(known: dict[UUID, Event], news: News) -> None:
+    """Keep new events, and of erased ones what is left, because reflections may name them."""
+    known.update((event.event_id, event) for event in (*news.events, *news.emptied))
+    for event_id in news.erased & known.keys():
+        known[event_id] = emptied(known[event_id])
 
 
 def in_order(events: Sequence[Event]) -> tuple[Event, ...]:

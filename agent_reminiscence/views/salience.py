@@ -10,7 +10,7 @@ import bisect
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Final, Self
 from uuid import UUID
@@ -20,10 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.event_text import event_text
 from agent_reminiscence.exceptions import InvalidInputError
+from agent_reminiscence.text.invisible import INVISIBLE
 from agent_reminiscence.text.words import analyse
 from agent_reminiscence.views.episodic import DEFAULT_WINDOW, checked_window
 from agent_reminiscence.views.index import IndexAdapter, MemoryIndex
-from agent_reminiscence.views.visibility import Turns, Visibility, VisibleEvents
+from agent_reminiscence.views.visibility import News, Turns, Visibility, VisibleEvents
 from agent_reminiscence.views.wording import format_events
 
 IMPORTANCE: Final[Mapping[str, float]] = MappingProxyType(
@@ -43,6 +44,10 @@ IMPORTANCE: Final[Mapping[str, float]] = MappingProxyType(
 
 # An index that holds more of other agents' events than this before ours is asked no further.
 _MOST_ASKED: Final = 1 << 20
+# One that was asked for twice as many so often and named no further event is exhausted.
+_MOST_FRUITLESS: Final = 2
+# The longest query that an index need take.
+_MOST_QUERY_CHARACTERS: Final = 20_000
 
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -149,14 +154,19 @@ class SalienceMemory:
         """As `visible`, with the relevance that the index gives; without an index the same.
 
         The index is given the visible events and asked for more until `window` of them are ranked or it is exhausted.
-        Whatever else it returns is passed over. Of n ranked events the first has relevance 1, the next 1 − 1/n …
+        Whatever else it returns is passed over. Of n ranked events the first has relevance 1, the next 1 − 1/n … Of a
+        very long scene it is given the last 20,000 characters.
         """
         follower = self.follow()
         follower.observe(events)
         return await follower.recall(scene, turn)
 
     def follow(self) -> SalienceFollower:
-        """The same view in steps: `observe` costs what is new, and a ranking what shares words with the scene."""
+        """The same view in steps.
+
+        `observe` costs what is new, and `visible` what shares words with the scene; after an erasure, the next of each
+        costs as much as at the beginning. `recall` costs what the index makes of it.
+        """
         return SalienceFollower(self)
 
     def format_for_prompt(
@@ -171,38 +181,69 @@ class SalienceMemory:
 
 
 class SalienceFollower:
-    """A salience memory that follows a ledger."""
+    """A salience memory that follows a ledger; it keeps all visible events."""
 
     def __init__(self, memory: SalienceMemory) -> None:
         self._memory = memory
         self._stream = VisibleEvents(memory.agent_name, memory.visibility)
+        # What the index has yet to be told: of new events, and of erased ones.
+        self._unindexed: dict[UUID, Event] = {}
+        self._unforgotten: set[UUID] = set()
+        self._begin(())
+
+    def _begin(self, events: Iterable[Event]) -> None:
+        """Start anew from some events."""
         self._events: list[Event] = []
         self._numbers: dict[UUID, int] = {}
         self._turns = Turns()
-        self._indexed = 0
         self._analysed = 0
         self._sizes: list[int] = []
         self._postings: defaultdict[str, list[int]] = defaultdict(list)
         self._by_importance: defaultdict[float, list[int]] = defaultdict(list)
+        for event in events:
+            self._add(event)
+
+    def _add(self, event: Event) -> None:
+        number = len(self._events)
+        self._events.append(event)
+        self._numbers[event.event_id] = number
+        self._turns.add(event.turn)
+        group = self._by_importance[self._memory.weights.importance_of(event.kind)]
+        bisect.insort(group, number, key=self._age_key)
 
     def observe(self, events: Iterable[Event]) -> None:
-        """Take in new events; those up to the last position seen are passed over.
+        """Take in new events, and drop erased ones; others up to the last position seen are passed over.
 
         Raises:
             InvalidInputError: The events come from more than one `external_id`.
         """
-        for event in self._stream.observe(events):
-            number = len(self._events)
-            self._events.append(event)
-            self._numbers[event.event_id] = number
-            self._turns.add(event.turn)
-            group = self._by_importance[self._memory.weights.importance_of(event.kind)]
-            bisect.insort(group, number, key=self._age_key)
+        self.take(self._stream.observe(events))
+
+    def take(self, news: News) -> None:
+        """As `observe`, for who follows the ledger for several views."""
+        if any(event_id in self._numbers for event_id in news.erased):
+            self._begin([event for event in self._events if event.event_id not in news.erased])
+        for event_id in news.erased:
+            self._unindexed.pop(event_id, None)
+        for event in news.events:
+            self._add(event)
+        if self._memory.index is not None:
+            self._unforgotten |= news.erased
+            self._unindexed.update((event.event_id, event) for event in news.events)
 
     def visible(
-        self, scene: str, turn: int | None = None, relevance: Mapping[UUID, float] | None = None
+        self,
+        scene: str,
+        turn: int | None = None,
+        relevance: Mapping[UUID, float] | None = None,
+        *,
+        newest: int = 0,
     ) -> tuple[Event, ...]:
-        """As `SalienceMemory.visible`, of all events observed."""
+        """As `SalienceMemory.visible`, of all events observed.
+
+        Args:
+            newest: So many places of the window are for the newest events, whatever their scores.
+        """
         weights, window = self._memory.weights, self._memory.window
         now = self._turns.last if turn is None else turn
         relevant = self._shared_words(scene) if relevance is None else self._numbered(relevance)
@@ -211,8 +252,10 @@ class SalienceFollower:
         for group in self._by_importance.values():
             rest = (number for number in reversed(group) if number not in relevant)
             candidates.update(number for number, _ in zip(rest, range(window), strict=False))
+        kept = range(len(self._events))[-min(newest, window) :] if newest else range(0)
+        candidates.difference_update(kept)
         best = heapq.nlargest(
-            window,
+            window - len(kept),
             candidates,
             key=lambda number: (
                 weights.score(relevant.get(number, 0.0), now - self._turns[number], self._events[number].kind),
@@ -220,7 +263,7 @@ class SalienceFollower:
             ),
         )
         # Chosen by score, returned by position: a prompt out of order misleads the model.
-        return tuple(self._events[number] for number in sorted(best))
+        return tuple(self._events[number] for number in sorted([*best, *kept]))
 
     async def recall(self, scene: str, turn: int | None = None) -> tuple[Event, ...]:
         """As `SalienceMemory.recall`, of all events observed; only new ones are given to the index."""
@@ -231,23 +274,44 @@ class SalienceFollower:
         index = self._memory.index
         if index is None:
             return None
-        if self._indexed < len(self._events):
-            end = len(self._events)
-            await index.index(tuple(self._events[self._indexed : end]))
-            self._indexed = end
+        await self._tell(index)
+        query = INVISIBLE.sub(" ", scene)[-_MOST_QUERY_CHARACTERS:]
         wanted = min(self._memory.window, len(self._events))
-        if not wanted or not scene.strip():
+        if not wanted or not query.strip():
             return {}
-        asked = wanted
-        known = 0
+        if index.searches_among:
+            hits = await index.search_among(query, wanted, tuple(self._events))
+        else:
+            hits = await self._search(index, query, wanted)
+        ranked = self._known(hits)[:wanted]
+        return {event_id: 1 - rank / len(ranked) for rank, event_id in enumerate(ranked)}
+
+    async def _tell(self, index: IndexAdapter) -> None:
+        """Tell the index what is erased and what is new."""
+        if erased := frozenset(self._unforgotten):
+            await index.forget(erased)
+            self._unforgotten -= erased
+        if new := tuple(self._unindexed.values()):
+            again = await index.index(new)
+            for event in new:
+                if event.event_id not in again:
+                    self._unindexed.pop(event.event_id, None)
+
+    async def _search(self, index: IndexAdapter, query: str, wanted: int) -> Sequence[Event]:
+        """Ask for more and more until enough of the hits are known here, or the index is exhausted."""
+        asked, named, fruitless = wanted, 0, 0
         while True:
-            hits = list(dict.fromkeys(hit.event_id for hit in await index.search(scene, asked)))
-            ranked = [event_id for event_id in hits if event_id in self._numbers][:wanted]
-            # One that returns nothing further, or the same again, is exhausted.
-            if len(ranked) == wanted or len(hits) < asked or len(hits) <= known or asked >= _MOST_ASKED:
-                return {event_id: 1 - rank / len(ranked) for rank, event_id in enumerate(ranked)}
-            known = len(hits)
-            asked *= 2
+            hits = await index.search(query, asked)
+            found = len({hit.event_id for hit in hits})
+            fruitless = 0 if found > named else fruitless + 1
+            is_exhausted = len(hits) < asked or fruitless >= _MOST_FRUITLESS or asked >= _MOST_ASKED
+            if is_exhausted or len(self._known(hits)) >= wanted:
+                return hits
+            named, asked = found, min(asked * 2, _MOST_ASKED)
+
+    def _known(self, hits: Sequence[Event]) -> list[UUID]:
+        """The visible events among some hits, each once."""
+        return [event_id for event_id in dict.fromkeys(hit.event_id for hit in hits) if event_id in self._numbers]
 
     def format_for_prompt(
         self, scene: str, turn: int | None = None, relevance: Mapping[UUID, float] | None = None

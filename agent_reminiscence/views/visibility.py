@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, Protocol
+from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agent_reminiscence.domain.belief import REFLECTED
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
 from agent_reminiscence.exceptions import InvalidInputError
 
 INJECTED: Final = "user.injected"
 GLOBAL_KINDS: Final = frozenset({"world.observed", "judge.verdict", INJECTED, "run.started", REFLECTED})
 """The kinds that everybody sees, unless a ledger is configured otherwise."""
+
+# What a reflection names as its grounds, and what its model was shown: its text may repeat any of it.
+_GROUNDS: Final = ("based_on", "rests_on")
 
 
 class Written(Protocol):
@@ -29,15 +36,42 @@ class Written(Protocol):
 
 
 class Visibility(BaseModel):
-    """Which events of a ledger an agent sees: its own, of any kind and turn, and those of global kinds."""
+    """Which events of a ledger an agent sees: its own, of any kind and turn, and those of global kinds.
+
+    Kinds that begin with `memory.` are the package's own records: no view shows them, whoever wrote them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     global_kinds: frozenset[str] = Field(default=GLOBAL_KINDS, description="Kinds that every agent sees.")
 
+    @field_validator("global_kinds")
+    @classmethod
+    def _are_no_records(cls, kinds: frozenset[str]) -> frozenset[str]:
+        if records := sorted(kind for kind in kinds if kind.startswith(RESERVED_PREFIX)):
+            raise ValueError(f"no view shows the package's own records; leave out {', '.join(records)}")
+        return kinds
+
     def sees(self, agent_name: str, event: Written) -> bool:
         """Whether the agent sees `event`. A name is compared as it is: `Mara` is not `mara`."""
+        if (event.kind or "").startswith(RESERVED_PREFIX):
+            return False
         return event.actor == agent_name or event.kind in self.global_kinds
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a batch of events brings.
+
+    Attributes:
+        events: The new ones, in order of position, without those that are erased.
+        emptied: The new ones that are erased, with nothing in them but what an erasure leaves.
+        erased: Ids of all events of which it became known that they are erased, whenever they came.
+    """
+
+    events: tuple[Event, ...]
+    emptied: tuple[Event, ...] = ()
+    erased: frozenset[UUID] = frozenset()
 
 
 class VisibleEvents:
@@ -57,44 +91,117 @@ class VisibleEvents:
         self.visibility = visibility
         self._stream = EventStream()
 
-    def observe(self, events: Iterable[Event]) -> list[Event]:
-        """Return the visible ones of the new events, in order of position.
+    def observe(self, events: Iterable[Event]) -> News:
+        """What the new events bring, of which only the visible ones are passed on.
 
         Raises:
             InvalidInputError: The events come from more than one `external_id`.
         """
-        return [event for event in self._stream.observe(events) if self.visibility.sees(self.agent_name, event)]
+        news = self._stream.observe(events)
+        seen = tuple(event for event in news.events if self.visibility.sees(self.agent_name, event))
+        return News(seen, news.emptied, news.erased)
 
 
 class EventStream:
-    """Follows one ledger: puts a batch in order and passes on what was not seen before."""
+    """Follows one ledger: puts a batch in order, passes on what was not seen before, and says what was erased.
+
+    It learns of an erasure from its receipt, the event `memory.erased`, or because an event comes emptied. A reflection
+    that rests on an erased event counts as erased, too, since it may repeat what that said; and so on from there.
+    """
 
     def __init__(self) -> None:
         self._external_id: str | None = None
         self._position = 0
+        self._erased: set[UUID] = set()
+        # By id of an event: the reflections that rest on it.
+        self._resting: defaultdict[UUID, list[UUID]] = defaultdict(list)
 
-    def observe(self, events: Iterable[Event]) -> list[Event]:
-        """Return the events after the last position seen, in order of position.
+    def observe(self, events: Iterable[Event]) -> News:
+        """What the events after the last position bring; of those before it, whether they have been erased.
 
         Raises:
             InvalidInputError: The events come from more than one `external_id`; none is taken.
         """
-        batch = sorted(events, key=lambda event: event.position)
-        external_id, position = self._external_id, self._position
+        batch = self._in_order(events)
         new: list[Event] = []
+        for event in batch:
+            if event.position > self._position:
+                self._position = event.position
+                new.append(event)
+        erased = {event_id for event in batch for event_id in _erased_by(event)}
+        for event in new:
+            for ground in _grounds(event):
+                self._resting[ground].append(event.event_id)
+                if ground in self._erased:
+                    erased.add(event.event_id)
+        found = self._spread(erased)
+        return News(
+            tuple(event for event in new if event.event_id not in self._erased),
+            tuple(emptied(event) for event in new if event.event_id in self._erased),
+            frozenset(found),
+        )
+
+    def _in_order(self, events: Iterable[Event]) -> list[Event]:
+        batch = sorted(events, key=lambda event: event.position)
+        external_id = self._external_id
         for event in batch:
             if external_id is None:
                 external_id = event.external_id
             elif event.external_id != external_id:
                 raise InvalidInputError(
-                    f"a view reads one ledger, and these events are of {external_id!r} and {event.external_id!r}; "
-                    f"make a view for each"
+                    f"events from two external_ids were passed ({external_id!r} and {event.external_id!r}); "
+                    f"use one view for each"
                 )
-            if event.position > position:
-                position = event.position
-                new.append(event)
-        self._external_id, self._position = external_id, position
-        return new
+        self._external_id = external_id
+        return batch
+
+    def _spread(self, erased: set[UUID]) -> set[UUID]:
+        """Note that events are erased; returns those of which it was not known, and what rests on them."""
+        found: set[UUID] = set()
+        left = [event_id for event_id in erased if event_id not in self._erased]
+        while left:
+            event_id = left.pop()
+            if event_id not in found:
+                found.add(event_id)
+                left += [one for one in self._resting.pop(event_id, ()) if one not in self._erased]
+        self._erased |= found
+        return found
+
+
+def emptied(event: Event) -> Event:
+    """What an erasure leaves of `event`."""
+    if event.is_erased:
+        return event
+    nothing = dict.fromkeys(("idempotency_key", "request_hash", "salt", "actor", "conversation_id"))
+    return event.model_copy(update={"payload": {}, **nothing})
+
+
+def last_of(events: dict[UUID, Event], most: int) -> tuple[Event, ...]:
+    """The last `most` of some events, in their order."""
+    chosen = [events[event_id] for _, event_id in zip(range(most), reversed(events), strict=False)]
+    return tuple(reversed(chosen))
+
+
+def _erased_by(event: Event) -> Iterator[UUID]:
+    """The events that are known to be erased once one has seen `event`."""
+    if event.is_erased:
+        yield event.event_id
+    elif event.kind == EventKind.ERASED:
+        yield from _ids([one["event_id"] for one in event.payload.get("events", ())])
+
+
+def _grounds(event: Event) -> Iterator[UUID]:
+    """The events that a reflection rests on."""
+    if event.kind == REFLECTED:
+        for name in _GROUNDS:
+            yield from _ids(event.payload.get(name))
+
+
+def _ids(named: object) -> Iterator[UUID]:
+    # What somebody appended may hold anything there.
+    for one in named if isinstance(named, list) else ():
+        with suppress(ValueError):
+            yield UUID(str(one))
 
 
 class Turns:

@@ -54,18 +54,19 @@ CROSS JOIN LATERAL (
 ) AS stored;
 
 -- name: find_events
--- Which of some events are indexed, and whether there is a vector of their text.
-SELECT e.event_id, EXISTS (
+-- Which of some events are in the ledger, and whether they lack a vector of their text; erased ones have no text.
+SELECT e.event_id, i.text_hash IS NOT NULL AND NOT EXISTS (
     SELECT FROM embedding_cache
-    WHERE external_id = $(external_id)p AND model_name = $(model_name)p AND text_hash = e.text_hash
+    WHERE external_id = $(external_id)p AND model_name = $(model_name)p AND text_hash = i.text_hash
     OFFSET 0
-) AS has_vector
+) AS lacks_vector
 FROM unnest($(positions)p::bigint[]) AS asked (position)
 CROSS JOIN LATERAL (
-    SELECT event_id, text_hash FROM event_index
-    WHERE external_id = $(external_id)p AND position = asked.position
-    OFFSET 0
-) AS e;
+    SELECT event_id FROM memory_event WHERE external_id = $(external_id)p AND position = asked.position OFFSET 0
+) AS e
+LEFT JOIN LATERAL (
+    SELECT text_hash FROM event_index WHERE external_id = $(external_id)p AND position = asked.position OFFSET 0
+) AS i ON true;
 
 -- name: add_vectors
 -- Vectors of texts that events still have: what was erased meanwhile must get none.

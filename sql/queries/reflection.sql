@@ -1,10 +1,38 @@
 -- part: seen
--- What an agent sees of a stream: its own events, and those of the kinds that everybody sees. Erased events say nothing.
+-- What an agent sees of a stream: its own events, and those of the kinds that everybody sees. Erased events say nothing, and
+-- the package's own records are in no view.
 external_id = $(external_id)p AND salt IS NOT NULL AND (actor = $(actor)p OR kind = ANY($(kinds)p::text[]))
+    AND NOT starts_with(kind, 'memory.')
+
+-- part: counted
+-- How many events an agent has seen after a position, counted up to the number asked for; 0 if all are reflections, which make
+-- none due by themselves.
+(
+    SELECT CASE
+        WHEN EXISTS (
+            SELECT FROM memory_event WHERE {include seen} AND kind <> 'agent.reflected' AND position > {after}
+        ) THEN (
+            SELECT count(*) FROM (
+                SELECT FROM memory_event
+                WHERE {include seen} AND position > {after}
+                ORDER BY position
+                LIMIT $(most)p
+            ) AS counted
+        )
+        ELSE 0
+    END
+)
 
 -- part: event
 external_id, position, event_id, kind, actor, conversation_id, turn, occurred_at, recorded_at, source,
     payload::text AS payload, idempotency_key, request_hash, salt, digest, chain
+
+-- part: after_last
+-- coalesce within the brackets: row security keeps it, where it meets a column, from using an index.
+(SELECT coalesce(max(l.position), 0) FROM last AS l)
+
+-- part: after_asked
+asked.until
 
 -- name: find_last
 -- An agent's last reflection before a position, if there is one, and how many events it has seen after that, counted up to
@@ -17,15 +45,7 @@ WITH last AS MATERIALIZED (
     ORDER BY position DESC
     LIMIT 1
 )
-SELECT last.*, (
-    SELECT count(*) FROM (
-        SELECT FROM memory_event
-        -- coalesce within the brackets: row security keeps it, where it meets a column, from using an index.
-        WHERE {include seen} AND position > (SELECT coalesce(max(l.position), 0) FROM last AS l)
-        ORDER BY position
-        LIMIT $(most)p
-    ) AS counted
-) AS seen
+SELECT last.*, {include counted after=after_last} AS seen
 FROM (VALUES (true)) AS always (answers)
 LEFT JOIN last ON always.answers;
 
@@ -40,14 +60,7 @@ WITH asked AS MATERIALIZED (
     ORDER BY position DESC
     LIMIT 1
 )
-SELECT asked.until, (
-    SELECT count(*) FROM (
-        SELECT FROM memory_event
-        WHERE {include seen} AND position > asked.until
-        ORDER BY position
-        LIMIT $(most)p
-    ) AS counted
-) AS seen
+SELECT asked.until, {include counted after=after_asked} AS seen
 FROM asked;
 
 -- name: read_seen

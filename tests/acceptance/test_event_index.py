@@ -12,11 +12,14 @@ from uuid import uuid4
 import pytest
 
 from agent_reminiscence import AgentMem, Config, InvalidInputError
+from agent_reminiscence.database.repositories.event_index import EventIndexRepository
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.projections.user_events import MAX_INDEXED_CHARACTERS, indexed_event_text
+from agent_reminiscence.services.reflection import memory_index
+from agent_reminiscence.views import GLOBAL_KINDS, SalienceMemory
 from tests.conftest import TestServer
 from tests.support.factories import superuser
-from tests.support.fakes import FaultyEmbedder, SetClock, away
+from tests.support.fakes import Fault, FaultyEmbedder, SetClock, away, quoting
 
 MakeConfig = Callable[..., Config]
 
@@ -117,23 +120,107 @@ async def test_recall_does_not_notice_events(config: MakeConfig) -> None:
         assert (await memory.admin.verify("run-1")).ok
 
 
-async def test_events_of_others_and_of_the_package_are_refused(config: MakeConfig) -> None:
+async def test_events_of_others_are_refused(config: MakeConfig) -> None:
     """Before anything is stored; the message says what to do."""
-    async with _told(config) as (memory, events):
+    embedder = FaultyEmbedder()
+    async with _told(config, embedder=embedder) as (memory, events):
         index = memory.event_index("run-1")
-        note = await memory.create_active_memory("run-1", "Boats", "Ann keeps a boat.")
-        (created,) = await memory.ledger.read("run-1", after=4)
         (other,) = await _tell(memory, _TALE[:1], "run-2")
         unknown = events[0].model_copy(update={"position": 99, "event_id": uuid4()})
 
         for wrong, message in (
-            (created, r"kind 'memory\.created' cannot be indexed: retrieve_memories\(\)"),
             (other, "external_id 'run-2' cannot be indexed for 'run-1'"),
             (unknown, r"1 of 2 events are not in the ledger .* at position 99; append them first"),
         ):
             with pytest.raises(InvalidInputError, match=message):
                 await index.index([events[0], wrong])
-        assert note.id is not None
+        assert embedder.texts_embedded == 0
+
+
+async def test_a_whole_ledger_can_be_indexed(config: MakeConfig) -> None:
+    """The package's own records and erased events are passed over, whether one read them before or after."""
+    async with _told(config) as (memory, before):
+        index = memory.event_index("run-1")
+        await memory.create_active_memory("run-1", "Boats", "Ann keeps a boat.", actor="ann")
+        await memory.admin.erase("run-1", text="crown")
+        after = await memory.ledger.read("run-1")
+        assert {event.kind for event in after} >= {"memory.created", "memory.erased"}
+
+        assert await index.index([*before, *after]) == []
+
+        assert len(await index.search("Where are boat, market and sails?", k=50)) == len(_TALE) - 1
+
+
+async def test_an_agent_recalls_from_an_ordinary_ledger(config: MakeConfig) -> None:
+    """With memories of its own and erased events in it, as one reads it and as one subscribed to it."""
+    async with _told(config) as (memory, before):
+        await memory.create_active_memory("run-1", "Boats", "Ann keeps a boat.", actor="ann")
+        receipt = await memory.admin.erase("run-1", text="storm tears")
+        after = await memory.ledger.read("run-1")
+        assert [one.position for one in receipt.events] == [4]
+        index = memory.event_index("run-1", actor="ann", kinds=sorted(GLOBAL_KINDS))
+        followed = SalienceMemory("ann", index=index).follow()
+        followed.observe(before)
+        assert _texts(await followed.recall("the key and the storm")) == [_KEY, _STORM]
+
+        followed.observe(after)
+
+        assert _texts(await followed.recall("the key and the storm")) == [_KEY]
+        assert _texts(await SalienceMemory("ann", index=index).recall(after, "the key and the storm")) == [_KEY]
+
+
+async def test_a_search_among_some_events_finds_only_these(config: MakeConfig) -> None:
+    """The best of them, however many others say it better."""
+    async with _told(config) as (memory, events):
+        louder = await _tell(memory, [("bo", "agent.thought", "key key red boat")] * 20)
+        index = memory.event_index("run-1")
+        await index.index([*events, *louder])
+
+        found = await index.search_among("Where is the key of the red boat?", 2, events)
+
+        assert found[0] == events[0]
+        assert {event.position for event in found} <= {1, 2, 3, 4}
+        assert await index.search_among("key", 2, []) == []
+
+
+async def test_an_index_without_a_narrowing_is_read_once_for_a_recall(
+    config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many of others' events it holds."""
+    reads = 0
+    read_layout = EventIndexRepository.read_layout
+
+    async def counted(*arguments: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read_layout(*arguments)
+
+    monkeypatch.setattr(EventIndexRepository, "read_layout", counted)
+    async with _told(config) as (memory, events):
+        await _tell(memory, [("bo", "agent.thought", f"the key of boat {number}") for number in range(40)])
+        reads = 0
+
+        recalled = await SalienceMemory("ann", 1, index=memory.event_index("run-1")).recall(events, "the key")
+
+        assert len(recalled) == 1
+        assert reads == 1
+
+
+async def test_many_events_are_indexed_and_ranked(config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batch by batch, and beside the event loop."""
+    monkeypatch.setattr(memory_index, "BACKFILL_CHUNKS", 7)
+    monkeypatch.setattr(memory_index, "_LOOKED_UP", 10)
+    monkeypatch.setattr(memory_index, "INLINE_CHUNKS", 20)
+    embedder = FaultyEmbedder()
+    async with AgentMem(config(), embedder=embedder) as memory:
+        events = await _tell(memory, [("bo", "agent.spoke", f"sack {number} of flour") for number in range(30)])
+        index = memory.event_index("run-1")
+
+        await index.index(events)
+
+        assert embedder.texts_embedded == 30
+        assert (await index.search("sack 17 of flour", k=1)) == [events[17]]
+        assert len(await index.search("flour", k=50)) == 30
 
 
 @pytest.mark.parametrize(
@@ -172,8 +259,8 @@ async def test_what_is_erased_is_found_no_more(config: MakeConfig) -> None:
 
         assert _CROWN not in _texts(await index.search("Who steals the crown?", k=100))
         assert (await memory.admin.verify_erased(receipt, text="crown")).ok
-        with pytest.raises(InvalidInputError, match="are not in the ledger"):
-            await index.index(events)
+        assert await index.index(events) == []
+        assert (await memory.admin.verify_erased(receipt, text="crown")).ok
 
 
 async def test_an_index_that_is_wiped_is_rebuilt_from_the_ledger(
@@ -209,19 +296,51 @@ async def test_a_copy_finds_the_same(config: MakeConfig, tmp_path: Path) -> None
         assert len(events) == len(_TALE)
 
 
-async def test_without_an_embedder_words_are_enough(config: MakeConfig) -> None:
-    """A failure is logged; a later call tries again."""
-    embedder = FaultyEmbedder(away)
+@pytest.mark.parametrize("fault", [away, quoting])
+async def test_without_an_embedder_words_are_enough(config: MakeConfig, fault: Fault) -> None:
+    """A failure is logged; the index says what to pass again, and then finds it."""
+    embedder = FaultyEmbedder(fault)
     async with AgentMem(config(), embedder=embedder) as memory:
         events = await _tell(memory)
         index = memory.event_index("run-1")
 
-        await index.index(events)
+        assert await index.index(events) == events
 
         assert (await index.search("Where is the key?"))[0] == events[0]
         embedder.mend()
-        await index.index(events)
+        assert await index.index(events) == []
         assert len(await index.search("boat", k=10)) > 2
+
+
+async def test_a_view_passes_events_again_until_they_have_vectors(config: MakeConfig) -> None:
+    """And only as long: what has a vector is not given to the index again."""
+    embedder = FaultyEmbedder(away)
+    async with AgentMem(config(), embedder=embedder) as memory:
+        events = await _tell(memory, [("ann", "agent.spoke", f"sack {number}") for number in range(3)])
+        follower = SalienceMemory("ann", index=memory.event_index("run-1")).follow()
+        follower.observe(events)
+        await follower.recall("giraffes")
+        embedder.mend()
+        embedder.texts_embedded = 0
+
+        await follower.recall("giraffes")
+
+        assert await follower.rank("giraffes") != {}
+        assert embedder.texts_embedded == 3 + 2  # the question, twice
+
+
+async def test_a_text_that_is_refused_is_not_passed_again(config: MakeConfig) -> None:
+    """The embedder works, and would refuse it each time."""
+
+    def refusing(texts: Sequence[str], right: list[list[float]]) -> list[list[float]]:
+        if any("crown" in text for text in texts):
+            raise ValueError("no crowns")
+        return right
+
+    async with _told(config, embedder=FaultyEmbedder(refusing)) as (memory, events):
+        index = memory.event_index("run-1")
+        assert await index.index(events) == []
+        assert await index.index(events[2:3]) == []
 
 
 async def test_any_payload_has_a_text(memory: AgentMem) -> None:

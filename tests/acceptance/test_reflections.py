@@ -202,7 +202,10 @@ async def test_reflections_that_are_none_neither_count_nor_hide_the_last_one(con
         await _reflect_by_hand(memory, "mara", "Mara bakes.", [bread.event_id])
         for _ in range(205):
             await memory.ledger.append(_RUN, "agent.reflected", forged, actor="mara")
-        assert [await is_due(_RUN, "mara", threshold=most) for most in (205, 206)] == [True, False]
+        # Reflections alone make none due.
+        assert not await is_due(_RUN, "mara", threshold=1)
+        await _say(memory, "I rest.")
+        assert [await is_due(_RUN, "mara", threshold=most) for most in (206, 207)] == [True, False]
 
 
 async def test_off_without_a_threshold_and_refused_without_a_model(config: MakeConfig) -> None:
@@ -682,7 +685,7 @@ async def test_a_belief_goes_with_what_its_model_was_shown(config: MakeConfig) -
         await _say(memory, "I bake.")
         await _say(memory, "I owe Tibor eleven florins.", conversation_id="debts")
         first = (await run(_RUN, "mara", threshold=2)).event
-        second = (await run(_RUN, "odo", threshold=1)).event
+        second = (await run(_RUN, "odo", threshold=1, force=True)).event
         assert second.payload["based_on"] == [str(first.event_id)]
         await memory.ledger.append(_RUN, "agent.spoke", {"text": "I swim."}, actor="ilse")
         private = Visibility(global_kinds=frozenset())
@@ -738,17 +741,16 @@ async def test_a_belief_on_something_erased_is_found_and_goes_with_the_next_eras
         assert (await memory.admin.verify_erased(receipt)).ok
 
 
-async def test_a_belief_goes_with_an_erased_memory_that_its_agent_wrote(config: MakeConfig) -> None:
-    """An agent sees its own events of any kind, so a model was shown the memory's text."""
-    async with _memory(config, _believes("Mara keeps notes.", 1)) as (memory, model):
-        note = await memory.create_active_memory(_RUN, "Note", "I owe Tibor eleven florins.", actor="mara")
-        event = (await memory.admin.reflections.run(_RUN, "mara", threshold=1)).event
-        assert "florins" in model.shown
+async def test_the_packages_own_records_are_not_reflected_on(config: MakeConfig) -> None:
+    """No view shows them: what an agent wrote into memory is no event that it has seen."""
+    async with _memory(config, _NOTHING) as (memory, model):
+        await memory.create_active_memory(_RUN, "Note", "I owe Tibor eleven florins.", actor="mara")
+        run = memory.admin.reflections.run
 
-        receipt = await memory.admin.erase(_RUN, memory_id=note.id)
+        outcomes = [(await run(_RUN, "mara", threshold=1, force=force)).outcome for force in (False, True)]
 
-        assert event.position in {one.position for one in receipt.events}
-        assert await _reflections(memory) == []
+        assert outcomes == ["not_due", "not_due"]
+        assert model.asked == []
 
 
 async def test_what_is_erased_while_the_model_thinks_is_not_believed(config: MakeConfig) -> None:

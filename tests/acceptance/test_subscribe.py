@@ -14,7 +14,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, closing
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from agent_reminiscence import AgentMem, CommitUnknownError, Config, Event, Inva
 from agent_reminiscence.database.announcements import BUCKETS, channel_of
 from agent_reminiscence.database.connection import ConnectionSettings, SqlExecutor, open_connection
 from agent_reminiscence.exceptions import UsageError
+from agent_reminiscence.resilience.breaker import Breaker
 from agent_reminiscence.services.ledger import subscriptions
 from tests.acceptance.conftest import Server, SocketServer, dsn
 from tests.support.proxy import DeafeningProxy
@@ -155,20 +157,27 @@ async def test_what_is_there_comes_first_and_then_what_is_new(
     assert follower.events == await memory.ledger.read("agent-1")
 
 
-async def test_it_starts_after_a_position_or_from_now_on(memory: AgentMem, superuser: SqlExecutor) -> None:
-    """A position is where somebody stopped; None is whatever the end is then."""
+async def test_it_starts_after_a_position_or_from_now_on(memory: AgentMem) -> None:
+    """A position is where somebody stopped; None is whatever the end is when the subscription first looks."""
     await _append(memory, "agent-1", 5)
 
     async with _following(memory, "agent-1", after=3) as later, _following(memory, "agent-1", after=None) as new:
         await later.until(2)
-        # Both are on their way once the one listens whose first look the other's precedes.
-        await _until_heard(superuser)
-        await _append(memory, "agent-1", 2)
-        await later.until(4)
-        await new.until(2)
 
-    assert later.positions == [4, 5, 6, 7]
-    assert new.positions == [6, 7]
+        async def has_begun() -> bool:
+            # Nothing else tells when it has looked.
+            await _append(memory, "agent-1", 1)
+            return bool(new.events)
+
+        await _until(has_begun)
+        await _append(memory, "agent-1", 2)
+        head = await memory.ledger.head("agent-1")
+        await later.until(head - 3)
+        await new.until(head - new.positions[0] + 1)
+
+    assert later.positions == list(range(4, head + 1))
+    assert new.positions == list(range(new.positions[0], head + 1))
+    assert new.positions[0] > 5
 
 
 async def test_a_stream_that_has_no_event_yet_can_be_followed(memory: AgentMem, superuser: SqlExecutor) -> None:
@@ -567,6 +576,65 @@ async def test_what_nobody_announced_is_found_by_looking(
         await follower.until(2)
 
     assert follower.positions == [1, 2]
+
+
+async def test_a_stream_that_is_slow_to_read_pauses_no_other(
+    config: MakeConfig, memory: AgentMem, superuser: SqlExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its subscription waits before it looks again; that of another stream goes on."""
+    monkeypatch.setattr(subscriptions, "Breaker", partial(Breaker, first_pause_seconds=_NEVER_SECONDS))
+    monkeypatch.setattr(subscriptions, "_MAX_PAUSE_SECONDS", _NEVER_SECONDS)
+    await _append(memory, "slow", 1)
+    await superuser.execute_script(
+        "CREATE POLICY slow ON reminiscence.memory_event AS RESTRICTIVE FOR SELECT"
+        " USING (external_id <> 'slow' OR pg_sleep(60) IS NULL)"
+    )
+    try:
+        async with (
+            AgentMem(config(statement_timeout_seconds=0.5)) as opened,
+            _following(opened, "slow") as slow,
+            _following(opened, "quick") as quick,
+        ):
+            assert opened._parts is not None
+            followed = opened._parts.subscriptions
+
+            async def is_paused() -> bool:
+                return any(place.answers.is_open for places in followed._places.values() for place in places)
+
+            await _until(is_paused)
+            await _until_heard(superuser, 2)
+            await _append(memory, "quick", 3)
+            await quick.until(3)
+    finally:
+        await superuser.execute_script("DROP POLICY slow ON reminiscence.memory_event")
+
+    assert quick.positions == [1, 2, 3]
+    assert slow.positions == []
+
+
+async def test_recall_of_a_neighbour_does_not_notice_subscribers(memory: AgentMem, config: MakeConfig) -> None:
+    """Many follow a busy stream, and some its own; each of its questions has the same answer, and nothing is lost."""
+    await memory.create_active_memory("neighbour", "Tea", "The tea is in the blue tin.")
+    before = await memory.retrieve_memories("neighbour", "Where is the tea?")
+    async with AgentMem(config()) as following, AsyncExitStack() as stack:
+        followers = [
+            await stack.enter_async_context(_following(following, "busy" if number % 8 else "neighbour"))
+            for number in range(64)
+        ]
+        writing = asyncio.create_task(_append(memory, "busy", 100))
+        answers = [await memory.retrieve_memories("neighbour", "Where is the tea?") for _ in range(20)]
+        answers += await asyncio.gather(
+            *(following.retrieve_memories("neighbour", "Where is the tea?") for _ in range(9))
+        )
+        await writing
+        for number, follower in enumerate(followers):
+            await follower.until(100 if number % 8 else 1)
+
+    for answer in answers:
+        assert [(hit.chunk_id, hit.content) for hit in answer.hits] == [
+            (hit.chunk_id, hit.content) for hit in before.hits
+        ]
+    assert all(one.positions == list(range(1, 101)) for number, one in enumerate(followers) if number % 8)
 
 
 # What is said ---------------------------------------------------------------------------------------------------------

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import subprocess
+import sys
 from collections.abc import Callable
-from random import Random
+from pathlib import Path
 
 from agent_reminiscence import AgentMem, Config
 from agent_reminiscence.views import (
-    GLOBAL_KINDS,
     AgentManifest,
     BeliefGraph,
     ContextBuilder,
@@ -15,96 +18,123 @@ from agent_reminiscence.views import (
     MemoryIndex,
     MemoryManifest,
     ReflectionMemory,
-    ReflectionTracker,
     SalienceMemory,
     Visibility,
-    reflection_payload,
 )
+from tests.conftest import TestServer, dsn
+from tests.support.processes import PATIENCE_SECONDS
 from tests.support.steps import all_events
+from tests.support.village import CAST, RUN, SCENE, hashed, live_for, manifest, recalled, views
 
 MakeConfig = Callable[..., Config]
 
-_RUN = "village"
-_CAST = ("mara", "odo", "ilse")
-_KINDS = ("agent.spoke", "agent.thought", "world.observed", "user.injected", "clue.found")
-_WORDS = ("mill", "river", "bread", "wolf", "lantern", "bridge", "key", "storm")
-_SCENE = "A wolf near the bridge, and the key of the mill."
-
-
-async def _live(memory: AgentMem, turns: int = 60) -> None:
-    """Let agents act at random, the same way each time, and reflect when it is due."""
-    random = Random(7)
-    trackers = {name: ReflectionTracker(name, 12) for name in _CAST}
-    seen = 0
-    for turn in range(turns):
-        kind = random.choice(_KINDS)
-        actor = None if kind in {"world.observed", "user.injected"} else random.choice(_CAST)
-        text = " ".join(random.choices(_WORDS, k=6)) + f" {turn}"
-        await memory.ledger.append(_RUN, kind, {"text": text}, actor=actor, turn=turn)
-        news = await memory.ledger.read(_RUN, after=seen)
-        seen = news[-1].position
-        for name, tracker in trackers.items():
-            if tracker.observe(news):
-                since = tracker.since
-                payload = reflection_payload(name, f"{name} fears the wolf.", [since[0].event_id], since)
-                await memory.ledger.append(_RUN, "agent.reflected", payload, actor=name, turn=turn)
-
-
-def _manifest(name: str) -> AgentManifest:
-    memory = MemoryManifest(window=5, use_salience=True, reflection_threshold=12)
-    return AgentManifest(name=name, identity=f"You are {name}.", memory=memory)
-
-
-async def _everything(memory: AgentMem) -> list[object]:
-    """What every view of every agent says."""
-    events = await all_events(memory, _RUN)
-    found: list[object] = [BeliefGraph(events).current()]
-    for name in _CAST:
-        index = memory.event_index(_RUN, actor=name, kinds=sorted(GLOBAL_KINDS))
-        await index.index([event for event in events if Visibility().sees(name, event)])
-        found += [
-            EpisodicMemory(name).visible(events),
-            SalienceMemory(name).visible(events, _SCENE),
-            await SalienceMemory(name, index=index).recall(events, _SCENE),
-            ReflectionMemory(name).format_for_prompt(events),
-            (await ContextBuilder(_manifest(name), token_budget=600, index=index).recall(events, _SCENE)).text,
-        ]
-    return found
+_ROOT = Path(__file__).parents[2]
 
 
 async def test_every_view_is_the_same_after_a_restart(config: MakeConfig) -> None:
-    """They hold nothing that the ledger does not."""
+    """They hold nothing that the ledger does not; also what is recalled with an index."""
     async with AgentMem(config()) as memory:
-        await _live(memory)
-        before = await _everything(memory)
-        assert len(BeliefGraph(await all_events(memory, _RUN)).current()) > len(_CAST)
+        events = await live_for(memory)
+        before = views(events), await recalled(memory, events)
+        assert len(BeliefGraph(events).current()) > len(CAST)
 
     async with AgentMem(config()) as memory:
-        assert await _everything(memory) == before
+        events = await all_events(memory, RUN)
+        assert (views(events), await recalled(memory, events)) == before
+
+
+async def test_every_view_is_the_same_after_a_process_was_killed(
+    memory: AgentMem, test_server: TestServer, database: str
+) -> None:
+    """SIGKILL in the middle of a turn: what it had seen is seen again, to the byte."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.support.village",
+        dsn(test_server.login(database)),
+        cwd=_ROOT,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    lines: list[bytes] = []
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(lines) < 50:
+                lines.append(await process.stdout.readline())
+    finally:
+        process.kill()
+    lines += (await process.stdout.read()).splitlines(keepends=True)
+    await process.wait()
+    # The last line may be cut off.
+    said = dict(json.loads(line) for line in lines if line.endswith(b"\n"))
+
+    events = await all_events(memory, RUN)
+    assert [event.position for event in events] == list(range(1, len(events) + 1))
+    assert {head: hashed(views(events[:head])) for head in said} == said
+    assert len(set(said.values())) == len(said) >= 50
+    # It leaves nothing behind that a new process would stumble over.
+    assert await recalled(memory, events) == await recalled(memory, events)
 
 
 async def test_a_context_holds_nothing_that_its_agent_does_not_see(config: MakeConfig) -> None:
     """Even where the index finds everybody's events, and others' fill its first pages."""
     async with AgentMem(config()) as memory:
-        await _live(memory)
+        await live_for(memory)
         for number in range(40):
             secret = f"wolf bridge key mill secret {number}"
-            await memory.ledger.append(_RUN, "agent.thought", {"text": secret}, actor="odo", turn=60)
-        events = await all_events(memory, _RUN)
-        everybody = memory.event_index(_RUN)
+            await memory.ledger.append(RUN, "agent.thought", {"text": secret}, actor="odo", turn=60)
+        events = await all_events(memory, RUN)
+        everybody = memory.event_index(RUN)
         await everybody.index(events)
+        assert all("secret" in event.payload["text"] for event in await everybody.search(SCENE, 5))
 
-        context = await ContextBuilder(_manifest("mara"), index=everybody).recall(events, _SCENE, 60)
-        alone = await ContextBuilder(_manifest("mara")).recall(events, _SCENE, 60)
+        context = await ContextBuilder(manifest("mara"), index=everybody).recall(events, SCENE, 60)
+        alone = await ContextBuilder(manifest("mara")).recall(events, SCENE, 60)
 
         for one in (context, alone):
             assert one.shown
             assert all(Visibility().sees("mara", event) for event in one.shown)
             assert "secret" not in one.text
-        ranked = await SalienceMemory("mara", 5, index=everybody).follow().rank(_SCENE)
-        assert ranked == {}
+        follower = SalienceMemory("mara", 5, index=everybody).follow()
+        follower.observe(events)
+        ranked = await follower.rank(SCENE)
+        assert ranked is not None
+        by_id = {event.event_id: event for event in events}
+        assert len(ranked) == 5
+        assert all(Visibility().sees("mara", by_id[event_id]) for event_id in ranked)
+
+
+async def test_what_is_erased_leaves_every_view(config: MakeConfig) -> None:
+    """Of who read the ledger before and follows it, and of who reads it afterwards: the same, without a word of it."""
+    async with AgentMem(config()) as memory:
+        events = await live_for(memory, 30)
+        secret = await memory.ledger.append(RUN, "user.injected", {"text": "The wolf is called Tangerine."}, turn=31)
+        whole = await all_events(memory, RUN)
+        mara = AgentManifest(name="mara", memory=MemoryManifest(window=50, use_salience=True, reflection_threshold=12))
+        index = memory.event_index(RUN)
+        episodic, reflecting = EpisodicMemory("mara").follow(), ReflectionMemory("mara").follow()
+        context = ContextBuilder(mara, index=index).follow()
+        observers = (episodic.observe, reflecting.observe, context.observe)
+        for observe in observers:
+            observe(whole)
+        assert "Tangerine" in episodic.format_for_prompt()
+        assert "Tangerine" in reflecting.format_for_prompt()
+        assert "Tangerine" in (await context.recall(SCENE)).text
+
+        receipt = await memory.admin.erase(RUN, text="Tangerine")
+
+        assert secret.position in [one.position for one in receipt.events]
+        later = await all_events(memory, RUN)
+        for observe in observers:
+            observe(await memory.ledger.read(RUN, after=len(whole)))
+        assert episodic.format_for_prompt() == EpisodicMemory("mara").format_for_prompt(later)
+        assert reflecting.format_for_prompt() == ReflectionMemory("mara").format_for_prompt(later)
+        recalled_later = await ContextBuilder(mara, index=index).recall(later, SCENE)
+        assert await context.recall(SCENE) == recalled_later
+        assert "Tangerine" not in recalled_later.text
+        assert len(events) == len(later) - 2
 
 
 async def test_our_index_is_a_memory_index(memory: AgentMem) -> None:
     """Of the protocol that every view takes."""
-    assert isinstance(memory.event_index(_RUN), MemoryIndex)
+    assert isinstance(memory.event_index(RUN), MemoryIndex)

@@ -12,10 +12,11 @@ from typing import Final
 
 import pytest
 
+from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.views import BM25Index, IndexAdapter, MemoryIndex, SalienceMemory
-from tests.support.ledger_events import LyingIndex, RemoteIndex, make_event, positions
+from tests.support.ledger_events import LedgerIndex, LyingIndex, RemoteIndex, make_event, positions
 from tests.support.mem0_fixtures import KINDS
 
 MakeIndex = Callable[[], MemoryIndex]
@@ -37,11 +38,14 @@ MEM0: Final = (
 )
 
 
-@pytest.fixture(params=[*(pytest.param(name, id=name) for name in BACKENDS), *MEM0])
+@pytest.fixture(params=[*(pytest.param(name, id=name) for name in (*BACKENDS, "event_index")), *MEM0])
 def make_index(request: pytest.FixtureRequest) -> MakeIndex:
     """Makes an empty index of one implementation."""
     if request.param in BACKENDS:
         return BACKENDS[request.param]
+    if request.param == "event_index":
+        memory: AgentMem = request.getfixturevalue("memory")
+        return lambda: LedgerIndex(memory)
     backends = request.getfixturevalue("mem0_backends")
     backends.prepare(request.param)
     numbers = count()
@@ -134,7 +138,7 @@ async def test_an_agent_recalls_what_it_finds(make_index: MakeIndex) -> None:
 
 def test_an_object_without_the_methods_is_refused() -> None:
     """The message names its class."""
-    with pytest.raises(InvalidInputError, match="str has not"):
+    with pytest.raises(InvalidInputError, match="str lacks at least one of them"):
         IndexAdapter("mill")  # type: ignore[arg-type]
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from hypothesis import strategies as st
 
+from agent_reminiscence import AgentMem
 from agent_reminiscence.domain.event import Event
 
 START = datetime(2026, 3, 5, 9, tzinfo=UTC)
@@ -27,6 +28,7 @@ KINDS = (
     "run.started",
     "clue.found",
     "dice.rolled",
+    "memory.created",
 )
 
 
@@ -50,7 +52,7 @@ def make_event(
         turn=turn,
         position=position,
         recorded_at=START + timedelta(minutes=position),
-        salt=None,
+        salt=b"salt",
         digest=b"",
         chain=b"",
     )
@@ -66,9 +68,44 @@ def positions(events: Iterable[Event]) -> list[int]:
     return [event.position for event in events]
 
 
+def erase(position: int, *erased: int, actor: str | None = None) -> Event:
+    """The receipt of an erasure, as far as views read it."""
+    listed = [{"position": one, "event_id": str(event_id(one))} for one in erased]
+    return make_event(position, {"scope": "text", "events": listed}, actor=actor, kind="memory.erased")
+
+
+def as_read(events: Sequence[Event]) -> list[Event]:
+    """What the ledger returns of these events, after the erasures among them."""
+    gone = _listed(events)
+    emptied: dict[str, Any] = {"payload": {}, "salt": None, "actor": None, "conversation_id": None}
+    return [event.model_copy(update=emptied) if event.event_id in gone else event for event in events]
+
+
+def without_erased(events: Sequence[Event]) -> list[Event]:
+    """What is left of a ledger: neither erased events nor reflections that rest on one, nor the package's records."""
+    gone = _listed(events) | {event.event_id for event in events if event.salt is None}
+    while True:
+        resting = {
+            event.event_id
+            for event in events
+            if event.kind == "agent.reflected" and gone & {UUID(one) for one in event.payload.get("based_on", ())}
+        }
+        if resting <= gone:
+            return [one for one in events if one.event_id not in gone and not one.kind.startswith("memory.")]
+        gone |= resting
+
+
+def _listed(events: Sequence[Event]) -> set[UUID]:
+    receipts = [event for event in events if event.kind == "memory.erased"]
+    return {UUID(one["event_id"]) for receipt in receipts for one in receipt.payload["events"]}
+
+
 @st.composite
 def ledgers(draw: st.DrawFn, most: int = 40) -> list[Event]:
-    """A short ledger of a few agents, with turns or without or with some, and a small vocabulary."""
+    """A short ledger of a few agents, with turns or without or with some, and a small vocabulary.
+
+    It may have erasures; its events are whole, as they were when they came.
+    """
     sentence = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
     rows = draw(
         st.lists(
@@ -77,14 +114,33 @@ def ledgers(draw: st.DrawFn, most: int = 40) -> list[Event]:
                 st.sampled_from((*AGENTS, None)),
                 st.sampled_from(KINDS),
                 st.none() | st.integers(0, 50),
+                st.none() | st.none() | st.none() | st.lists(st.integers(1, most), min_size=1, max_size=4),
             ),
             max_size=most,
         )
     )
-    return [
-        make_event(position, text, actor=actor, kind=kind, turn=turn)
-        for position, (text, actor, kind, turn) in enumerate(rows, start=1)
-    ]
+    events: list[Event] = []
+    for position, (text, actor, kind, turn, erased) in enumerate(rows, start=1):
+        there = [one for one in erased or () if one < position and events[one - 1].kind != "memory.erased"]
+        if there:
+            events.append(erase(position, *there, actor=actor))
+        else:
+            events.append(make_event(position, text, actor=actor, kind=kind, turn=turn))
+    return events
+
+
+def looks(most: int = 40) -> st.SearchStrategy[list[tuple[int, int]]]:
+    """When a follower reads a ledger: how many events were there, and how many of them it takes; both only grow."""
+    numbers = st.lists(st.integers(0, most), max_size=4)
+    return st.tuples(numbers, numbers).map(
+        lambda both: [(max(one, other), min(one, other)) for one, other in zip(*map(sorted, both), strict=False)]
+    )
+
+
+def seen_in(events: Sequence[Event], look: tuple[int, int]) -> list[Event]:
+    """What a follower reads of a ledger at such a moment."""
+    there, taken = look
+    return as_read(events[:there])[:taken]
 
 
 @dataclass
@@ -128,3 +184,38 @@ class RemoteIndex:
         self._searches += 1
         found: list[Event] = self.inner.search(query, k)
         return found
+
+
+class LedgerIndex:
+    """`memory.event_index` of a ledger that gets each event before it is indexed, there with an id of its own."""
+
+    def __init__(self, memory: AgentMem) -> None:
+        self._memory = memory
+        self._ledger = f"village-{uuid4()}"
+        self._index = memory.event_index(self._ledger)
+        self._written: dict[UUID, Event] = {}
+        self._given: dict[UUID, Event] = {}
+
+    async def index(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            if event.event_id not in self._written:
+                written = await self._memory.ledger.append(
+                    self._ledger, event.kind, event.payload, actor=event.actor, turn=event.turn
+                )
+                self._written[event.event_id] = written
+                self._given[written.event_id] = event
+        assert await self._index.index([self._written[event.event_id] for event in events]) == []
+
+    async def search(self, query: str, k: int) -> list[Event]:
+        return self._as_given(await self._index.search(query, k))
+
+    async def search_among(self, query: str, k: int, events: tuple[Event, ...]) -> list[Event]:
+        written = [self._written[event.event_id] for event in events if event.event_id in self._written]
+        return self._as_given(await self._index.search_among(query, k, written))
+
+    def _as_given(self, found: Sequence[Event]) -> list[Event]:
+        given = [self._given[event.event_id] for event in found]
+        # Whole and unchanged, but for what a ledger adds.
+        for one, event in zip(given, found, strict=True):
+            assert (event.kind, event.payload, event.actor, event.turn) == (one.kind, one.payload, one.actor, one.turn)
+        return given

@@ -101,10 +101,10 @@ class EventIndexRepository:
     async def find(
         self, db: SqlExecutor, external_id: str, generation: Generation, positions: Sequence[int]
     ) -> Mapping[UUID, bool]:
-        """Return which events at some positions are indexed, by id, and whether there is a vector of their text."""
+        """Return the ids of the events at some positions, and whether each lacks a vector of its indexed text."""
         params = {"external_id": external_id, "model_name": generation.model_name, "positions": list(positions)}
         rows = await db.fetch_all(_SQL["find_events"], params)
-        return {UUID(row["event_id"]): row["has_vector"] for row in rows}
+        return {UUID(row["event_id"]): row["lacks_vector"] for row in rows}
 
     async def add_vectors(
         self, db: SqlExecutor, external_id: str, generation: Generation, made: Sequence[NewVector]

@@ -56,11 +56,13 @@ _MOST_POSITIONS: Final = 10_000
 
 
 class _Place:
-    """One subscription: what its stream is called, and whether there may be news for it."""
+    """One subscription: what its stream is called, whether there may be news for it, and whether it answers in time."""
 
     def __init__(self, stream: StreamName | None) -> None:
         self.stream = stream
         self.news = asyncio.Event()
+        # Its own: a stream that is slow to read must not pause the others.
+        self.answers = Breaker("PostgreSQL, for one subscription,", max_pause_seconds=_MAX_PAUSE_SECONDS)
 
 
 class Subscriptions:
@@ -135,18 +137,21 @@ class Subscriptions:
             # Before it is read: what is announced from now on may not be in the page.
             place.news.clear()
             self._check_open()
-            if self._reading.allows():
+            if place.answers.allows() and self._reading.allows():
                 try:
                     found = await self._read_page(external_id, after, kinds, actor)
-                except (StoreTimeoutError, StoreUnavailableError) as error:
+                except StoreTimeoutError as error:
+                    (self._reading if self._reading.is_open else place.answers).failed(error)
+                except StoreUnavailableError as error:
                     self._reading.failed(error)
                 except StoreError:
                     self._check_open()
                     raise
                 else:
                     self._reading.succeeded()
+                    place.answers.succeeded()
                     return found
-            await self._pause(place, self._reading.pause_left_seconds)
+            await self._pause(place, max(place.answers.pause_left_seconds, self._reading.pause_left_seconds))
 
     async def _read_page(
         self, external_id: str, after: int | None, kinds: Sequence[str] | None, actor: str | None
@@ -281,6 +286,7 @@ class Subscriptions:
         for places in self._places.values():
             for place in places:
                 if place.stream is not None and place.stream.bucket in buckets:
+                    place.answers.succeeded()
                     place.news.set()
 
     async def _is_proven(self, connection: ListeningConnection) -> bool:

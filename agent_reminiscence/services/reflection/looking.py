@@ -67,14 +67,15 @@ class ReflectionReader:
         self._store = runtime.store
         self._reflections = runtime.repositories.reflections
 
-    async def is_due(self, eyes: Eyes, threshold: int, *, ask_again: bool = False) -> bool:
+    async def is_due(self, eyes: Eyes, threshold: int, *, is_forced: bool = False) -> bool:
         """Whether the agent has seen `threshold` events since it last reflected, or was last asked to in vain.
 
         The rule is that of `ReflectionTracker`, which knows nothing of models. But nothing before the last reflection
-        is read, the count stops at the threshold, and what is left of erased events counts for nothing.
+        is read, and the count stops at the threshold.
 
         Args:
-            ask_again: Whether a model that was asked in vain may be asked about the same events.
+            is_forced: Whether anything seen since is enough, also if it is less, only reflections, or what a model was
+                asked about in vain.
 
         Raises:
             StoreError: The store is unavailable.
@@ -83,9 +84,11 @@ class ReflectionReader:
         async def look() -> bool:
             async with self._store.transaction(eyes.external_id, read_only=True) as db:
                 last, seen = await self._find_last(db, eyes, most=threshold)
-                if seen < threshold or ask_again:
-                    return seen >= threshold
                 base = 0 if last is None else last.position
+                if is_forced:
+                    return bool(await self._reflections.read_seen(db, eyes.onlooker, after=base, limit=1))
+                if seen < threshold:
+                    return False
                 asked = await self._reflections.find_asked(db, eyes.onlooker, after=base, most=threshold)
                 return asked is None or asked[1] >= threshold
 

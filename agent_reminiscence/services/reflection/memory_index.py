@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from itertools import batched
 from typing import Final
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
+from agent_reminiscence.config.constants import BACKFILL_CHUNKS
 from agent_reminiscence.database.repositories.chunk_vector import StoredVectors
 from agent_reminiscence.database.repositories.event_index import NewVector, Searched
 from agent_reminiscence.database.repositories.search import FoundTerm
 from agent_reminiscence.domain.canonical import sha256
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.generation import Generation
-from agent_reminiscence.domain.index import FIRST, are_among, position_of
+from agent_reminiscence.domain.index import FIRST, are_among, chunk_number, position_of
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, RedactionError
 from agent_reminiscence.projections import is_user_kind
@@ -29,12 +32,14 @@ from agent_reminiscence.services.recall.question import read_question
 from agent_reminiscence.services.recall.ranking import Vectors, rank
 from agent_reminiscence.services.runtime import Runtime
 from agent_reminiscence.services.vectors.filling import EmbeddingService
-from agent_reminiscence.services.vectors.norms import window_norms
+from agent_reminiscence.services.vectors.norms import INLINE_CHUNKS, window_norms
 
 _logger = logging.getLogger("agent_reminiscence.events")
 
 # A view that sees few of the events asks for more and more, until it has enough or there are no more.
 MAX_FOUND: Final = 1 << 20
+# How many events are looked up at once.
+_LOOKED_UP: Final = 5_000
 # The language in which events are indexed; they do not say theirs.
 _LANGUAGES: Final = ("en",)
 
@@ -50,15 +55,32 @@ class EventSearch:
         self._clock = runtime.clock
         self._embedding = embedding
 
-    async def embed(self, external_id: str, events: Sequence[Event]) -> None:
+    async def embed(self, external_id: str, events: Sequence[Event]) -> list[Event]:
         """Make the vectors that events lack; without an embedder, they are found by their words.
 
+        Erased events, and those of our own kinds, have no place in the index and are passed over.
+
+        Returns:
+            Those that have no vector because the embedder failed.
+
         Raises:
-            InvalidInputError: An event is not in the ledger of `external_id`, or is of a kind of our own.
+            InvalidInputError: An event is not in the ledger of `external_id`.
             StoreError: The store is unavailable.
         """
-        _check_kinds(external_id, events)
+        indexed = _indexed(external_id, events)
         generation = self._embedding.generations.current
+        # All before any is embedded.
+        lacking: list[Event] = []
+        for batch in batched(indexed, _LOOKED_UP):
+            lacking += await self._lacking(external_id, generation, batch)
+        for number, batch in enumerate(batched(lacking, BACKFILL_CHUNKS)):
+            if left := await self._fill(external_id, generation, batch):
+                # The next would wait for the same embedder.
+                return [*left, *lacking[(number + 1) * BACKFILL_CHUNKS :]]
+        return []
+
+    async def _lacking(self, external_id: str, generation: Generation, events: Sequence[Event]) -> list[Event]:
+        """Those of some events that have a text and no vector."""
         positions = [event.position for event in events]
 
         async def look() -> dict[UUID, bool]:
@@ -71,21 +93,23 @@ class EventSearch:
                 f"{len(unknown)} of {len(events)} events are not in the ledger of external_id {external_id!r}, the"
                 f" first at position {unknown[0].position}; append them first: memory.ledger.append()"
             )
-        texts = {
-            event.position: text
-            for event in events
-            if not known[event.event_id] and (text := indexed_event_text(event))
-        }
-        if not texts:
-            return
+        return [event for event in events if known[event.event_id] and indexed_event_text(event)]
+
+    async def _fill(self, external_id: str, generation: Generation, events: Sequence[Event]) -> list[Event]:
+        """Embed and store what some events say; returns those for which the embedder failed."""
+        texts = {event.position: indexed_event_text(event) for event in events}
         made, failed = await self._embedding.embed_texts(generation, texts.values())
+        may_pass = False
         if failed:
+            failure = next(iter(failed.values()))
             # Without a traceback: a client's error may quote the texts.
             _logger.warning(
                 "events are found by their words only: %s",
-                next(iter(failed.values())),
+                failure,
                 extra={"external_id": external_id, "texts": len(failed), "model_name": generation.model_name},
             )
+            # A text that is refused would be refused again.
+            may_pass = await self._embedding.is_at_fault(generation, failure, has_made=bool(made))
         hashes = {position: sha256(text.encode()) for position, text in texts.items()}
         vectors = [
             NewVector(position, text_hash, made[text_hash])
@@ -96,18 +120,29 @@ class EventSearch:
             # An erasure must come entirely before or after this.
             await self._ledger.lock(db, external_id)
             await self._index.add_vectors(db, external_id, generation, vectors)
+        return [event for event in events if texts[event.position] in failed] if may_pass else []
 
-    async def search(self, external_id: str, query: str, k: int, searched: Searched) -> list[Event]:
+    async def search(
+        self, external_id: str, query: str, k: int, searched: Searched, among: Sequence[Event] | None = None
+    ) -> list[Event]:
         """The events that answer a question best, best first; deterministic.
+
+        Args:
+            among: Only these; None is all that may be searched.
 
         Raises:
             StoreError: The store is unavailable.
         """
+        positions = None if among is None else [event.position for event in among]
         return await repeated(
-            lambda: self._search(external_id, query, k, searched), operation="search events", external_id=external_id
+            lambda: self._search(external_id, query, k, searched, positions),
+            operation="search events",
+            external_id=external_id,
         )
 
-    async def _search(self, external_id: str, query: str, k: int, searched: Searched) -> list[Event]:
+    async def _search(
+        self, external_id: str, query: str, k: int, searched: Searched, among: Sequence[int] | None
+    ) -> list[Event]:
         generation = self._embedding.generations.current
         async with self._store.transaction(external_id, read_only=True) as db:
             layout = (await self._index.read_layout(db, external_id, searched)).copy()
@@ -128,17 +163,25 @@ class EventSearch:
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
         words = occurrences(asked, found, {})
         weigh = rarity_weights(words, _LANGUAGES, len(layout))
-        vectors = None
-        if len(stored.numbers) and (vector := await self._embed_question(external_id, query, weigh, generation)):
-            vectors = _compare(layout, stored, np.array(vector, dtype=np.float32))
-        ranked = rank(
-            layout,
-            in_numbers(asked, found, words, {}),
-            vectors,
-            limit=k,
-            cosine_match=BUNDLED_MATCH if generation.model_name == WORDLLAMA_MODEL else None,
-        )
-        positions = [position_of(number) for number in ranked.numbers.tolist()]
+        vector = None
+        if len(stored.numbers):
+            vector = await self._embed_question(external_id, query, weigh, generation)
+
+        def compare_and_rank() -> list[int]:
+            ranked = rank(
+                layout,
+                in_numbers(asked, found, words, {}),
+                None if vector is None else _compare(layout, stored, np.array(vector, dtype=np.float32)),
+                eligible=None
+                if among is None
+                else np.isin(layout["number"], [chunk_number(position, 0) for position in among]),
+                limit=k,
+                cosine_match=BUNDLED_MATCH if generation.model_name == WORDLLAMA_MODEL else None,
+            )
+            return [position_of(number) for number in ranked.numbers.tolist()]
+
+        is_long = len(layout) > INLINE_CHUNKS
+        positions = await asyncio.to_thread(compare_and_rank) if is_long else compare_and_rank()
         async with self._store.transaction(external_id, read_only=True) as db:
             return await self._ledger.read_at(db, external_id, positions)
 
@@ -177,23 +220,26 @@ class EventIndex:
             validation.optional_identifier("actor", actor), tuple(validation.event_kind(kind) for kind in kinds)
         )
 
-    async def index(self, events: Sequence[Event]) -> None:
+    async def index(self, events: Sequence[Event]) -> list[Event]:
         """Make the vectors that events lack; those that have one cost nothing.
 
-        Without an embedder, or while it fails, the events are found by their words, and a later call tries again.
+        Without an embedder, or while it fails, the events are found by their words. Erased events and those whose kind
+        begins with `memory.` are passed over.
 
         Args:
             events: As the ledger returned them.
 
+        Returns:
+            Those to be passed again, because the embedder failed. Views do so by themselves.
+
         Raises:
-            InvalidInputError: An event is not in the ledger of this `external_id`, or its kind begins with `memory.`.
+            InvalidInputError: An event is not in the ledger of this `external_id`.
             StoreError: The store is unavailable.
         """
-        if events:
-            await self._search.embed(self._external_id, tuple(events))
+        return await self._search.embed(self._external_id, tuple(events)) if events else []
 
     async def search(self, query: str, k: int = 8) -> list[Event]:
-        """The events that answer a question best, best first; fewer than `k` if no others have to do with it.
+        """The events that answer a question best, best first; fewer than `k` if no other event matches.
 
         Args:
             query: At most 20,000 characters.
@@ -203,24 +249,32 @@ class EventIndex:
             InvalidInputError: An argument is invalid.
             StoreError: The store is unavailable.
         """
+        return await self._find(query, k, None)
+
+    async def search_among(self, query: str, k: int, events: Sequence[Event]) -> list[Event]:
+        """As `search`, but of `events` only: views look for what an agent sees in one search.
+
+        Raises:
+            InvalidInputError: An argument is invalid.
+            StoreError: The store is unavailable.
+        """
+        return await self._find(query, k, tuple(events))
+
+    async def _find(self, query: str, k: int, among: Sequence[Event] | None) -> list[Event]:
         text = validation.query(query)
         most = validation.whole_number("k", k, minimum=1, maximum=MAX_FOUND)
-        return await self._search.search(self._external_id, text, most, self._searched)
+        return await self._search.search(self._external_id, text, most, self._searched, among)
 
 
-def _check_kinds(external_id: str, events: Sequence[Event]) -> None:
-    """Refuse events that no index of this `external_id` can hold."""
+def _indexed(external_id: str, events: Sequence[Event]) -> list[Event]:
+    """Those of some events that the index of an `external_id` holds, unless they are erased meanwhile."""
     for event in events:
         if event.external_id != external_id:
             raise InvalidInputError(
                 f"an event of external_id {event.external_id!r} cannot be indexed for {external_id!r}; make an index of"
                 " its own for it"
             )
-        if not is_user_kind(event.kind):
-            raise InvalidInputError(
-                f"an event of kind {event.kind!r} cannot be indexed: retrieve_memories() finds memories; leave out"
-                " kinds that begin with 'memory.'"
-            )
+    return [event for event in events if is_user_kind(event.kind) and not event.is_erased]
 
 
 def _among(found: Mapping[str, FoundTerm], numbers: NDArray[np.int64]) -> dict[str, FoundTerm]:

@@ -83,8 +83,8 @@ class Reflections:
     ) -> ReflectionReport:
         """Have a model write an agent's reflection, if one is due.
 
-        One is due when the agent has seen `threshold` events since its last reflection, or since a model was last asked
-        for one in vain. If none is due, this is one short read: call it every turn. The model is shown only what the
+        One is due when the agent has seen `threshold` events, not only reflections, since its last reflection, or since a
+        model was last asked for one in vain. If none is due, this is one short read: call it every turn. The model is shown only what the
         agent sees: the last events since its last reflection, its current beliefs, and those of others. The belief
         becomes an `agent.reflected` event of the agent with the trust label `model`, in the turn of the last event that
         the agent has seen.
@@ -121,7 +121,7 @@ class Reflections:
                 " with reflection_payload()"
             )
         while True:
-            if not await self._reader.is_due(eyes, least, ask_again=is_forced):
+            if not await self._reader.is_due(eyes, least, is_forced=is_forced):
                 return ReflectionReport(outcome="not_due")
             outlook = await self._reader.look(eyes)
             # Something was erased meanwhile if nothing was seen; it must not live on in a belief, so look again.
@@ -171,7 +171,7 @@ class Reflections:
         tenant = eyes.external_id
         limits = await self._budget.limits(tenant, least=MIN_REFLECTION_TOKENS)
         if limits is None:
-            raise AgentError("the day's tokens of this external_id are used up (agent_daily_tokens)")
+            raise AgentError("this external_id has reached its daily token limit (agent_daily_tokens)")
         shown = await self._show(eyes, identity, outlook, min(SHOWN_TOKENS, int(SHOWN_SHARE * limits.max_tokens)))
         if not shown.deps.events and not shown.deps.others:
             raise AgentError("agent_max_tokens is too small to show the model an event; raise it")

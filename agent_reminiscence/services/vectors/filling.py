@@ -310,11 +310,17 @@ class EmbeddingService:
             last = rows[-1].number
 
     async def _raise_unless_refused(self, generation: Generation, failure: EmbeddingError, *, has_made: bool) -> None:
-        """Raise `failure` unless a text is to blame: the embedder has embedded others, or embeds a test word."""
-        if _passes(failure):
+        """Raise `failure` unless a text is to blame."""
+        if await self.is_at_fault(generation, failure, has_made=has_made):
             raise failure
-        if not has_made and not await embeds_word((await self._embedder(generation)).embed):
-            raise failure
+
+    async def is_at_fault(self, generation: Generation, failure: EmbeddingError, *, has_made: bool) -> bool:
+        """Whether the embedder failed, so that the same call may succeed later, and no text is to blame.
+
+        Args:
+            has_made: Whether it has embedded other texts of the same call; if not, it is tried with a test word.
+        """
+        return _passes(failure) or not (has_made or await embeds_word((await self._embedder(generation)).embed))
 
     async def count_chunks(self, external_id: str, generation: Generation) -> tuple[int, int]:
         """How many chunks there are, and how many of them lack vectors in `generation`."""

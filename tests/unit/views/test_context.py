@@ -23,7 +23,19 @@ from agent_reminiscence.views import (
     quote,
     reflection_payload,
 )
-from tests.support.ledger_events import AGENTS, LyingIndex, event_id, ledgers, make_event, positions
+from tests.support.ledger_events import (
+    AGENTS,
+    LyingIndex,
+    as_read,
+    erase,
+    event_id,
+    ledgers,
+    looks,
+    make_event,
+    positions,
+    seen_in,
+    without_erased,
+)
 
 HEADINGS = ["IDENTITY", "CURRENT SCENE", "YOUR MEMORY", "VISITOR", "EXTRA", "OUTPUT FORMAT"]
 
@@ -93,7 +105,9 @@ def test_the_visitor_is_there_however_small_the_budget() -> None:
     assert headings(context.text) == HEADINGS
     assert dict(context.cut) == {"events": 8, "extra": 1, "scene": 2}
     assert context.tokens > 1
-    assert "(cut to fit: 8 of events, the oldest)" in context.text
+    assert "(8 oldest events omitted to fit)" in context.text
+    assert "(2 entries omitted to fit)" in context.text
+    assert "(1 text omitted to fit)" in context.text
     assert positions(context.shown) == [3, 4, 5]
 
 
@@ -120,7 +134,7 @@ def test_a_budget_takes_events_before_beliefs_and_beliefs_before_the_scene() -> 
         taken = context.cut.get("events", 0)
         if "beliefs" not in context.cut:
             assert positions(context.shown) == [*range(1 + taken, 5), 5, 6]
-        assert context.tokens <= budget or context.cut == {"events": 4, "beliefs": 2, "extra": 1, "scene": 2}
+        assert context.tokens <= budget or sum(context.cut.values()) == 9
 
     sizes = [sum(cut.values()) for cut in cuts]
     assert sizes == sorted(sizes)
@@ -160,44 +174,125 @@ def test_a_hostile_text_opens_no_layer() -> None:
     assert len(fences) == 6
 
 
+SCENES = st.lists(st.sampled_from(["a door", "x", "the mill stands still, and nobody knows why"]), max_size=9)
+
+
+@settings(max_examples=200)
+@given(ledgers(), SCENES, st.booleans(), st.booleans(), st.data())
+def test_a_prompt_is_cut_as_little_as_its_budget_allows(
+    events: list[Event], scene: list[str], has_extra: bool, is_reflecting: bool, data: st.DataObject
+) -> None:
+    """It fits whenever any cutting fits, and with one entry more it would not; the notes on what is cut count, too."""
+    settings = manifest(reflection_threshold=2 if is_reflecting else None)
+    builder = Village if has_extra else ContextBuilder
+    budget = data.draw(st.integers(1, builder(settings).build(events, scene).tokens + 5))
+    follower = builder(settings, token_budget=budget).follow()
+    follower.observe(events)
+
+    context = follower.build(scene)
+
+    layers = follower._layers(scene, None, None)
+    sizes = [count_tokens(layers.without(most).write()) for most in range(sum(layers.sizes.values()) + 1)]
+    fitting = [most for most, tokens in enumerate(sizes) if tokens <= budget]
+    assert sum(context.cut.values()) == (fitting[0] if fitting else len(sizes) - 1)
+    assert context.tokens == sizes[sum(context.cut.values())]
+
+
+def test_one_event_is_cut_although_the_note_on_a_second_cut_would_not_fit() -> None:
+    """Cutting everything leaves more notes than cutting one entry."""
+    events = [make_event(1, "hello there, how is the mill today")]
+    whole = Village(manifest()).build(events, "a")
+    tokens = {
+        sum(context.cut.values()): context.tokens
+        for budget in range(1, whole.tokens + 1)
+        if (context := Village(manifest(), token_budget=budget).build(events, "a")).tokens <= budget
+    }
+    assert set(tokens) >= {0, 1}
+    assert dict(Village(manifest(), token_budget=tokens[1]).build(events, "a").cut) == {"events": 1}
+
+
+def test_what_has_just_happened_is_there_also_where_salience_ranks() -> None:
+    """The newest event has a place in the window, whatever it scores."""
+    clues = [make_event(number, "the key of the mill", kind="clue.found", turn=9) for number in range(1, 9)]
+    events = [*clues, make_event(9, "hm", kind="agent.thought", turn=1)]
+
+    context = ContextBuilder(manifest(window=3, use_salience=True)).build(events, "the key")
+
+    assert positions(SalienceMemory("mara", 3).visible(events, "the key")) == [6, 7, 8]
+    assert positions(context.shown) == [7, 8, 9]
+
+
+@pytest.mark.parametrize("use_salience", [False, True])
+@pytest.mark.parametrize("threshold", [None, 2])
+async def test_what_is_erased_is_in_no_prompt(use_salience: bool, threshold: int | None) -> None:
+    """Neither in the memory nor as a visitor, and a blank one takes no visitor's place; the index forgets it, too."""
+    mara = manifest(use_salience=use_salience, reflection_threshold=threshold)
+    events = [make_event(number, f"artifact {number}", kind="user.injected", actor=None) for number in range(1, 6)]
+    events += [make_event(6, "the code is tangerine"), make_event(7, "I said nothing")]
+    payload = reflection_payload("mara", "The code is a fruit.", [event_id(6)], events)
+    events.append(make_event(8, payload, kind="agent.reflected"))
+    index = BM25Index()
+    follower = ContextBuilder(mara, index=index).follow()
+    follower.observe(events)
+    before = await follower.recall("the code")
+    assert "tangerine" in before.text
+    assert "fruit" in before.text
+    assert bool(index.search("tangerine", 9)) == use_salience
+
+    receipt = erase(9, 6, 4)
+    follower.observe([receipt])
+    context = await follower.recall("the code")
+
+    assert "tangerine" not in context.text
+    assert "fruit" not in context.text
+    visitor = context.text.partition("## VISITOR")[2]
+    assert [f"artifact {number}" in visitor for number in range(1, 6)] == [False, True, True, False, True]
+    assert index.search("tangerine fruit", 9) == []
+    later = ContextBuilder(mara, index=BM25Index())
+    assert await later.recall(as_read([*events, receipt]), "the code") == context
+
+
 @settings(max_examples=50)
 @given(ledgers(), ledgers(), st.sampled_from(AGENTS), st.booleans(), st.none() | st.integers(1, 400))
 async def test_a_context_holds_nothing_that_its_agent_may_not_see(
     events: list[Event], lies: list[Event], agent: str, is_reflecting: bool, budget: int | None
 ) -> None:
-    """Whatever the index returns, whatever the budget is."""
+    """Nor what is erased, whatever the index returns, whatever the budget is."""
     memory = MemoryManifest(use_salience=True, window=4, reflection_threshold=2 if is_reflecting else None)
     index = LyingIndex([*events, *lies])
     builder = ContextBuilder(AgentManifest(name=agent, memory=memory), index=index, token_budget=budget)
 
     context = await builder.recall(events, "the mill")
 
-    assert all(event in events and Visibility().sees(agent, event) for event in context.shown)
+    left = without_erased(events)
+    assert all(event in left and Visibility().sees(agent, event) for event in context.shown)
+    receipts = [event for event in events if event.kind == "memory.erased"]
     marked = [
         event.model_copy(update={"payload": {"text": f"secret{event.position}"}})
         for event in events
-        if not Visibility().sees(agent, event)
+        if event not in receipts and not (event in left and Visibility().sees(agent, event))
     ]
-    seen = [event for event in events if Visibility().sees(agent, event)]
+    rest = [event for event in events if event.position not in positions(marked)]
     spiced = await ContextBuilder(
         AgentManifest(name=agent, memory=memory), index=LyingIndex([*marked, *lies]), token_budget=budget
-    ).recall([*seen, *marked], "the mill")
+    ).recall([*rest, *marked], "the mill")
     assert "secret" not in spiced.text
 
 
 @settings(max_examples=50)
-@given(ledgers(), st.lists(st.integers(0, 40), max_size=3), st.booleans(), st.booleans())
+@given(ledgers(), looks(), st.booleans(), st.booleans())
 async def test_in_steps_is_from_scratch(
-    events: list[Event], cuts: list[int], use_salience: bool, is_reflecting: bool
+    events: list[Event], moments: list[tuple[int, int]], use_salience: bool, is_reflecting: bool
 ) -> None:
-    """Prompt by prompt, to the byte."""
+    """Prompt by prompt, to the byte, whatever is erased in between."""
     settings = manifest(use_salience=use_salience, window=3, reflection_threshold=2 if is_reflecting else None)
     follower = ContextBuilder(settings, index=BM25Index()).follow()
-    for cut in [*sorted(cuts), len(events)]:
-        follower.observe(events[:cut])
+    for moment in [*moments, (len(events), len(events))]:
+        part = seen_in(events, moment)
+        follower.observe(part)
         fresh = ContextBuilder(settings, index=BM25Index())
-        assert follower.build("the mill") == fresh.build(events[:cut], "the mill")
-        assert await follower.recall("the mill") == await fresh.recall(events[:cut], "the mill")
+        assert follower.build("the mill") == fresh.build(part, "the mill")
+        assert await follower.recall("the mill") == await fresh.recall(part, "the mill")
 
 
 def test_a_budget_of_nothing_is_refused() -> None:

@@ -68,7 +68,7 @@ def test_a_manifest_is_read_from_a_file(name: str, text: str, tmp_path: Path) ->
         ("mara.yaml", "name: [", "is no valid YAML"),
         ("mara.yaml", "!!python/object/apply:os.getcwd []", "is no valid YAML"),
         ("mara.yaml", "- mara", "the whole: "),
-        ("mara.toml", "name = ' '", "describes no agent: name: "),
+        ("mara.toml", "name = ' '", "is not a valid agent manifest: name: "),
         ("mara.toml", "name = 'mara'\n[memory]\nwindow = 0", "memory.window: "),
         ("mara.toml", "name = 'mara'\n[memory]\nwindow = true", "memory.window: "),
         ("mara.toml", "name = 'mara'\n[memory]\nreflection_threshold = 0", "memory.reflection_threshold: "),

@@ -26,8 +26,22 @@ from agent_reminiscence.views import (
     Visibility,
     event_text,
     format_events,
+    salience,
 )
-from tests.support.ledger_events import AGENTS, WORDS, LyingIndex, event_id, ledgers, make_event, positions
+from tests.support.ledger_events import (
+    AGENTS,
+    WORDS,
+    LyingIndex,
+    as_read,
+    erase,
+    event_id,
+    ledgers,
+    looks,
+    make_event,
+    positions,
+    seen_in,
+    without_erased,
+)
 
 SCENES = st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)
 TURNS = st.none() | st.integers(0, 60)
@@ -71,7 +85,7 @@ def test_the_global_kinds_are_configured() -> None:
 @given(ledgers(), st.randoms(), WINDOWS)
 def test_episodic_memory_is_the_end_of_what_is_visible(events: list[Event], random: Random, window: int) -> None:
     """In order of position, whatever order the events come in."""
-    expected = [event for event in events if is_seen(event)][-window:]
+    expected = [event for event in without_erased(events) if is_seen(event)][-window:]
     shuffled = list(events)
     random.shuffle(shuffled)
 
@@ -82,7 +96,7 @@ def naive(
     events: list[Event], scene: str, turn: int | None, window: int, relevance: dict[UUID, float] | None
 ) -> list[Event]:
     """The definition, without any index: every visible event is scored."""
-    visible = [event for event in events if is_seen(event)]
+    visible = [event for event in without_erased(events) if is_seen(event)]
     turns: list[int] = []
     first = next((event.turn for event in visible if event.turn is not None), None)
     for number, event in enumerate(visible):
@@ -118,42 +132,67 @@ def test_salience_is_its_definition(
 
 @given(ledgers(), st.randoms(), SCENES, TURNS)
 def test_invisible_events_change_nothing(events: list[Event], random: Random, scene: str, turn: int | None) -> None:
-    """Left out, shuffled or replaced by others, they leave every memory as it is."""
-    visible = [event for event in events if is_seen(event)]
-    replaced = [event if is_seen(event) else make_event(event.position, "wolf", actor="odo") for event in events]
+    """Left out, shuffled or replaced by others, they leave every memory as it is; so do erased ones."""
+    receipts = [event for event in events if event.kind == "memory.erased"]
+    visible = [event for event in without_erased(events) if is_seen(event)]
+    replaced = [
+        event if is_seen(event) or event in receipts else make_event(event.position, "wolf", actor="odo")
+        for event in events
+    ]
     random.shuffle(replaced)
 
     for memory in (
         EpisodicMemory("mara", 4).visible,
         lambda some: SalienceMemory("mara", 4).visible(some, scene, turn),
     ):
-        assert memory(events) == memory(visible) == memory(replaced)
+        assert memory(events) == memory(visible) == memory(replaced) == memory(as_read(events))
 
 
-@given(ledgers(), st.lists(st.integers(0, 40), max_size=4), SCENES, TURNS)
-async def test_in_steps_is_from_scratch(events: list[Event], cuts: list[int], scene: str, turn: int | None) -> None:
-    """However a ledger is cut, with batches that overlap, and with questions in between."""
+@given(ledgers(), looks(), SCENES, TURNS)
+async def test_in_steps_is_from_scratch(
+    events: list[Event], moments: list[tuple[int, int]], scene: str, turn: int | None
+) -> None:
+    """However a ledger is cut, with batches that overlap, with questions in between, and whatever is erased when."""
     episodic, salience = EpisodicMemory("mara", 4), SalienceMemory("mara", 4, index=BM25Index())
     recent, ranked = episodic.follow(), salience.follow()
+    for moment in [*moments, (len(events), len(events))]:
+        part = seen_in(events, moment)
+        recent.observe(part)
+        ranked.observe(part)
+        assert recent.visible() == episodic.visible(part)
+        assert ranked.visible(scene, turn) == salience.visible(part, scene, turn)
+        fresh = SalienceMemory("mara", 4, index=BM25Index())
+        assert await ranked.recall(scene, turn) == await fresh.recall(part, scene, turn)
+
+
+@given(ledgers(), st.lists(st.integers(0, 40), max_size=4), SCENES)
+async def test_who_heard_a_text_forgets_it_like_who_never_did(events: list[Event], cuts: list[int], scene: str) -> None:
+    """A subscription brings events whole, and the receipt later; after that, nothing tells the two apart."""
+    index = BM25Index()
+    recent, ranked = EpisodicMemory("mara", 4).follow(), SalienceMemory("mara", 4, index=index).follow()
     for cut in [*sorted(cuts), len(events)]:
         recent.observe(events[:cut])
         ranked.observe(events[:cut])
-        assert recent.visible() == episodic.visible(events[:cut])
-        assert ranked.visible(scene, turn) == salience.visible(events[:cut], scene, turn)
-        fresh = SalienceMemory("mara", 4, index=BM25Index())
-        assert await ranked.recall(scene, turn) == await fresh.recall(events[:cut], scene, turn)
+        await ranked.recall(scene)
+
+    later = as_read(events)
+    assert recent.visible() == EpisodicMemory("mara", 4).visible(later)
+    fresh = BM25Index()
+    assert await ranked.recall(scene) == await SalienceMemory("mara", 4, index=fresh).recall(later, scene)
+    for query in (scene, *WORDS):
+        assert index.search(query, 50) == fresh.search(query, 50)
 
 
 @given(ledgers(), ledgers(), st.sampled_from(AGENTS), SCENES, TURNS)
 async def test_no_index_shows_an_agent_what_it_may_not_see(
     events: list[Event], lies: list[Event], agent: str, scene: str, turn: int | None
 ) -> None:
-    """Whatever it returns: others' events, forged ones, repeated ones, without end."""
+    """Whatever it returns: others' events, forged ones, erased ones, repeated ones, without end."""
     index = LyingIndex([*events, *lies])
 
     recalled = await SalienceMemory(agent, 5, index=index).recall(events, scene, turn)
 
-    seen = [event for event in events if Visibility().sees(agent, event)]
+    seen = [event for event in without_erased(events) if Visibility().sees(agent, event)]
     assert all(any(one is event for event in seen) for one in recalled)
     assert len(recalled) == min(5, len(seen))
     assert all(event in seen for event in index.given)
@@ -180,6 +219,129 @@ async def test_others_events_crowd_out_none() -> None:
     recalled = await memory.recall([own, *filler], "the key of the mill", 60)
 
     assert recalled[0] == own
+
+
+async def test_an_index_that_repeats_itself_is_not_exhausted() -> None:
+    """One that returns every event several times is asked further, and never for more than it may be."""
+    asked: list[int] = []
+    events = [make_event(number, "the key of the mill", turn=number) for number in range(1, 30)]
+    others = [make_event(number, "the key of the mill", actor="odo") for number in range(100, 140)]
+
+    class Repeating:
+        def index(self, events: tuple[Event, ...]) -> None:
+            """As if it had them already."""
+
+        def search(self, query: str, k: int) -> list[Event]:
+            asked.append(k)
+            return [event for event in (*others, *events) for _ in range(3)][:k]
+
+    follower = SalienceMemory("mara", 5, index=Repeating()).follow()
+    follower.observe(events)
+
+    assert list(await follower.rank("key") or {}) == [event_id(number) for number in range(1, 6)]
+    assert asked == [5, 10, 20, 40, 80, 160]
+
+
+async def test_an_index_is_asked_for_no_more_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of others' events it has; and one that names nothing new is asked only twice more."""
+    monkeypatch.setattr(salience, "_MOST_ASKED", 100)
+    asked: list[int] = []
+
+    class Crowded(LyingIndex):
+        def search(self, query: str, k: int) -> list[Event]:
+            asked.append(k)
+            return super().search(query, k)
+
+    others = [make_event(number, "wolf", actor="odo") for number in range(100, 400)]
+    for lies, expected in ((others, [5, 10, 20, 40, 80, 100]), (others[:1], [5, 10, 20])):
+        follower = SalienceMemory("mara", 5, index=Crowded(lies)).follow()
+        follower.observe([make_event(number) for number in range(1, 9)])
+        asked.clear()
+
+        assert await follower.rank("key") == {}
+        assert asked == expected
+
+
+@pytest.mark.parametrize("scene", ["wolf " * 5_000 + "key", "key\x00key", "key \ud800"])
+async def test_any_scene_is_a_query(scene: str) -> None:
+    """A long one by its end, and without what no database takes."""
+    asked: list[str] = []
+
+    class Strict(BM25Index):
+        def search(self, query: str, k: int) -> list[Event]:
+            asked.append(query)
+            return super().search(query, k)
+
+    events = [make_event(1, "the key"), make_event(2, "nothing")]
+    follower = SalienceMemory("mara", index=Strict()).follow()
+    follower.observe(events)
+
+    assert await follower.rank(scene) == {event_id(1): 1.0}
+    assert all(len(query) <= 20_000 and query.encode() and "\0" not in query for query in asked)
+
+
+async def test_what_an_index_could_not_take_is_given_again() -> None:
+    """Until it could; what is erased meanwhile is not."""
+    given: list[list[int]] = []
+
+    class Failing(BM25Index):
+        is_failing = True
+
+        def index(self, events: tuple[Event, ...]) -> list[Event]:  # type: ignore[override]
+            given.append(positions(events))
+            super().index(events)
+            return list(events[1:]) if self.is_failing else []
+
+    index = Failing()
+    follower = SalienceMemory("mara", index=index).follow()
+    follower.observe([make_event(number) for number in range(1, 5)])
+    await follower.rank("key")
+    follower.observe([make_event(5), erase(6, 3)])
+    await follower.rank("key")
+    index.is_failing = False
+    await follower.rank("key")
+    await follower.rank("key")
+
+    assert given == [[1, 2, 3, 4], [2, 4, 5], [4, 5]]
+
+
+def test_the_packages_own_records_are_shown_by_no_view() -> None:
+    """Not even to the agent in whose name they were written; and no ledger can be configured otherwise."""
+    events = [make_event(1, "hello"), make_event(2, {"title": "Plan"}, kind="memory.created")]
+
+    assert positions(EpisodicMemory("mara").visible(events)) == [1]
+    assert positions(SalienceMemory("mara").visible(events, "plan")) == [1]
+    with pytest.raises(ValidationError, match=r"leave out memory\.created"):
+        Visibility(global_kinds=frozenset({"memory.created", "agent.spoke"}))
+
+
+def test_what_is_erased_is_gone_from_memory_and_older_events_come_back() -> None:
+    """Whether a follower saw it before or not; an event that an erasure has emptied takes no place."""
+    events = [make_event(number, f"event {number}") for number in range(1, 6)]
+    receipt = erase(6, 5, 3)
+    follower = EpisodicMemory("mara", 3).follow()
+    follower.observe(events)
+    assert positions(follower.visible()) == [3, 4, 5]
+
+    follower.observe([receipt])
+
+    assert positions(follower.visible()) == [1, 2, 4]
+    assert follower.visible() == EpisodicMemory("mara", 3).visible(as_read([*events, receipt]))
+    blank = events[1].model_copy(update={"payload": {}, "salt": None, "kind": "world.observed", "actor": None})
+    follower.observe([blank])
+    assert positions(follower.visible()) == [1, 4]
+
+
+def test_the_newest_have_a_place_if_asked_for() -> None:
+    """Whatever they score; the others are the best of the rest."""
+    events = [make_event(number, "the key", kind="clue.found", turn=10) for number in range(1, 5)]
+    events.append(make_event(5, "hm", kind="agent.thought", turn=1))
+    follower = SalienceMemory("mara", 2).follow()
+    follower.observe(events)
+
+    assert positions(follower.visible("key")) == [3, 4]
+    assert positions(follower.visible("key", newest=1)) == [4, 5]
+    assert positions(follower.visible("key", newest=9)) == [4, 5]
 
 
 async def test_an_index_changes_relevance_alone() -> None:
@@ -284,7 +446,7 @@ def test_wrong_weights_are_refused(wrong: dict[str, object]) -> None:
         (lambda: SalienceMemory("mara").visible([make_event(1)], "", 0, {event_id(1): 1.5}), "must be from 0 to 1"),
         (
             lambda: EpisodicMemory("mara").visible([make_event(1), make_event(2, external_id="town")]),
-            "'village' and 'town'",
+            r"events from two external_ids were passed \('village' and 'town'\)",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -14,12 +15,24 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.views import (
     BeliefGraph,
+    ReflectionFollower,
     ReflectionMemory,
     ReflectionTracker,
     Visibility,
+    format_events,
     reflection_payload,
 )
-from tests.support.ledger_events import event_id, ledgers, make_event, positions
+from tests.support.ledger_events import (
+    as_read,
+    erase,
+    event_id,
+    ledgers,
+    looks,
+    make_event,
+    positions,
+    seen_in,
+    without_erased,
+)
 
 
 def reflect(
@@ -58,8 +71,34 @@ def test_a_reflection_is_due_after_so_many_seen_events() -> None:
 
 
 def test_no_reflection_is_due_without_a_threshold() -> None:
-    """It is off unless it is turned on."""
-    assert not ReflectionTracker("mara").observe([make_event(number) for number in range(1, 99)])
+    """It is off unless it is turned on; then nothing is kept either."""
+    tracker = ReflectionTracker("mara")
+    events = [make_event(number) for number in range(1, 99)]
+
+    assert not tracker.observe(events)
+    assert not tracker.is_due
+    assert tracker.since == ()
+    watched = [weakref.ref(event) for event in events]
+    del events
+    assert [one for one in watched if one() is not None] == []
+
+
+def test_reflections_alone_make_none_due() -> None:
+    """Three agents with a small threshold come to rest, although each sees what the others believe."""
+    cast = ("mara", "odo", "ilse")
+    trackers = {name: ReflectionTracker(name, 2) for name in cast}
+    ledger = [make_event(1, "rain", kind="world.observed"), make_event(2, "more rain", kind="world.observed")]
+    for _ in range(20):
+        for name, tracker in trackers.items():
+            if tracker.observe(ledger):
+                seen = tracker.since
+                payload = reflection_payload(name, f"{name} is wet.", [seen[0].event_id], seen)
+                ledger.append(make_event(len(ledger) + 1, payload, actor=name, kind="agent.reflected"))
+
+    assert [event.actor for event in ledger[2:]] == ["mara", "odo", "ilse"]
+    # With something to reflect on, what others believe counts as well.
+    ledger.append(make_event(6, "the rain ends", kind="world.observed"))
+    assert [tracker.observe(ledger) for tracker in trackers.values()] == [True, True, False]
 
 
 def test_a_reflection_on_what_its_author_does_not_see_is_none() -> None:
@@ -103,18 +142,19 @@ def test_a_payload_is_checked_before_it_is_written() -> None:
     ("make", "message"),
     [
         (lambda: reflection_payload("mara", "x", [event_id(2)], STORY), f"based_on names {event_id(2)}"),
-        (lambda: reflection_payload("mara", "x", [event_id(9)], STORY), "no earlier event that 'mara' sees"),
-        (lambda: reflection_payload("mara", "x", [], STORY), "check based_on"),
-        (lambda: reflection_payload("mara", " ", [event_id(1)], STORY), "check belief"),
+        (lambda: reflection_payload("mara", "x", [event_id(9)], STORY), "not an earlier event visible to 'mara'"),
+        (lambda: reflection_payload("mara", "x", [event_id(1)], [*STORY, erase(7, 1)]), "not an earlier event visible"),
+        (lambda: reflection_payload("mara", "x", [], STORY), "at least one event; check based_on"),
+        (lambda: reflection_payload("mara", " ", [event_id(1)], STORY), "belief must not be blank, .* check belief"),
         (
             lambda: reflection_payload("mara", "x", [event_id(1)], STORY, replaces=event_id(4)),
-            "no earlier reflection of 'mara'",
+            "not an earlier reflection of 'mara'",
         ),
         (
             lambda: reflection_payload("mara", "x", [event_id(1)], STORY, contradicts=[event_id(3)]),
-            "reflection of another agent",
+            "not an earlier reflection of another agent visible to",
         ),
-        (lambda: BeliefGraph(STORY).evidence(event_id(1)), "is the id of no belief"),
+        (lambda: BeliefGraph(STORY).evidence(event_id(1)), "no belief has the id"),
         (lambda: ReflectionTracker("mara", 0), "threshold must be a whole number from 1, not 0"),
     ],
 )
@@ -164,7 +204,7 @@ def test_private_reflections_are_read_by_their_author_alone() -> None:
     private = Visibility(global_kinds=frozenset())
     graph = BeliefGraph(STORY[:4], visibility=private)
     assert [belief.text for belief in graph.current(reader="mara")] == ["Odo has the key."]
-    with pytest.raises(InvalidInputError, match="is the id of no belief"):
+    with pytest.raises(InvalidInputError, match="no belief has the id"):
         graph.evidence(event_id(4), reader="mara")
 
 
@@ -208,27 +248,96 @@ def reflective_ledgers(draw: st.DrawFn) -> list[Event]:
     return events
 
 
-@given(reflective_ledgers(), st.lists(st.integers(0, 40), max_size=4), st.randoms())
-def test_in_steps_is_from_scratch(events: list[Event], cuts: list[int], random: Any) -> None:
-    """However a ledger is cut or shuffled; and a belief rests only on what its author saw before."""
+@given(reflective_ledgers(), looks(), st.randoms())
+def test_in_steps_is_from_scratch(events: list[Event], moments: list[tuple[int, int]], random: Any) -> None:
+    """However a ledger is cut, shuffled or erased; and a belief rests only on what its author saw before."""
     graph, tracker, follower = BeliefGraph(), ReflectionTracker("mara", 3), ReflectionMemory("mara", 3).follow()
-    for cut in [*sorted(cuts), len(events)]:
-        part = events[:cut]
+    for moment in [*moments, (len(events), len(events))]:
+        part = seen_in(events, moment)
         random.shuffle(part)
         graph.observe(part)
         tracker.observe(part)
         follower.observe(part)
-        other = ReflectionTracker("mara", 3)
-        assert other.observe(part) == tracker.is_due
-        assert other.since == tracker.since
-        assert graph.current() == BeliefGraph(part).current()
-        assert graph.conflicts() == BeliefGraph(part).conflicts()
-        assert follower.visible() == ReflectionMemory("mara", 3).visible(part)
+        _check(part, graph, tracker, follower)
     own = [belief.id for belief in graph.current("mara")]
     assert [event.event_id for event in follower.beliefs()] == own
-    by_id: dict[UUID, Event] = {event.event_id: event for event in events}
+    left: dict[UUID, Event] = {event.event_id: event for event in without_erased(events)}
     for belief in graph.current():
         assert belief.based_on
         for one in belief.based_on:
-            assert by_id[one].position < by_id[belief.id].position
-            assert Visibility().sees(belief.agent_name, by_id[one])
+            assert left[one].position < left[belief.id].position
+            assert Visibility().sees(belief.agent_name, left[one])
+            assert left[one] in graph.evidence(belief.id)
+
+
+@given(reflective_ledgers(), st.lists(st.integers(0, 40), max_size=4))
+def test_who_heard_a_text_forgets_it_like_who_never_did(events: list[Event], cuts: list[int]) -> None:
+    """A subscription brings events whole, and the receipt later; after that, nothing tells the two apart."""
+    graph, tracker, follower = BeliefGraph(), ReflectionTracker("mara", 3), ReflectionMemory("mara", 3).follow()
+    for cut in [*sorted(cuts), len(events)]:
+        graph.observe(events[:cut])
+        tracker.observe(events[:cut])
+        follower.observe(events[:cut])
+
+    _check(as_read(events), graph, tracker, follower)
+
+
+def _check(part: list[Event], graph: BeliefGraph, tracker: ReflectionTracker, follower: ReflectionFollower) -> None:
+    """Hold views that followed a ledger against new ones."""
+    other = ReflectionTracker("mara", 3)
+    assert other.observe(part) == tracker.is_due
+    assert other.since == tracker.since
+    assert graph.current() == BeliefGraph(part).current()
+    assert graph.conflicts() == BeliefGraph(part).conflicts()
+    assert graph.format_for_prompt("odo") == BeliefGraph(part).format_for_prompt("odo")
+    assert follower.visible() == ReflectionMemory("mara", 3).visible(part)
+
+
+def test_erased_evidence_takes_a_belief_with_it() -> None:
+    """And every belief that rests on that; what it replaced is a belief again."""
+    receipt = erase(7, 4, actor="judge")
+    graph, follower = BeliefGraph(STORY), ReflectionMemory("mara").follow()
+    follower.observe(STORY)
+    assert [belief.text for belief in graph.current("mara")] == ["Ilse has the key."]
+
+    graph.observe([receipt])
+    follower.observe([receipt])
+
+    (belief,) = graph.current()
+    assert belief.text == "Odo has the key."
+    assert BeliefGraph(as_read([*STORY, receipt])).current() == (belief,)
+    assert positions(follower.beliefs()) == [3]
+    assert graph.conflicts() == ()
+    for gone in (4, 5, 6):
+        with pytest.raises(InvalidInputError, match="no belief has the id"):
+            graph.evidence(event_id(gone))
+
+
+def test_a_belief_stays_if_only_what_it_replaces_or_contradicts_is_erased() -> None:
+    """It rests on evidence of its own."""
+    other = reflect(7, "Mara lies.", [2], actor="odo", contradicts=[3])
+    graph = BeliefGraph([*STORY, other, erase(8, 3)])
+
+    assert [belief.text for belief in graph.current("mara")] == ["Ilse has the key."]
+    assert [belief.text for belief in graph.history(event_id(5))] == ["Ilse has the key."]
+    assert "Mara lies." in [belief.text for belief in graph.current("odo")]
+
+
+def test_what_was_reflected_on_is_due_again_once_the_reflection_is_erased() -> None:
+    """As if it had never been written."""
+    tracker = ReflectionTracker("mara", 3)
+    events = [make_event(1), make_event(2), make_event(3), reflect(4, "It rains.", [2]), make_event(5)]
+    assert not tracker.observe(events)
+
+    assert tracker.observe([erase(6, 4)])
+
+    assert positions(tracker.since) == [1, 2, 3, 5]
+
+
+def test_beliefs_as_a_prompt() -> None:
+    """Of the shape of every view; without a reader all of them."""
+    private = Visibility(global_kinds=frozenset())
+
+    assert BeliefGraph(STORY).format_for_prompt() == format_events([STORY[3], STORY[4], STORY[5]])
+    assert BeliefGraph(STORY[:4], visibility=private).format_for_prompt("mara") == format_events([STORY[2]])
+    assert BeliefGraph().format_for_prompt("mara") == ""

@@ -299,7 +299,11 @@ async def test_what_was_erased_is_no_belief_any_more(store: Store) -> None:
     await store.follow(tenant)
 
     assert receipt.rows["belief"] == 1
-    assert [one.text for one in await store.beliefs.current(tenant)] == ["Nobody knows of the key.", "Ilse has the key.", "Mara is wrong."]
+    assert [one.text for one in await store.beliefs.current(tenant)] == [
+        "Nobody knows of the key.",
+        "Ilse has the key.",
+        "Mara is wrong.",
+    ]
     with pytest.raises(InvalidInputError, match="no belief has the id"):
         await store.beliefs.history(tenant, ids[2])
     assert (await store.memory.admin.verify_erased(receipt, text="Odo has the key.")).ok

@@ -83,11 +83,11 @@ class Reflections:
     ) -> ReflectionReport:
         """Have a model write an agent's reflection, if one is due.
 
-        One is due when the agent has seen `threshold` events, not only reflections, since its last reflection, or since a
-        model was last asked for one in vain. If none is due, this is one short read: call it every turn. The model is shown only what the
-        agent sees: the last events since its last reflection, its current beliefs, and those of others. The belief
-        becomes an `agent.reflected` event of the agent with the trust label `model`, in the turn of the last event that
-        the agent has seen.
+        One is due when the agent has seen `threshold` events, not only reflections, since its last reflection, or since
+        a model was last asked for one in vain. If none is due, this is one short read: call it every turn. The model is
+        shown only what the agent sees: the last events since its last reflection, its current beliefs, and those of
+        others. The belief becomes an `agent.reflected` event of the agent with the trust label `model`, in the turn of
+        the last event that the agent has seen.
 
         Args:
             agent: Its manifest, or the `actor` of its own events.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,6 +23,23 @@ class Reflection(BaseModel):
     based_on: Annotated[tuple[UUID, ...], Field(min_length=1, description="Events that the belief rests on.")]
     replaces: UUID | None = Field(default=None, description="An earlier reflection of the same agent.")
     contradicts: tuple[UUID, ...] = Field(default=(), description="Reflections of other agents.")
+
+
+# What a reflection names as its grounds, and what its model was shown: its text may repeat any of it.
+_GROUNDS: Final = ("based_on", "rests_on")
+
+
+def grounds_of(payload: Mapping[str, Any]) -> Iterator[UUID]:
+    """The events that a reflection rests on, by its payload, in which somebody may have put anything."""
+    for name in _GROUNDS:
+        yield from read_ids(payload.get(name))
+
+
+def read_ids(named: object) -> Iterator[UUID]:
+    """The ids in a list that may hold anything."""
+    for one in named if isinstance(named, list) else ():
+        with suppress(ValueError):
+            yield UUID(str(one))
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class Mem0CloudIndex(RowIndex):
         key = _checked_key(api_key)
         address = _checked_host(host or DEFAULT_HOST)
         expected = {"org_id": org_id, "project_id": project_id}
-        _say_once(f"what events say is sent to {address}, where mem0 keeps it: it leaves this machine")
+        _say_once(f"whole events and questions are sent to {address} and leave this machine; mem0 keeps them there")
         super().__init__(external_id, name, lambda: _CloudRows(_open_client(key, address, expected)))
 
 
@@ -301,8 +301,8 @@ def _open_memory(config: dict[str, Any], folder: Path) -> Any:
             raise
         path = getattr(settings.vector_store.config, "path", None)
         raise ConfigurationError(
-            f"the folder {path!r} is in use by another index or process, and an embedded Qdrant serves one; share the"
-            " index, choose another folder, or use a server"
+            f"the folder {path!r} is in use by another index or process, and an embedded Qdrant can be opened only"
+            " once; share the index, choose another folder, or use a server"
         ) from error
     except Exception as error:
         # Its text may quote a password.

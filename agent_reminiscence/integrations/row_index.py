@@ -13,6 +13,7 @@ import json
 import logging
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import batched
@@ -92,6 +93,8 @@ class RowIndex:
         self._name = _identifier("name", name)
         self._known: set[UUID] = set()
         self._damaged: set[str] = set()
+        # Erased events that may be in the store, while the name of this index there is not known yet.
+        self._unforgotten: set[UUID] = set()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memory-index")
         try:
             self._store = self._thread.submit(open_store).result()
@@ -114,6 +117,9 @@ class RowIndex:
         """
         taken = tuple(events)
         self._claim(taken)
+        if self._unforgotten and self._external_id is not None:
+            await self.forget(frozenset(self._unforgotten))
+            self._unforgotten.clear()
         if any(event.event_id not in self._known for event in taken):
             await self._run(self._index, taken)
 
@@ -147,6 +153,19 @@ class RowIndex:
             StoreError: The store failed; what it removed before stays removed.
         """
         return await self._run(self._delete, tuple(event_ids))
+
+    async def forget(self, event_ids: AbstractSet[UUID]) -> None:
+        """Remove erased events: views that follow a ledger call this on their own.
+
+        An index that does not know its `external_id` yet removes them as soon as it is given an event.
+
+        Raises:
+            StoreError: The store failed; what it removed before stays removed.
+        """
+        if self._external_id is None:
+            self._unforgotten.update(event_ids)
+        elif event_ids:
+            await self.delete(event_ids)
 
     async def clear(self) -> None:
         """Remove everything that belongs to this `external_id` and name, whoever indexed it, and nothing else.

@@ -134,7 +134,10 @@ class ContextBuilder:
     async def recall(
         self, events: Iterable[Event], scene: str | Sequence[str] = "", turn: int | None = None
     ) -> Context:
-        """As `build`, with the relevance that the index gives; without an index the same."""
+        """As `build`, with the relevance that the index gives; without an index the same.
+
+        If the index fails, its error is raised: `build` goes by words instead.
+        """
         follower = self.follow()
         follower.observe(events)
         return await follower.recall(scene, turn)
@@ -193,20 +196,21 @@ class ContextFollower:
         entries = _entries(scene)
         memory = self._builder.manifest.memory
         beliefs = self._beliefs.beliefs()
+        visitor = last_of(self._injected, MAX_VISITOR_EVENTS)
+        # What the visitor's layer or the beliefs show already is not shown twice, and takes no place of the window.
+        elsewhere = {event.event_id for event in (*beliefs, *visitor)}
         if memory.use_salience:
             # What has just happened is what an answer is about, whatever it scores.
-            events = self._salient.visible("\n".join(entries), turn, relevance, newest=1)
+            scene_text = "\n".join(entries)
+            events = self._salient.visible(scene_text, turn, relevance, newest=1, without=elsewhere)
         elif memory.reflection_threshold is not None:
-            events = self._beliefs.recent()
+            events = self._beliefs.recent(without=elsewhere)
         else:
-            events = self._recent.visible()
-        visitor = last_of(self._injected, MAX_VISITOR_EVENTS)
-        # What the visitor's layer or the beliefs show already is not shown twice.
-        elsewhere = {event.event_id for event in (*beliefs, *visitor)}
+            events = self._recent.visible(without=elsewhere)
         return _Layers(
             scene=entries,
             beliefs=beliefs,
-            events=tuple(event for event in events if event.event_id not in elsewhere),
+            events=events,
             visitor=visitor,
             extra=self._builder._build_extra_prompt().strip(),  # noqa: SLF001 - the hook of the class above
             identity=self._builder.manifest.identity.strip(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from typing import Final
 from uuid import UUID
 
@@ -73,9 +74,13 @@ class EpisodicFollower:
             self._events.pop(event_id, None)
         self._events.update((event.event_id, event) for event in news.events)
 
-    def visible(self) -> tuple[Event, ...]:
-        """The most recent visible events, in order of position."""
-        return last_of(self._events, self._max_recent)
+    def visible(self, *, without: AbstractSet[UUID] = frozenset()) -> tuple[Event, ...]:
+        """The most recent visible events, in order of position.
+
+        Args:
+            without: These take no place: they are shown elsewhere.
+        """
+        return last_of(self._events, self._max_recent, without=without)
 
     def format_for_prompt(self) -> str:
         """What the view shows, quoted as data; '' if that is nothing."""

@@ -87,7 +87,7 @@ class AgentManifest(BaseModel):
         try:
             values = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise ConfigurationError(f"{name} is no valid TOML: {error}") from error
+            raise ConfigurationError(f"{name} is not valid TOML: {error}") from error
         return cls._validated(values, name)
 
     @classmethod
@@ -106,7 +106,7 @@ class AgentManifest(BaseModel):
         try:
             values = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise ConfigurationError(f"{name} is no valid YAML: {error}") from error
+            raise ConfigurationError(f"{name} is not valid YAML: {error}") from error
         return cls._validated(values, name)
 
     @classmethod

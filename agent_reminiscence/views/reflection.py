@@ -15,6 +15,7 @@ a belief again, as if they had never been written. One that only replaces or con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 from uuid import UUID
 
@@ -298,9 +299,13 @@ class ReflectionFollower:
         """The agent's reflections that no later one of it replaces, in order of position."""
         return tuple(self._beliefs.values())
 
-    def recent(self) -> tuple[Event, ...]:
-        """The last events that are not its reflections, in order of position."""
-        return last_of(self._others, self._max_recent)
+    def recent(self, *, without: AbstractSet[UUID] = frozenset()) -> tuple[Event, ...]:
+        """The last events that are not its reflections, in order of position.
+
+        Args:
+            without: These take no place: they are shown elsewhere.
+        """
+        return last_of(self._others, self._max_recent, without=without)
 
     def visible(self) -> tuple[Event, ...]:
         """Beliefs and recent events, in order of position."""

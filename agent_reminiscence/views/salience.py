@@ -11,6 +11,8 @@ import heapq
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import islice
 from types import MappingProxyType
 from typing import Annotated, Final, Self
 from uuid import UUID
@@ -155,7 +157,8 @@ class SalienceMemory:
 
         The index is given the visible events and asked for more until `window` of them are ranked or it is exhausted.
         Whatever else it returns is passed over. Of n ranked events the first has relevance 1, the next 1 − 1/n … Of a
-        very long scene it is given the last 20,000 characters.
+        very long scene it is given the last 20,000 characters. If the index fails, its error is raised; `visible` goes
+        by words and needs none.
         """
         follower = self.follow()
         follower.observe(events)
@@ -238,22 +241,26 @@ class SalienceFollower:
         relevance: Mapping[UUID, float] | None = None,
         *,
         newest: int = 0,
+        without: AbstractSet[UUID] = frozenset(),
     ) -> tuple[Event, ...]:
         """As `SalienceMemory.visible`, of all events observed.
 
         Args:
             newest: So many places of the window are for the newest events, whatever their scores.
+            without: These take no place: they are shown elsewhere.
         """
+        passed = {self._numbers[event_id] for event_id in without if event_id in self._numbers}
         weights, window = self._memory.weights, self._memory.window
         now = self._turns.last if turn is None else turn
         relevant = self._shared_words(scene) if relevance is None else self._numbered(relevance)
         # Of events that are equally important and not relevant, the latest have the highest scores.
         candidates = set(relevant)
         for group in self._by_importance.values():
-            rest = (number for number in reversed(group) if number not in relevant)
+            rest = (number for number in reversed(group) if number not in relevant and number not in passed)
             candidates.update(number for number, _ in zip(rest, range(window), strict=False))
-        kept = range(len(self._events))[-min(newest, window) :] if newest else range(0)
-        candidates.difference_update(kept)
+        numbers = (number for number in reversed(range(len(self._events))) if number not in passed)
+        kept = list(islice(numbers, min(newest, window)))
+        candidates -= passed.union(kept)
         best = heapq.nlargest(
             window - len(kept),
             candidates,

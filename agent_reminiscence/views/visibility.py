@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Protocol
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from agent_reminiscence.domain.belief import REFLECTED
+from agent_reminiscence.domain.belief import REFLECTED, grounds_of, read_ids
 from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
 from agent_reminiscence.exceptions import InvalidInputError
 
 INJECTED: Final = "user.injected"
 GLOBAL_KINDS: Final = frozenset({"world.observed", "judge.verdict", INJECTED, "run.started", REFLECTED})
 """The kinds that everybody sees, unless a ledger is configured otherwise."""
-
-# What a reflection names as its grounds, and what its model was shown: its text may repeat any of it.
-_GROUNDS: Final = ("based_on", "rests_on")
 
 
 class Written(Protocol):
@@ -176,9 +173,10 @@ def emptied(event: Event) -> Event:
     return event.model_copy(update={"payload": {}, **nothing})
 
 
-def last_of(events: dict[UUID, Event], most: int) -> tuple[Event, ...]:
-    """The last `most` of some events, in their order."""
-    chosen = [events[event_id] for _, event_id in zip(range(most), reversed(events), strict=False)]
+def last_of(events: dict[UUID, Event], most: int, *, without: AbstractSet[UUID] = frozenset()) -> tuple[Event, ...]:
+    """The last `most` of some events but those in `without`, in their order."""
+    wanted = (event_id for event_id in reversed(events) if event_id not in without)
+    chosen = [events[event_id] for _, event_id in zip(range(most), wanted, strict=False)]
     return tuple(reversed(chosen))
 
 
@@ -187,21 +185,13 @@ def _erased_by(event: Event) -> Iterator[UUID]:
     if event.is_erased:
         yield event.event_id
     elif event.kind == EventKind.ERASED:
-        yield from _ids([one["event_id"] for one in event.payload.get("events", ())])
+        yield from read_ids([one["event_id"] for one in event.payload.get("events", ())])
 
 
 def _grounds(event: Event) -> Iterator[UUID]:
     """The events that a reflection rests on."""
     if event.kind == REFLECTED:
-        for name in _GROUNDS:
-            yield from _ids(event.payload.get(name))
-
-
-def _ids(named: object) -> Iterator[UUID]:
-    # What somebody appended may hold anything there.
-    for one in named if isinstance(named, list) else ():
-        with suppress(ValueError):
-            yield UUID(str(one))
+        yield from grounds_of(event.payload)
 
 
 class Turns:

@@ -40,8 +40,9 @@ WHERE e.external_id = $(external_id)p AND e.kind = 'memory.profile_written' AND 
 
 -- part: rests
 -- Reflections, each with the events that it names as its grounds or that its model was shown. What somebody appended may hold
--- anything there.
-SELECT r.position, r.event_id, lower(named.event_id) AS named_id
+-- anything there, and an id in any form that is read as one: with urn:uuid:, braces and capitals, without hyphens.
+SELECT r.position, r.event_id,
+    lower(replace(btrim(replace(replace(named.event_id, 'urn:', ''), 'uuid:', ''), '{}'), '-', '')) AS named_id
 FROM reminiscence.memory_event AS r
 CROSS JOIN LATERAL (VALUES (r.payload -> 'based_on'), (r.payload -> 'rests_on')) AS grounds (ids)
 CROSS JOIN LATERAL jsonb_array_elements_text(
@@ -63,7 +64,7 @@ WITH RECURSIVE rests AS MATERIALIZED (
     UNION
     SELECT rests.event_id
     FROM gone
-    JOIN rests ON rests.named_id = gone.event_id::text
+    JOIN rests ON rests.named_id = replace(gone.event_id::text, '-', '')
 )
 SELECT DISTINCT rests.position
 FROM rests
@@ -213,7 +214,7 @@ FROM (
     {include rests}
 ) AS r
 JOIN reminiscence.memory_event AS e
-    ON e.external_id = $(external_id)p AND e.salt IS NULL AND e.event_id::text = r.named_id
+    ON e.external_id = $(external_id)p AND e.salt IS NULL AND replace(e.event_id::text, '-', '') = r.named_id
 UNION ALL
 SELECT 'active_memory.content', memory_id::text, 'belongs to an erased memory'
 FROM reminiscence.active_memory

@@ -93,6 +93,13 @@ CROSS JOIN LATERAL (
 ) AS e
 ORDER BY asked.place;
 
+-- name: find_erased_events
+-- Which of some events are erased, in order of position.
+SELECT event_id::text AS event_id
+FROM memory_event
+WHERE external_id = $(external_id)p AND event_id = ANY($(event_ids)p::uuid[]) AND salt IS NULL
+ORDER BY position;
+
 -- name: read_events_named
 -- Events with some ids, in order of position. Of erased ones, what is left.
 SELECT e.external_id, e.position, e.event_id, e.kind, e.actor, e.conversation_id, e.turn, e.occurred_at, e.recorded_at,

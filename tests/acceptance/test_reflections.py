@@ -724,21 +724,29 @@ async def test_a_belief_of_an_agents_own_goes_with_its_grounds(config: MakeConfi
         assert [belief.id for belief in graph.current("mara")] == [kept.event_id]
 
 
-async def test_a_belief_on_something_erased_is_found_and_goes_with_the_next_erasure(config: MakeConfig) -> None:
-    """As an agent may write it that still holds the event in memory; it never keeps an erasure from being done."""
+@pytest.mark.parametrize("written", [str, lambda one: one.hex.upper(), lambda one: f"{{{one}}}", lambda one: one.urn])
+async def test_a_belief_goes_in_whatever_form_it_names_its_grounds(
+    config: MakeConfig, written: Callable[[UUID], str]
+) -> None:
+    """As any of them is read as the same id by whoever reads beliefs."""
     async with _memory(config, _NOTHING) as (memory, _):
         (debt,) = await _say(memory, "I owe Tibor eleven florins.")
+        belief = {"belief": "Mara has debts.", "based_on": [written(debt.event_id)]}
+        await memory.ledger.append(_RUN, "agent.reflected", belief, actor="mara")
+        assert [one.text for one in await memory.admin.beliefs.current(_RUN)] == ["Mara has debts."]
+
         receipt = await memory.admin.erase(_RUN, text="florins")
-        late = {"belief": "Mara has debts.", "based_on": [str(debt.event_id).upper()]}
-        await memory.ledger.append(_RUN, "agent.reflected", late, actor="mara")
 
-        check = await memory.admin.verify_erased(receipt)
-        assert [(one.key, one.problem) for one in check.findings] == [("3", "rests on an erased event")]
+        assert {event.position for event in receipt.events} == {1, 2}
+        assert (await memory.admin.verify_erased(receipt, text="debts")).ok
+        assert await memory.admin.beliefs.current(_RUN) == ()
 
-        await _say(memory, "I bake.")
-        again = await memory.admin.erase(_RUN, text="bake")
-        assert {event.position for event in again.events} == {3, 4}
-        assert (await memory.admin.verify_erased(receipt)).ok
+        # Nor may an agent that still holds the event in memory write it afterwards.
+        for named in ("based_on", "rests_on"):
+            late = {"belief": "Mara has debts.", "based_on": ["x"], named: [written(debt.event_id)]}
+            with pytest.raises(InvalidInputError, match=f"event {debt.event_id}, which is erased"):
+                await memory.ledger.append(_RUN, "agent.reflected", late, actor="mara")
+        assert await memory.ledger.head(_RUN) == 3
 
 
 async def test_the_packages_own_records_are_not_reflected_on(config: MakeConfig) -> None:

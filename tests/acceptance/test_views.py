@@ -104,6 +104,28 @@ async def test_a_context_holds_nothing_that_its_agent_does_not_see(config: MakeC
         assert all(Visibility().sees("mara", by_id[event_id]) for event_id in ranked)
 
 
+async def test_what_an_agent_does_not_see_does_not_order_what_it_sees(config: MakeConfig) -> None:
+    """Of two ledgers that differ in another's thoughts only, an index of everybody's events recalls the same."""
+    async with AgentMem(config()) as memory:
+        recalled: list[list[int]] = []
+        for run, thought in (("gold", "the gold lies under the mill wheel"), ("rain", "it rained all day again")):
+            for turn in range(30):
+                await memory.ledger.append(
+                    run, "agent.spoke", {"text": f"I ground sack {turn}."}, actor="mara", turn=turn
+                )
+                if turn in {4, 10}:
+                    await memory.ledger.append(run, "agent.thought", {"text": thought}, actor="odo", turn=turn)
+            events = await all_events(memory, run)
+            index = memory.event_index(run)
+            await index.index(events)
+            found = await SalienceMemory("mara", 6, index=index).recall(
+                events, "Who hid the gold under the mill wheel?"
+            )
+            recalled.append([event.turn or 0 for event in found])
+
+        assert recalled[0] == recalled[1]
+
+
 async def test_what_is_erased_leaves_every_view(config: MakeConfig) -> None:
     """Of who read the ledger before and follows it, and of who reads it afterwards: the same, without a word of it."""
     async with AgentMem(config()) as memory:

@@ -175,6 +175,13 @@ class EventLedger:
         params = {"external_id": external_id, "event_ids": uuid_array(list(event_ids))}
         return await _events(await db.fetch_all(_SQL["read_events_named"], params))
 
+    async def find_erased(self, db: SqlExecutor, external_id: str, event_ids: Collection[UUID]) -> list[UUID]:
+        """Return which of some events are erased, in order of position; unknown ids are left out."""
+        if not event_ids:
+            return []
+        params = {"external_id": external_id, "event_ids": uuid_array(list(event_ids))}
+        return [UUID(row["event_id"]) for row in await db.fetch_all(_SQL["find_erased_events"], params)]
+
     async def read_page(
         self, db: SqlExecutor, external_id: str, *, after: int, limit: int = PAGE_EVENTS
     ) -> list[Event]:

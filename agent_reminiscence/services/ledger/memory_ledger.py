@@ -8,11 +8,14 @@ from typing import Any, Final
 from uuid import UUID
 
 from agent_reminiscence.config.constants import MAX_EVENT_PAYLOAD_BYTES
+from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.postgres_manager import PostgresManager
 from agent_reminiscence.database.repositories.event_ledger import EventLedger
+from agent_reminiscence.domain.belief import REFLECTED, grounds_of
 from agent_reminiscence.domain.canonical import beside
 from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.trust import Source
+from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
 from agent_reminiscence.services.ledger.projector import Projector
@@ -70,7 +73,7 @@ class MemoryLedger:
             idempotency_key: A second call with the same key and request returns the first one's event.
 
         Raises:
-            InvalidInputError: An argument is refused; nothing is written.
+            InvalidInputError: An argument is refused, or a reflection rests on an erased event; nothing is written.
             RedactionError: Your redactor failed; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
             StoreError: The store is unavailable or refused the write.
@@ -102,9 +105,20 @@ class MemoryLedger:
             retried = await self._projector.begin(db, request)
             if retried is not None:
                 return retried
+            if request.kind == REFLECTED:
+                await self._check_grounds(db, request)
             now = self._clock()
             event = await beside(lambda: request.event(request.kind, request.payload, now), value=request.payload)
             return await self._projector.record(db, event)
+
+    async def _check_grounds(self, db: SqlExecutor, request: AppendRequest) -> None:
+        """Refuse a reflection on something erased: an erasure takes all that rests on it, and this would come after."""
+        erased = await self._ledger.find_erased(db, request.external_id, set(grounds_of(request.payload)))
+        if erased:
+            raise InvalidInputError(
+                f"the reflection rests on event {erased[0]}, which is erased; leave it out of based_on and rests_on, or"
+                " reflect on what is left"
+            )
 
     async def head(self, external_id: str | int | UUID) -> int:
         """Position of the last event; 0 if there is none.

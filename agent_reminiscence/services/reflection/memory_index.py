@@ -145,9 +145,14 @@ class EventSearch:
     ) -> list[Event]:
         generation = self._embedding.generations.current
         async with self._store.transaction(external_id, read_only=True) as db:
-            layout = (await self._index.read_layout(db, external_id, searched)).copy()
+            layout = await self._index.read_layout(db, external_id, searched)
+            if among is not None:
+                # Nothing else may count, neither as a neighbour nor in how rare a word is: what an agent does not see
+                # must not be told by the order of what it sees.
+                layout = layout[np.isin(layout["number"], [chunk_number(position, 0) for position in among])]
             if not len(layout):
                 return []
+            layout = layout.copy()
             # The events are one text: what stands before and after one counts as in recall.
             layout["flags"][0] |= FIRST
             asked = read_question(
@@ -159,7 +164,8 @@ class EventSearch:
             )
             found = await self._index.find_terms(db, external_id, asked.looked_up)
             stored = await self._index.read_vectors(db, external_id, generation, searched)
-        found = _among(found, layout["number"].astype(np.int64))
+        numbers = layout["number"].astype(np.int64)
+        found, stored = _among(found, numbers), _vectors_among(stored, numbers)
         asked = asked.bounded({term: len(where.numbers) for term, where in found.items()})
         words = occurrences(asked, found, {})
         weigh = rarity_weights(words, _LANGUAGES, len(layout))
@@ -172,9 +178,6 @@ class EventSearch:
                 layout,
                 in_numbers(asked, found, words, {}),
                 None if vector is None else _compare(layout, stored, np.array(vector, dtype=np.float32)),
-                eligible=None
-                if among is None
-                else np.isin(layout["number"], [chunk_number(position, 0) for position in among]),
                 limit=k,
                 cosine_match=BUNDLED_MATCH if generation.model_name == WORDLLAMA_MODEL else None,
             )
@@ -285,6 +288,12 @@ def _among(found: Mapping[str, FoundTerm], numbers: NDArray[np.int64]) -> dict[s
         if is_there.any():
             kept[term] = FoundTerm(where.numbers[is_there], where.frequencies[is_there], where.lengths[is_there])
     return kept
+
+
+def _vectors_among(stored: StoredVectors, numbers: NDArray[np.int64]) -> StoredVectors:
+    """The vectors of some events."""
+    is_there, _ = are_among(stored.numbers, numbers)
+    return StoredVectors(stored.numbers[is_there], stored.masses[is_there], stored.vectors[is_there])
 
 
 def _compare(layout: NDArray[np.void], stored: StoredVectors, vector: NDArray[np.float32]) -> Vectors:

@@ -670,6 +670,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"after": 0, "until": None, "kinds": None, "actor": None, "limit": 100, "max_bytes": None}
         ),
         "read_events_at": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},
+        "find_erased_events": lambda w: _stream(w) | {"event_ids": [w.observed_id]},
         "read_events_named": lambda w: _stream(w) | {"event_ids": [w.observed_id]},
         "read_memory_events": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id), "position": 100},
         "find_writers": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)]},

@@ -195,6 +195,24 @@ async def test_what_is_deleted_can_be_indexed_again(make_index: MakeIndex) -> No
     assert sorted(positions(await find_all(index, 3))) == [1, 2, 3]
 
 
+async def test_what_is_erased_is_forgotten(make_index: MakeIndex) -> None:
+    """A view that follows a ledger says what is erased; also to an index that does not know yet whose events it has."""
+    index = make_index()
+    await index.index(TALE)
+    await find_all(index, 3)
+    index.close()
+    later = make_index(None)
+
+    await later.forget({MILL.event_id, event_id(99)})
+    await later.index((BREAD,))
+    await later.forget(frozenset())
+
+    assert await rows(later, [MILL.event_id]) == []
+    assert sorted(positions(await find_all(later, 2))) == [2, 3]
+    await later.forget({STORM.event_id})
+    assert sorted(positions(await find_all(later, 1))) == [2]
+
+
 async def test_events_of_another_ledger_are_refused(make_index: MakeIndex) -> None:
     """Nothing of the call is written; an index without an id takes that of the first event."""
     index = make_index(None)

@@ -111,6 +111,21 @@ def test_the_visitor_is_there_however_small_the_budget() -> None:
     assert positions(context.shown) == [3, 4, 5]
 
 
+@pytest.mark.parametrize("is_salient", [False, True])
+def test_a_visitor_takes_no_place_of_the_memory(*, is_salient: bool) -> None:
+    """What stands in the visitor's layer is left out before the window is filled."""
+    events = [make_event(number, f"event {number}") for number in range(1, 8)]
+    artifacts = [make_event(number, f"artifact {number}", kind="user.injected", actor=None) for number in range(8, 12)]
+    memory = MemoryManifest(window=3, use_salience=is_salient)
+    builder = ContextBuilder(AgentManifest(name="mara", memory=memory))
+
+    context = builder.build([*events, *artifacts], "a scene")
+
+    assert positions(context.shown)[-3:] == [9, 10, 11]
+    # The oldest artifact has left the visitor's layer, and is an event like others.
+    assert positions(context.shown)[:-3] == [6, 7, 8]
+
+
 def test_a_budget_takes_events_before_beliefs_and_beliefs_before_the_scene() -> None:
     """Whole entries, the oldest first; every budget from all to nothing."""
     events = [make_event(number, f"I noticed thing {number}") for number in range(1, 5)]

@@ -64,9 +64,9 @@ def test_a_manifest_is_read_from_a_file(name: str, text: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("mara.toml", "name = ", "is no valid TOML"),
-        ("mara.yaml", "name: [", "is no valid YAML"),
-        ("mara.yaml", "!!python/object/apply:os.getcwd []", "is no valid YAML"),
+        ("mara.toml", "name = ", "is not valid TOML"),
+        ("mara.yaml", "name: [", "is not valid YAML"),
+        ("mara.yaml", "!!python/object/apply:os.getcwd []", "is not valid YAML"),
         ("mara.yaml", "- mara", "the whole: "),
         ("mara.toml", "name = ' '", "is not a valid agent manifest: name: "),
         ("mara.toml", "name = 'mara'\n[memory]\nwindow = 0", "memory.window: "),

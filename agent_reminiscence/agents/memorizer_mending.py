@@ -43,6 +43,8 @@ _MAX_FACT_CHARACTERS = 500
 _MAX_WHY_CHARACTERS = 300
 _MAX_SUMMARY_CHARACTERS = 1_000
 _SHOWN_NAME_CHARACTERS = 60
+# Types that exclude each other.
+_FIXED_TYPES = frozenset(ENTITY_TYPES) - {ANY_TYPE}
 # Of a fact that has no usable rating.
 _MIDDLING = 0.5
 
@@ -135,6 +137,7 @@ class _Entities:
         else:
             same.also_called += [one.name, *one.also_called]
             same.description = same.description or one.description
+            same.type = one.type if same.type not in _FIXED_TYPES and one.type in _FIXED_TYPES else same.type
         return []
 
     def _find_same(self, one: FoundEntity) -> FoundEntity | None:
@@ -143,7 +146,7 @@ class _Entities:
             (
                 other
                 for other in self._found
-                if other.type == one.type
+                if _may_be_same(other.type, one.type)
                 and other.is_other == one.is_other
                 and key in map(name_key, (other.name, *other.also_called))
             ),
@@ -208,8 +211,7 @@ class _Entities:
 
 def _may_be_same(type_: str, known: str) -> bool:
     """Whether one thing can have both types: a person is not a place, even if they share a name."""
-    fixed = set(ENTITY_TYPES) - {ANY_TYPE}
-    return type_ == known or not {type_, known} <= fixed
+    return type_ == known or not {type_, known} <= _FIXED_TYPES
 
 
 class _Relationships:

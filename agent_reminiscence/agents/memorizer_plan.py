@@ -6,8 +6,9 @@ one would have to write everything again. `memorizer_mending` makes of it what c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import nan
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -45,11 +46,22 @@ _MAY_BE_NULL = BeforeValidator(_nothing_is_a_list)
 
 
 class _Part(BaseModel):
+    """An item of a list. The schema asks for all of it; what code can do without may be missing all the same."""
+
     model_config = ConfigDict(str_strip_whitespace=True)
+
+    _dispensable: ClassVar[Mapping[str, Any]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, value: Any) -> Any:
+        return {**cls._dispensable, **value} if isinstance(value, dict) else value
 
 
 class FoundEntity(_Part):
     """Somebody or something that the new passages name."""
+
+    _dispensable = {"type": ""}
 
     name: str
     type: str
@@ -60,6 +72,8 @@ class FoundEntity(_Part):
 
 class FoundRelationship(_Part):
     """How new passages say two entities are related."""
+
+    _dispensable = {"passages": ()}
 
     who: str
     relation: str
@@ -72,6 +86,8 @@ class FoundRelationship(_Part):
 class Fact(_Part):
     """A sentence that can be understood alone."""
 
+    _dispensable = {"passages": (), "importance": nan}
+
     text: str
     passages: list[int]
     importance: float
@@ -79,6 +95,8 @@ class Fact(_Part):
 
 class Ending(_Part):
     """A passage or known relationship that a new passage shows to be over."""
+
+    _dispensable = {"why": ""}
 
     number: int
     by: int
@@ -109,13 +127,21 @@ class _Written(BaseModel):
             # The answer as a whole is something else.
             raise refused
         errors = refused.errors()
-        wrong = {(one["loc"][0], one["loc"][1]): one["msg"] for one in errors if len(one["loc"]) > 1}
+        # The first fault of each item, with the field that it is in.
+        wrong = {
+            (one["loc"][0], one["loc"][1]): "".join(f" `{field}`" for field in one["loc"][2:3]) + f": {one['msg']}"
+            for one in reversed(errors)
+            if len(one["loc"]) > 1
+        }
         whole = {one["loc"][0]: one["msg"] for one in errors if len(one["loc"]) == 1}
         rest = {name: _without(name, items, wrong) for name, items in value.items() if name not in whole}
+        if "importance" in whole and any(rest.get(name) for name in cls.model_fields):
+            # Nobody knows the ratings, but the rest may be right.
+            rest.setdefault("importance", [])
         written = handler(rest)
         complaints = [f"{name}: {why}" for name, why in whole.items()]
         # Rules rate what has no rating.
-        complaints += [f"{name} {_place(index)}: {why}" for (name, index), why in wrong.items() if name != "importance"]
+        complaints += [f"{name} {_place(index)}{why}" for (name, index), why in wrong.items() if name != "importance"]
         written.complaints.extend(complaints[:_MAX_COMPLAINTS])
         return written
 

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel, Field
@@ -68,6 +68,10 @@ orchard yesterday.", and 9002 "Ines: My aunt owns it."
 "Why did Ines sell the hives?" Memory says otherwise: she moved them to the orchard [9001].
 
 {ABOUT_RECALLED}"""
+
+
+# For a model that says by `is_known` alone that memory does not hold the answer.
+_NOT_KNOWN: Final = "Memory does not hold the answer."
 
 
 class RetrievalAnswer(BaseModel):
@@ -192,7 +196,7 @@ def check_answer(context: RunContext[RetrieverDeps], answer: RetrievalAnswer) ->
     if not answer.is_known and cited:
         raise ModelRetry("if memory does not hold the answer, cite nothing; otherwise set is_known to true")
     if not answer.answer.strip():
-        raise ModelRetry("the answer is empty")
+        return answer.model_copy(update={"answer": _NOT_KNOWN})
     return answer
 
 

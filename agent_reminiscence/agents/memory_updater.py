@@ -267,15 +267,15 @@ async def request_deletion(context: RunContext[UpdaterDeps], what: str, memories
         )
     if not what.strip() or len(what) > _MAX_WHY_CHARACTERS:
         raise ModelRetry(f"say what to forget, in at most {_MAX_WHY_CHARACTERS} characters")
-    for ref in memories:
-        _check_ref(deps, ref)
-        # One that can never be shown may still hold what the user wants forgotten; a request changes nothing by itself.
-        if not _is_too_long(deps.memories[ref - 1], _rows(deps, ref)):
-            _check_shown(context, ref)
-    if len(deps.plan.deletions) >= MAX_INTENTS:
+    # What the user asked for is passed on even if the model is wrong about where it is; asked again, it is put right.
+    former = [one for one in deps.plan.deletions if (one.what, one.message) != (what, asked.message)]
+    if len(former) >= MAX_INTENTS:
         raise ModelRetry(f"the plan already has {MAX_INTENTS} deletions, which is the limit")
-    memory_ids = tuple(deps.memories[ref - 1].id for ref in dict.fromkeys(memories))
-    deps.plan.deletions.append(DeletionIntent(what=what, memory_ids=memory_ids, message=asked.message))
+    problems = {ref: _why_unnamed(context, ref) for ref in memories}
+    memory_ids = tuple(deps.memories[ref - 1].id for ref, problem in problems.items() if problem is None)
+    deps.plan.deletions = [*former, DeletionIntent(what=what, memory_ids=memory_ids, message=asked.message)]
+    if unnamed := [problem for problem in problems.values() if problem is not None]:
+        raise ModelRetry(f"noted, but {unnamed[0]}; call again with all memories that hold it")
     return "noted"
 
 
@@ -291,6 +291,18 @@ def _added(before: str, after: str) -> str:
 def _check_ref(deps: UpdaterDeps, ref: int) -> None:
     if not 1 <= ref <= len(deps.memories):
         raise ModelRetry(f"there is no memory {ref}; there are {len(deps.memories)}")
+
+
+def _why_unnamed(context: RunContext[UpdaterDeps], ref: int) -> str | None:
+    """Why a request to forget cannot name a memory; None if it can."""
+    try:
+        _check_ref(context.deps, ref)
+        # One that can never be shown may still hold what the user wants forgotten; a request changes nothing by itself.
+        if not _is_too_long(context.deps.memories[ref - 1], _rows(context.deps, ref)):
+            _check_shown(context, ref)
+    except ModelRetry as error:
+        return error.message
+    return None
 
 
 def _check_shown(context: RunContext[UpdaterDeps], ref: int) -> None:

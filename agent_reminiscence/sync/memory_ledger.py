@@ -46,7 +46,7 @@ class MemoryLedger(Twin):
             idempotency_key: A second call with the same key and request returns the first one's event.
 
         Raises:
-            InvalidInputError: An argument is refused; nothing is written.
+            InvalidInputError: An argument is refused, or a reflection rests on an erased event; nothing is written.
             RedactionError: Your redactor failed; nothing is written.
             IdempotencyConflictError: The key was used for a different request.
             StoreError: The store is unavailable or refused the write.

@@ -24,7 +24,7 @@ from agent_reminiscence.domain.event import Event
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.text.invisible import INVISIBLE
 from agent_reminiscence.text.tokens import TokenCounter, count_tokens
-from agent_reminiscence.views.episodic import EpisodicMemory
+from agent_reminiscence.views.episodic import EpisodicMemory, checked_window
 from agent_reminiscence.views.index import MemoryIndex
 from agent_reminiscence.views.manifest import AgentManifest
 from agent_reminiscence.views.reflection import ReflectionMemory, in_order
@@ -77,7 +77,7 @@ class ContextBuilder:
         count: Counts tokens as the model does; the default never counts too few.
 
     Raises:
-        InvalidInputError: The budget is less than 1, or the index lacks a method.
+        InvalidInputError: An argument is of the wrong type, the budget is less than 1, or the index lacks a method.
     """
 
     def __init__(
@@ -91,8 +91,12 @@ class ContextBuilder:
         language: str = "en",
         count: TokenCounter = count_tokens,
     ) -> None:
-        if token_budget is not None and token_budget < 1:
-            raise InvalidInputError(f"token_budget must be at least 1, not {token_budget}")
+        if not isinstance(manifest, AgentManifest):
+            raise InvalidInputError(f"manifest must be an AgentManifest, not {type(manifest).__name__}")
+        if token_budget is not None:
+            checked_window("token_budget", token_budget)
+        if output_type is not None and not (isinstance(output_type, type) and issubclass(output_type, BaseModel)):
+            raise InvalidInputError(f"output_type must be a Pydantic model class, not {output_type!r}")
         self.manifest = manifest
         self.output_type = output_type
         self.token_budget = token_budget
@@ -336,6 +340,8 @@ def _fewest(layers: _Layers, fits: Callable[[int], bool]) -> int:
 
 def _entries(scene: str | Sequence[str]) -> tuple[str, ...]:
     entries = (scene,) if isinstance(scene, str) else scene
+    if not isinstance(entries, Sequence) or not all(isinstance(entry, str) for entry in entries):
+        raise InvalidInputError(f"scene must be text, or a list of texts, not {scene!r:.80}")
     return tuple(entry for entry in entries if entry.strip())
 
 

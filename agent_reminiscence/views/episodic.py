@@ -69,7 +69,7 @@ class EpisodicFollower:
         self.take(self._stream.observe(events))
 
     def take(self, news: News) -> None:
-        """As `observe`, for who follows the ledger for several views."""
+        """As `observe`, for callers that feed several views from one stream."""
         for event_id in news.erased:
             self._events.pop(event_id, None)
         self._events.update((event.event_id, event) for event in news.events)

@@ -254,7 +254,7 @@ class ReflectionFollower:
         self.take(self._stream.observe(events))
 
     def take(self, news: News) -> News:
-        """As `observe`, for who follows the ledger for several views.
+        """As `observe`, for callers that feed several views from one stream.
 
         Returns:
             The same without the agent's beliefs; an event that turns out to be one is named among the erased.

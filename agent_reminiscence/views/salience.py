@@ -223,7 +223,7 @@ class SalienceFollower:
         self.take(self._stream.observe(events))
 
     def take(self, news: News) -> None:
-        """As `observe`, for who follows the ledger for several views."""
+        """As `observe`, for callers that feed several views from one stream."""
         if any(event_id in self._numbers for event_id in news.erased):
             self._begin([event for event in self._events if event.event_id not in news.erased])
         for event_id in news.erased:

@@ -83,7 +83,7 @@ class VisibleEvents:
 
     def __init__(self, agent_name: str, visibility: Visibility) -> None:
         if not agent_name.strip():
-            raise InvalidInputError(f"agent_name must not be blank, as {agent_name!r} is; pass the actor of its events")
+            raise InvalidInputError("agent_name is blank; pass the actor name used in the agent's events")
         self.agent_name = agent_name
         self.visibility = visibility
         self._stream = EventStream()

@@ -189,9 +189,9 @@ _MISTAKES: dict[str, tuple[_Making, str]] = {
         "facts 2: `passages` names none of the new passages",
     ),
     "too few ratings": (_instead(importance=[0.5, 0.5]), "importance: 2 numbers for 3 new passages"),
-    "a fact without passages": (_with("facts", {"text": "Clay is soft.", "importance": 0.5}), "facts 2: "),
+    "a fact without passages": (_with("facts", {"text": "Clay is soft."}), "facts 2: `passages` names none"),
     "a sentence for a list": (_instead(over="None."), "over: Input should be a valid list"),
-    "words for a number": (_with("over", {"number": "the kiln", "by": 1, "why": "So."}), "over 1: "),
+    "words for a number": (_with("over", {"number": "the kiln", "by": 1, "why": "So."}), "over 1 `number`: "),
 }  # fmt: skip
 
 

@@ -724,7 +724,9 @@ async def test_a_wrong_wish_to_forget_is_sent_back(config: MakeConfig, wrong: St
         await memory.create_active_memory("agent-1", "Address", "Ines lives at Rua do Norte 4.")
         report = await memory.admin.remember("agent-1", _FORGET)
 
-        assert report.deletion_requests == ()
+        # What the user asked for is not lost because the model was wrong about where it is.
+        is_users = complaint.startswith("there is no memory")
+        assert [one.memory_ids for one in report.deletion_requests] == ([()] if is_users else [])
         assert complaint in model.shown
 
 
@@ -751,8 +753,21 @@ async def test_a_memory_that_the_model_has_not_read_is_not_named(config: MakeCon
         await memory.create_active_memory("agent-1", "Address", "Ines lives at Rua do Norte 4.")
         report = await memory.admin.remember("agent-1", _FORGET)
 
-        assert [(one.what, one.memory_ids) for one in report.deletion_requests] == [("Her address.", ())]
+        assert [(one.what, one.memory_ids) for one in report.deletion_requests] == [
+            ("The user's address.", ()),
+            ("Her address.", ()),
+        ]
         assert "you have not seen the whole of memory 1" in model.shown
+
+
+async def test_a_wish_to_forget_that_is_put_right_is_one(config: MakeConfig) -> None:
+    """The model names a memory too many, looks, and names the right one."""
+    model = ScriptedModel(_forget(memories=[1, 42]), _LOOK, _forget(memories=[1]), _DONE)
+    async with _memory(config, model) as memory:
+        note = await memory.create_active_memory("agent-1", "Address", "Ines lives at Rua do Norte 4.")
+        report = await memory.admin.remember("agent-1", _FORGET)
+
+        assert [(one.what, one.memory_ids) for one in report.deletion_requests] == [("The user's address.", (note.id,))]
 
 
 async def test_a_memory_too_long_to_be_shown_can_be_named(config: MakeConfig) -> None:

@@ -92,7 +92,7 @@ class LedgerBeliefs:
     ) -> tuple[Event, ...]:
         """The events that a belief rests on, in order of position; of them those that the reader sees.
 
-        The events are read from PostgreSQL. Of an erased one, what is left of it.
+        The events are read from PostgreSQL. An erased event is returned without its content.
 
         Args:
             belief_id: Of its reflection.

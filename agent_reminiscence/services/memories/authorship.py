@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Final
-from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
@@ -37,76 +36,45 @@ def version_entries(
         occurred_at: When the new version begins to hold.
     """
     # A chunk that holds from a later time than this version cannot represent its text from then on.
-    stale = {chunk.chunk_id for chunk in layout if chunk.start_date > occurred_at}
-    whole = chunked(new.content, new.metadata)
-    entries = label_entries(new.content, whole, layout, writer=writer, stale=stale)
-    matched = match(new.content, entries, [chunk for chunk in layout if chunk.chunk_id not in stale])
-    if entries == whole:
-        return matched
-    uncut = {entry.id for entry in whole}
-    sources = {chunk.chunk_id: chunk.source for chunk in layout}
-    # A repetition that the writer added must not take the place of a chunk with another label.
-    return tuple(
-        now if now.new or entry.id in uncut or sources[now.id] == (entry.source or writer) else entry
-        for entry, now in zip(entries, matched, strict=True)
-    )
-
-
-def label_entries(
-    content: str,
-    entries: Sequence[ChunkEntry],
-    layout: Sequence[StoredChunk],
-    *,
-    writer: Source,
-    stale: Collection[UUID] = (),
-) -> tuple[ChunkEntry, ...]:
-    """Cut the entries of a new text where its lines have different labels, and label what is not the writer's.
-
-    A chunk has one label. Without this, a model that changes one line would put its own label on the whole paragraph,
-    and a user who changes one would vouch for what a tool wrote around it. An entry that repeats an old chunk is not
-    cut, because that chunk stays with the label that it has.
-
-    Args:
-        content: The new text.
-        entries: Its chunks, all new.
-        layout: The chunks of the text that it replaces.
-        writer: The label of whoever writes the new text; that of each line that the old text does not have.
-        stale: Old chunks that cannot stay; only their lines are looked up.
-    """
+    live = [chunk for chunk in layout if chunk.start_date <= occurred_at]
+    matched = match(new.content, chunked(new.content, new.metadata), live)
     if all(chunk.source == writer for chunk in layout):
-        return tuple(entries)
-    staying = Counter(_passage(chunk) for chunk in layout if chunk.chunk_id not in stale)
-    staying &= Counter(_words(content, entry) for entry in entries)
-    authors = _Authors(layout, staying, stale, writer)
-    labelled: list[ChunkEntry] = []
-    for entry in entries:
-        words = _words(content, entry)
-        if staying[words]:
-            staying[words] -= 1
-            labelled.append(entry)
+        return matched
+    stays = {entry.id for entry in matched if not entry.new}
+    gone = [chunk for chunk in layout if chunk.chunk_id not in stays]
+    authors = _Authors(gone, writer)
+    pieces = [piece for entry in matched for piece in ([entry] if not entry.new else _cut(new.content, entry, authors))]
+    left = [chunk for chunk in live if chunk.chunk_id not in stays]
+    return tuple(_match_labelled(new.content, pieces, left, writer))
+
+
+def _match_labelled(
+    content: str, pieces: Sequence[ChunkEntry], layout: Sequence[StoredChunk], writer: Source
+) -> Iterator[ChunkEntry]:
+    """Reuse the id of an old chunk that says the same as a new piece and has its label, live ones first."""
+    old: defaultdict[tuple[_Passage, Source], deque[StoredChunk]] = defaultdict(deque)
+    for chunk in sorted(layout, key=lambda chunk: chunk.has_ended):
+        old[_passage(chunk), chunk.source].append(chunk)
+    for piece in pieces:
+        same = old.get((_words(content, piece), piece.source or writer)) if piece.new else None
+        if same:
+            yield ChunkEntry(**dict(piece) | {"id": same.popleft().chunk_id, "new": False, "source": None})
         else:
-            labelled += _cut(content, entry, authors, writer)
-    return tuple(labelled)
+            yield piece
 
 
 class _Authors:
     """Looks up who wrote a line of the old text, each line once.
 
     Args:
-        staying: How many chunks with these words stay; their lines are not looked up.
+        gone: The chunks of the old text that do not stay; those that do have their lines themselves.
+        writer: The label of whoever writes the new text; that of each line that the old text does not have.
     """
 
-    def __init__(
-        self, layout: Sequence[StoredChunk], staying: Counter[_Passage], stale: Collection[UUID], writer: Source
-    ) -> None:
-        self._writer = writer
+    def __init__(self, gone: Sequence[StoredChunk], writer: Source) -> None:
+        self.writer = writer
         self._lines: defaultdict[str, deque[StoredChunk]] = defaultdict(deque)
-        left = staying.copy()
-        for chunk in layout:
-            words = _passage(chunk)
-            if left[words] and chunk.chunk_id not in stale:
-                left[words] -= 1
-                continue
+        for chunk in gone:
             for line in _LINE.finditer(chunk.content):
                 self._lines[line.group().rstrip()].append(chunk)
 
@@ -114,13 +82,18 @@ class _Authors:
         """The label of a line of the new text."""
         known = self._lines.get(line)
         if not known:
-            return self._writer
+            return self.writer
         chunk = known.popleft()
         # The same words in another mouth are another statement, for which neither of the two vouches.
-        return chunk.source if chunk.speaker == speaker else least_trusted([chunk.source, self._writer])
+        return chunk.source if chunk.speaker == speaker else least_trusted([chunk.source, self.writer])
 
 
-def _cut(content: str, entry: ChunkEntry, authors: _Authors, writer: Source) -> Iterator[ChunkEntry]:
+def _cut(content: str, entry: ChunkEntry, authors: _Authors) -> Iterator[ChunkEntry]:
+    """Cut a new chunk where its lines have different labels, and label what is not the writer's.
+
+    A chunk has one label. Without this, a model that changes one line would put its own label on the whole paragraph,
+    and a user who changes one would vouch for what a tool wrote around it.
+    """
     labels: list[Source] = []
     starts: list[int] = []
     for line in _LINE.finditer(content, entry.start, entry.end):
@@ -131,7 +104,7 @@ def _cut(content: str, entry: ChunkEntry, authors: _Authors, writer: Source) -> 
     if not labels:
         yield entry
     for label, (start, end) in zip(labels, pairwise([*starts, entry.end]), strict=True):
-        source = None if label == writer else label
+        source = None if label == authors.writer else label
         yield ChunkEntry(**dict(entry) | {"id": uuid7(), "start": start, "end": end, "source": source})
 
 

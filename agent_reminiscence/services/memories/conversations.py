@@ -25,6 +25,7 @@ _ROLES: Final[Mapping[str, Role]] = {
     "tool": "tool",
     "function": "tool",
 }
+_MAX_SHOWN_KEYS: Final = 100
 _MAX_SHOWN_ROLE = 40
 # Message parts that hold what a model thought but did not say.
 _SILENT_PARTS: Final = frozenset({"thinking", "reasoning"})
@@ -93,6 +94,9 @@ def _read_mapping(message: Mapping[Any, Any], number: int) -> list[tuple[Role, s
         raise InvalidInputError(f"messages[{number}] has the role {shown}; use user, assistant, tool or system")
     content = message.get("content")
     if content is None:
+        if role != "assistant" and "content" not in message:
+            keys = ", ".join(sorted(str(key) for key in message))[:_MAX_SHOWN_KEYS]
+            raise InvalidInputError(f"messages[{number}] has no content, only {keys}; put its text under `content`")
         # A message that only calls tools.
         return []
     if isinstance(content, str):

@@ -205,7 +205,7 @@ class EventSearch:
 
 
 class EventIndex:
-    """`memory.event_index(…)`: finds events of kinds of your own by what they say.
+    """`memory.event_index(…)`: searches events of your own kinds by their text.
 
     It is a `MemoryIndex` of `agent_reminiscence.views`. Every event is in the index of words from its append on, and an
     erasure takes it out; `index` adds vectors, by which a search finds it in other words, too. Recall reads nothing of

@@ -240,7 +240,7 @@ async def test_all_that_only_the_model_can_mend_is_said_at_once() -> None:
             plan["entities"].append({"name": "Atlantis", "type": "place"}),
             plan["relationships"].append({"who": "Maria", "relation": "knows", "whom": "Nemo", "passages": [1]}),
             plan["facts"].append({"text": "Maria sails.", "passages": [9], "importance": 0.5}),
-            plan["facts"].append({"text": "Maria sings."}),
+            plan["facts"].append({"passages": [1], "importance": 0.5}),
         )
     )
     model = ScriptedModel(_json(wrong), _json(PLAN))
@@ -248,7 +248,7 @@ async def test_all_that_only_the_model_can_mend_is_said_at_once() -> None:
     reading = await _ask(model)
 
     lines = [line for line in _complaints(model).splitlines() if line.startswith("- ")]
-    assert [re.split("[:(]", line)[0].strip() for line in lines] == [
+    assert [re.split("[:(`]", line)[0].strip() for line in lines] == [
         "- importance",
         "- facts 4",
         "- entities 4",

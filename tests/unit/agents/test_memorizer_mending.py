@@ -198,7 +198,7 @@ _ASKED: Sequence[tuple[str, _Change, str]] = (
     ("a rating too many", lambda plan: plan["importance"].append(1), "importance: 4 numbers for 3 new passages"),
     ("made up", _add("entities", name="Atlantis", type="place"), "entities 4: the passages do not have the name 'Atl"),
     ("a long name", _add("entities", name="x" * 501, type="place"), "entities 4: the name is longer than 500"),
-    ("no type", _add("entities", name="Maria"), "entities 4: Field required"),
+    ("no name", _add("entities", type="place"), "entities 4 `name`: Field required"),
     (
         "a relationship to nobody",
         _add("relationships", **_NOTHING | {"whom": "Nemo"}),
@@ -213,9 +213,18 @@ _ASKED: Sequence[tuple[str, _Change, str]] = (
     ),
     ("a fact of no passage", _add("facts", text="Maria sails.", passages=[9], importance=1), "facts 3: `passages` nam"),
     ("a long fact", _add("facts", text="x " * 300, passages=[1], importance=1), "facts 3: the sentence is longer"),
-    ("a fact of words", _add("facts", text="Maria sails.", passages="all", importance=1), "facts 3: Input should be"),
+    (
+        "a fact of words",
+        _add("facts", text="Maria sails.", passages="all", importance=1),
+        "facts 3 `passages`: Inp",
+    ),
+    ("ratings in prose", lambda plan: plan.update(importance="0.9, 0.5"), "importance: Input should be a valid list"),
     ("facts in prose", lambda plan: plan.update(over="nothing is"), "over: Input should be a valid list"),
-    ("an end by words", _add("over", number="the first", by=1, why="So."), "over 3: Input should be a valid integer"),
+    (
+        "an end by words",
+        _add("over", number="the first", by=1, why="So."),
+        "over 3 `number`: Input",
+    ),
 )
 
 
@@ -224,8 +233,9 @@ def test_what_is_missing_is_asked_for(change: _Change, complaint: str) -> None:
     """The complaint says where it is; without it, the rest of the plan stands."""
     reading, complaints = _mend(changed(change))
 
-    assert len(complaints) == 1
-    assert complaints[0].startswith(complaint)
+    # Ratings that are no list are missing, too.
+    assert len(complaints) == (2 if complaint.startswith("importance: Input") else 1)
+    assert complaint in "\n".join(complaints)
     expected = read(PLAN)
     if complaint.startswith("importance"):
         expected = replace(expected, importances={})
@@ -396,3 +406,33 @@ def test_a_later_new_passage_ends_an_earlier_one() -> None:
         ("new", 0, 1)
     ]
     assert read(changed(lambda plan: plan.update(over=over)), replace(MATERIAL, passages=swapped)).endings == []
+
+
+def test_what_code_can_do_without_may_be_missing() -> None:
+    """Types, passages that both names stand in, ratings of facts, and reasons."""
+    plan = changed(
+        lambda plan: (
+            plan["entities"][0].pop("type"),
+            plan["facts"][0].pop("importance"),
+            [one.pop("why") for one in plan["over"]],
+        )
+    )
+
+    reading, complaints = _mend(plan)
+
+    expected = read(PLAN)
+    assert complaints == []
+    assert [one.name for one in reading.entities] == [one.name for one in expected.entities]
+    assert reading.facts[0] == replace(expected.facts[0], importance=0.5)
+    assert [one.why for one in reading.endings] == ["A newer passage says otherwise."] * len(expected.endings)
+
+
+def test_one_name_of_two_types_that_may_be_one_is_one_entity() -> None:
+    """A model also calls a person by her trade; a place of the same name is something else."""
+    types = ("engineer", "person", "place")
+    entities = [{"name": "Maria", "type": type_} for type_ in types]
+    plan = changed(lambda plan: plan.update(entities=entities, relationships=[], facts=[]))
+
+    reading, _ = _mend(plan)
+
+    assert [(one.name, one.type) for one in reading.entities] == [("Maria", "person"), ("Maria", "place")]

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_reminiscence.database.repositories.memory_chunk import PassageLabels
@@ -161,6 +161,7 @@ _LABELLED_LINES = st.lists(
 )
 
 
+@example(old=[("ash", "user"), ("ash", "agent")], new=["ash", "birch", "", "ash"], writer="user")
 @given(
     old=_LABELLED_LINES,
     new=st.lists(st.sampled_from(["ash", "birch", "cedar", "", "  elm", "fir"]), max_size=9),

@@ -84,6 +84,10 @@ def test_messages_of_pydantic_ai_are_read() -> None:
         ([{"role": ["user"], "content": "x"}], r"messages\[0\] has the role of list"),
         ([{"role": "x" * 1_000, "content": "x"}], r"messages\[0\] has the role 'x{39};"),
         ([{"role": "user", "content": {"text": "x"}}], "content of type dict"),
+        (
+            [{"role": "user", "text": "x"}],
+            r"messages\[0\] has no content, only role, text; put",
+        ),
         ([{"role": "user", "content": b"x"}], "content of type bytes"),
         ([{"role": "user", "content": "a"}, {"role": "user", "content": "b\x00"}], r"messages\[1\] has a NUL .* 1;"),
         ([{"role": "user", "content": "\ud83d"}], r"messages\[0\] has a lone surrogate at position 0"),

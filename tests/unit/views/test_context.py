@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -312,5 +313,20 @@ async def test_in_steps_is_from_scratch(
 
 def test_a_budget_of_nothing_is_refused() -> None:
     """The message names it."""
-    with pytest.raises(InvalidInputError, match="token_budget must be at least 1, not 0"):
+    with pytest.raises(InvalidInputError, match="token_budget must be a whole number from 1, not 0"):
         ContextBuilder(manifest(), token_budget=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: ContextBuilder("mara"), "manifest must be an AgentManifest, not str"),  # type: ignore[arg-type]
+        (lambda: ContextBuilder(manifest(), token_budget="x"), "token_budget must be a whole number"),  # type: ignore[arg-type]
+        (lambda: ContextBuilder(manifest(), output_type=int), "output_type must be a Pydantic model class"),  # type: ignore[arg-type]
+        (lambda: ContextBuilder(manifest()).build([], None), "scene must be text, or a list of texts, not None"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_argument_is_named(make: Callable[[], object], complaint: str) -> None:
+    """Before anything is built."""
+    with pytest.raises(InvalidInputError, match=complaint):
+        make()

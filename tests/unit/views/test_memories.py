@@ -439,7 +439,7 @@ def test_wrong_weights_are_refused(wrong: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: EpisodicMemory(" "), "agent_name must not be blank"),
+        (lambda: EpisodicMemory(" "), "agent_name is blank"),
         (lambda: EpisodicMemory("mara", 0), "max_recent must be a whole number from 1, not 0"),
         (lambda: SalienceMemory("mara", True), "window must be a whole number from 1, not True"),
         (lambda: BM25Index().search("mill", 0), "k must be at least 1"),

@@ -5,22 +5,23 @@ external_id = $(external_id)p AND salt IS NOT NULL AND (actor = $(actor)p OR kin
     AND NOT starts_with(kind, 'memory.')
 
 -- part: counted
--- How many events an agent has seen after a position, counted up to the number asked for; 0 if all are reflections, which make
--- none due by themselves.
+-- How many events an agent has seen after a position, counted up to the number asked for; 0 if so many are there and all are
+-- reflections, which make none due by themselves.
 (
     SELECT CASE
-        WHEN EXISTS (
+        WHEN counted.seen < greatest($(most)p, 1) OR EXISTS (
             SELECT FROM memory_event WHERE {include seen} AND kind <> 'agent.reflected' AND position > {after}
-        ) THEN (
-            SELECT count(*) FROM (
-                SELECT FROM memory_event
-                WHERE {include seen} AND position > {after}
-                ORDER BY position
-                LIMIT $(most)p
-            ) AS counted
-        )
+        ) THEN counted.seen
         ELSE 0
     END
+    FROM (
+        SELECT count(*) AS seen FROM (
+            SELECT FROM memory_event
+            WHERE {include seen} AND position > {after}
+            ORDER BY position
+            LIMIT $(most)p
+        ) AS events
+    ) AS counted
 )
 
 -- part: event

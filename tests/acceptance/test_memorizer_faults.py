@@ -103,10 +103,10 @@ def _breaks_off(messages: Sequence[ModelMessage], info: AgentInfo) -> ModelRespo
     [
         say("I have read it all, and it is about boats."),
         _breaks_off,
-        answer({"summary": "No rating at all."}),
-        answer({"importance": "high", "summary": "All of it."}),
+        answer({"plan": "There is none."}),
+        answer({"importance": "high"}),
     ],
-    ids=["prose", "broken off", "no ratings", "a word for ratings"],
+    ids=["prose", "broken off", "another form", "only a word for ratings"],
 )
 async def test_a_window_that_cannot_be_read_is_done_by_rules(config: MakeConfig, wrong: Step) -> None:
     """Its chunks alone; what the model made of the others counts, and the event says how many it did not read."""
@@ -130,6 +130,21 @@ async def test_a_window_that_cannot_be_read_is_done_by_rules(config: MakeConfig,
         [version] = (await memory.admin.history("agent-1", report.memory_id)).versions
         assert version.derived[0].fallback == "invalid"
         assert (await memory.admin.verify("agent-1")).ok
+
+
+@pytest.mark.parametrize("ratings", [{}, {"importance": "high"}], ids=["none", "a word"])
+async def test_without_ratings_the_rest_of_a_plan_stands(config: MakeConfig, ratings: dict[str, Any]) -> None:
+    """After the last retry; rules rate the passages."""
+    model = ScriptedModel(answer(ratings | {"summary": "It is about boats."}))
+    async with memorizing(config, model) as memory:
+        await memory.create_active_memory("agent-1", "Plan", _PLAN)
+
+        (report,) = await memory.admin.consolidate("agent-1")
+
+        [plan] = await payloads(memory, "consolidated")
+        assert (report.fallback, plan["fallback_chunks"], plan["summary"]) == (None, 0, "It is about boats.")
+        assert len(model.asked) == 3
+        assert all(one["importance"] > 0 for one in plan["chunks"])
 
 
 _LONG_AGO = datetime(2024, 3, 1, 12, tzinfo=UTC)

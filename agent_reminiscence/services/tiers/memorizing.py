@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
@@ -62,6 +62,7 @@ class Cost:
         unanswered: How many of the requests got no answer.
         outcome: How it went so far.
         is_recorded: Whether the consolidation event records it.
+        turn: The turn at asking a model, from when it was taken until the end of what is metered.
     """
 
     usage: list[ModelUsage] = field(default_factory=list)
@@ -69,6 +70,7 @@ class Cost:
     unanswered: int = 0
     outcome: AskOutcome = "failed"
     is_recorded: bool = False
+    turn: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     def add(self, meter: Meter) -> None:
         """Add the cost of one request or more to the total of the same model."""
@@ -121,28 +123,32 @@ class MemorizingService:
 
     @asynccontextmanager
     async def metered(self, external_id: str) -> AsyncIterator[Cost]:
-        """Record what models cost in the enclosed block, however it ends, unless the consolidation event records it."""
+        """Record what models cost in the enclosed block, however it ends, unless the consolidation event records it.
+
+        At its end, the turn at asking a model is given back.
+        """
         cost = Cost()
-        try:
-            yield cost
-        except StoreError:
-            cost.outcome = "store"
-            raise
-        except asyncio.CancelledError:
-            cost.outcome = "cancelled"
-            raise
-        finally:
-            if not cost.is_recorded:
-                for number, usage in enumerate(cost.usage):
-                    unanswered = cost.unanswered if number == 0 else 0
-                    await self._budget.record(
-                        external_id,
-                        AGENT,
-                        usage,
-                        cost.outcome,
-                        unanswered=unanswered,
-                        prompt=cost.prompts[0] if cost.prompts else None,
-                    )
+        async with cost.turn:
+            try:
+                yield cost
+            except StoreError:
+                cost.outcome = "store"
+                raise
+            except asyncio.CancelledError:
+                cost.outcome = "cancelled"
+                raise
+            finally:
+                if not cost.is_recorded:
+                    for number, usage in enumerate(cost.usage):
+                        unanswered = cost.unanswered if number == 0 else 0
+                        await self._budget.record(
+                            external_id,
+                            AGENT,
+                            usage,
+                            cost.outcome,
+                            unanswered=unanswered,
+                            prompt=cost.prompts[0] if cost.prompts else None,
+                        )
 
     @property
     def has_model(self) -> bool:
@@ -163,8 +169,9 @@ class MemorizingService:
                 proposal.unread = sum(chunk.tier == "active" for chunk in draft.chunks)
                 proposal.fallback = "busy" if proposal.unread else None
             elif any(chunk.tier == "active" for chunk in draft.chunks):
-                async with self._turns.hold(draft.memory.external_id):
-                    await self._read_windows(proposal, draft, cost)
+                # Until the plan is recorded: whoever comes next has to find the memory consolidated.
+                await cost.turn.enter_async_context(self._turns.hold(draft.memory.external_id))
+                await self._read_windows(proposal, draft, cost)
         proposal.usage = tuple(cost.usage)
         proposal.prompts = tuple(cost.prompts)
         cost.outcome = "answered" if proposal.fallback is None or proposal.fallback == "busy" else proposal.fallback

@@ -83,6 +83,7 @@ class _World:
     uncached_hash: str
     observed_position: int
     observed_id: UUID
+    erased_id: UUID
     vector: list[float]
     # The text of the victim's conversation.
     chat: str
@@ -172,8 +173,12 @@ async def _make_world(test_server: TestServer) -> _World:
             "SELECT position, event_id::text AS event_id FROM memory_event"
             " WHERE external_id = 'victim' AND kind = 'world.observed'"
         )
+        erased = await db.fetch_one(
+            "SELECT event_id::text AS event_id FROM memory_event WHERE external_id = 'victim' AND salt IS NULL LIMIT 1"
+        )
         assert uncached is not None
         assert observed is not None
+        assert erased is not None
         await db.execute_script(
             "INSERT INTO chunk_use SELECT external_id, chunk_id, 3, now() FROM memory_chunk"
             " WHERE external_id = 'victim' AND superseded_at IS NULL;"
@@ -200,6 +205,7 @@ async def _make_world(test_server: TestServer) -> _World:
         uncached_hash=uncached["text_hash"],
         observed_position=observed["position"],
         observed_id=observed_id,
+        erased_id=UUID(erased["event_id"]),
         vector=vector,
         chat=chat.content,
         log=log.content,
@@ -670,7 +676,7 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _stream(w) | {"after": 0, "until": None, "kinds": None, "actor": None, "limit": 100, "max_bytes": None}
         ),
         "read_events_at": lambda w: _stream(w) | {"positions": list(range(1, 1_000))},
-        "find_erased_events": lambda w: _stream(w) | {"event_ids": [w.observed_id]},
+        "find_erased_events": lambda w: _stream(w) | {"event_ids": [w.erased_id]},
         "read_events_named": lambda w: _stream(w) | {"event_ids": [w.observed_id]},
         "read_memory_events": lambda w: _stream(w) | {"memory_id": str(w.victim.memory_id), "position": 100},
         "find_writers": lambda w: _stream(w) | {"memory_ids": [str(w.victim.memory_id)]},

@@ -233,7 +233,7 @@ async def test_an_erasure_takes_beliefs_and_their_links_out_of_neo4j(
         *((str(one.event_id), False) for one in (seen, second)),
     }
     assert await _texts(followed, neo4j_tenant) == ["The oil is gone.", "It was the wind."]
-    with pytest.raises(InvalidInputError, match="is the id of no belief"):
+    with pytest.raises(InvalidInputError, match="no belief has the id"):
         await followed.admin.beliefs.evidence(neo4j_tenant, fourth.event_id)
     await followed.admin.erase(neo4j_tenant)
     assert await _run(neo4j, ids, neo4j_tenant) == []

@@ -165,5 +165,5 @@ for _ in range(3):
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("UserWarning: what events say is sent to http://127.0.0.1") == 1
+    assert done.stderr.count("UserWarning: whole events and questions are sent to http://127.0.0.1") == 1
     assert hosted.key not in done.stderr

@@ -195,22 +195,25 @@ async def test_what_is_deleted_can_be_indexed_again(make_index: MakeIndex) -> No
     assert sorted(positions(await find_all(index, 3))) == [1, 2, 3]
 
 
-async def test_what_is_erased_is_forgotten(make_index: MakeIndex) -> None:
+async def test_what_is_erased_is_forgotten(mem0_backends: Mem0Backends, kind: str) -> None:
     """A view that follows a ledger says what is erased; also to an index that does not know yet whose events it has."""
-    index = make_index()
-    await index.index(TALE)
-    await find_all(index, 3)
-    index.close()
-    later = make_index(None)
+    config = mem0_backends.config(kind) if kind != "cloud" else None
 
-    await later.forget({MILL.event_id, event_id(99)})
-    await later.index((BREAD,))
-    await later.forget(frozenset())
+    def make(external_id: str | None) -> Index:
+        return mem0_backends.make(kind, external_id) if config is None else Mem0MemoryIndex(external_id, config=config)
 
-    assert await rows(later, [MILL.event_id]) == []
-    assert sorted(positions(await find_all(later, 2))) == [2, 3]
-    await later.forget({STORM.event_id})
-    assert sorted(positions(await find_all(later, 1))) == [2]
+    with make("village") as index:
+        await index.index(TALE)
+        await find_all(index, 3)
+    with make(None) as later:
+        await later.forget({MILL.event_id, event_id(99)})
+        await later.index((BREAD,))
+        await later.forget(frozenset())
+
+        assert await rows(later, [MILL.event_id]) == []
+        assert sorted(positions(await find_all(later, 2))) == [2, 3]
+        await later.forget({STORM.event_id})
+        assert sorted(positions(await find_all(later, 1))) == [2]
 
 
 async def test_events_of_another_ledger_are_refused(make_index: MakeIndex) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from uuid import UUID
@@ -10,9 +11,11 @@ from agent_reminiscence.admin.topic import Topic
 from agent_reminiscence.domain.lifecycle import LifecycleReport
 from agent_reminiscence.domain.memory import ConsolidationReport
 from agent_reminiscence.domain.work import Job, WorkReport
-from agent_reminiscence.exceptions import MemoryNotFoundError
+from agent_reminiscence.exceptions import MemoryNotFoundError, StoreError
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation
+
+_logger = logging.getLogger("agent_reminiscence.work")
 
 
 class WorkAdmin(Topic):
@@ -56,9 +59,22 @@ class WorkAdmin(Topic):
         return reports
 
     async def _queue_profiles(self, external_id: str, reports: Sequence[ConsolidationReport]) -> None:
-        """Queue work for profiles that are due after consolidations; a job that consolidates writes them itself."""
-        if any(report.consolidated for report in reports) and await self._services.refresher.find_due(external_id):
-            await self._services.work.enqueue(external_id)
+        """Queue work for profiles that are due after consolidations; a job that consolidates writes them itself.
+
+        The consolidations are recorded, and have marked the stream as having work: if the store is away now, a worker
+        finds it later.
+        """
+        if not any(report.consolidated for report in reports):
+            return
+
+        async def queue() -> None:
+            if await self._services.refresher.find_due(external_id):
+                await self._services.work.enqueue(external_id)
+
+        try:
+            await repeated(queue, operation="queue profiles", external_id=external_id, repeatable=True)
+        except StoreError as error:
+            _logger.warning("profiles are written later: %s", error, extra={"external_id": external_id})
 
     async def _consolidate(self, external_id: str, memory_id: UUID, *, is_dry_run: bool) -> ConsolidationReport:
         # Repeatable, because a version is consolidated only once.

@@ -530,7 +530,8 @@ async def _attempt(world: World, call: Call | Together, lost: tuple[type[Excepti
     except lost:
         return
     except InvalidInputError as error:
-        if "was archived on" not in str(error):
+        # A reflection on something that was erased meanwhile is refused.
+        if "was archived on" not in str(error) and "which is erased" not in str(error):
             raise
 
 

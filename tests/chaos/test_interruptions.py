@@ -154,7 +154,9 @@ async def test_a_consolidation_that_ends_at_any_statement_is_made_by_the_next_ru
 
                 error = await _interrupted(memory.admin.consolidate(tenant, note_id), name, how)
 
-                assert isinstance(error, StoreTimeoutError if how == "times out" else asyncio.CancelledError)
+                expected = StoreTimeoutError if how == "times out" else asyncio.CancelledError
+                # Whether a profile is due is looked up when all is recorded: that does not fail it.
+                assert isinstance(error, expected) or (error is None and name == "find_due_profiles")
                 after = await _settled_rows(db, tenant)
                 if await memory.ledger.head(tenant) == head:
                     assert after == before

@@ -208,7 +208,7 @@ class ReadEntity:
 
     Attributes:
         passages: The new passages that name it, or that say something about it.
-        known: The index of the known entity that it is; None if it is none of those shown.
+        known: Its index among the known entities that were shown; None if it is not one of them.
         is_other: Whether it only shares the name of a known entity.
     """
 

@@ -17,6 +17,7 @@ from agent_reminiscence.config.constants import ALIKE_COMPARED_NAMES, MAX_GRAPH_
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager, Row, SchemaExistsError
 from agent_reminiscence.database.queries import load_queries, statement_folder
 from agent_reminiscence.database.repositories.graph.neo4j_beliefs import Neo4jBeliefs
+from agent_reminiscence.database.repositories.graph.neo4j_reads import UnreadableError, read_settled
 from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     ENTITY_FIELDS,
     RELATIONSHIP_FIELDS,
@@ -25,6 +26,7 @@ from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     entity_row,
     facts,
     filter_params,
+    found_names,
     listed,
     outlines,
     read_row,
@@ -117,7 +119,7 @@ class Neo4jGraph:
             wanted = set(chosen[0]).intersection(*chosen)
             return await _read_entities(db, external_id, wanted, types=types, limit=limit)
 
-        return await self._manager.read(work)
+        return await self._read(work)
 
     async def find_alike(
         self, external_id: str, name: str, *, types: Sequence[str] | None = None, limit: int = 10
@@ -127,9 +129,9 @@ class Neo4jGraph:
         async def find_names(db: CypherExecutor) -> list[tuple[UUID, str, int]]:
             params = {"types": listed(types), "limit": ALIKE_COMPARED_NAMES}
             rows = await _one(db, "find_names", external_id, params)
-            return [(UUID(entity_id), key, mentions) for entity_id, key, mentions in rows["names"]]
+            return found_names(rows["names"])
 
-        candidates = await self._manager.read(find_names)
+        candidates = await self._read(find_names)
         ranked = await asyncio.to_thread(rank_alike, name, candidates, limit)
         found = await self.find_entities(external_id, ids=[entity_id for entity_id, _ in ranked])
         by_id = {entity.id: entity for entity in found}
@@ -147,7 +149,7 @@ class Neo4jGraph:
             among = await _ids_among(db, external_id, texts(entity_ids), ids=ids, limit=MAX_GRAPH_RELATIONSHIPS)
             return await _read_relationships(db, external_id, among, limit=MAX_GRAPH_RELATIONSHIPS)
 
-        return await self._manager.read(work)
+        return await self._read(work)
 
     async def neighbourhood(
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
@@ -171,7 +173,7 @@ class Neo4jGraph:
                 is_truncated=is_cut or len(among) > where.max_relationships,
             )
 
-        return await self._manager.read(work)
+        return await self._read(work)
 
     async def outline(
         self, external_id: str, entity_ids: Sequence[UUID], *, hops: int, where: GraphFilter = ANYTHING
@@ -192,7 +194,7 @@ class Neo4jGraph:
                 is_truncated=is_cut or len(row["relationships"]) > where.max_relationships,
             )
 
-        return await self._manager.read(work)
+        return await self._read(work)
 
     async def shortest_path(
         self, external_id: str, from_id: UUID, to_id: UUID, *, max_hops: int, where: GraphFilter = ANYTHING
@@ -216,6 +218,9 @@ class Neo4jGraph:
             strongest = await _ids(db, "find_strongest", external_id, **filter_params(where), ids=path)
             entities = await _read_entities(db, external_id, path, limit=len(path))
             relationships = await _read_relationships(db, external_id, strongest, limit=len(path))
+            if len(entities) < len(path) or len(relationships) < len(path) - 1:
+                # Part of it was removed meanwhile. There may be another way.
+                raise UnreadableError("a path in Neo4j changed each time while it was read")
             return GraphPath(
                 entities=tuple(sorted(entities, key=lambda entity: path.index(str(entity.id)))),
                 relationships=tuple(
@@ -223,7 +228,7 @@ class Neo4jGraph:
                 ),
             )
 
-        return await self._manager.read(work) if max_hops > 0 or from_id == to_id else None
+        return await self._read(work) if max_hops > 0 or from_id == to_id else None
 
     async def match(
         self, external_id: str, pattern: GraphPattern, *, where: GraphFilter = ANYTHING, limit: int = 100
@@ -253,7 +258,7 @@ class Neo4jGraph:
                 if each.from_id in by_id and each.to_id in by_id
             ]
 
-        return await self._manager.read(work)
+        return await self._read(work)
 
     async def read_beliefs(self, external_id: str) -> list[StatedBelief]:
         """Like `GraphStore`."""
@@ -407,6 +412,10 @@ class Neo4jGraph:
         if lease is None:
             await self._manager.write(_running(_CYPHER["erase_stream"], {"external_id": external_id}))
         return True
+
+    async def _read[T](self, work: Callable[[CypherExecutor], Awaitable[T]]) -> T:
+        """Run a read that others' changes may go on beside."""
+        return await read_settled(lambda: self._manager.read(work))
 
     async def _changes(self, work: Callable[[CypherExecutor], Awaitable[None]]) -> bool:
         """Run `work`; returns False if the store was not in the expected state."""

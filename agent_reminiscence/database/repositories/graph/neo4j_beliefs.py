@@ -8,6 +8,7 @@ from uuid import UUID
 
 from agent_reminiscence.database.neo4j_manager import CypherExecutor, Neo4jManager
 from agent_reminiscence.database.queries import load_queries
+from agent_reminiscence.database.repositories.graph.neo4j_reads import read_settled
 from agent_reminiscence.database.repositories.graph.neo4j_rows import (
     BELIEF_FIELDS,
     Stored,
@@ -36,10 +37,14 @@ class Neo4jBeliefs:
 
     async def read(self, external_id: str) -> list[StatedBelief]:
         """Return all beliefs, in order of position."""
-        states = await self._manager.read(lambda db: _read_page(db, external_id, after="", limit=_ALL))
-        found = await beside_many(
-            lambda: [read_row(StatedBelief, BELIEF_FIELDS, values) for values in states], items=len(states)
-        )
+
+        async def read() -> list[StatedBelief]:
+            states = await self._manager.read(lambda db: _read_page(db, external_id, after="", limit=_ALL))
+            return await beside_many(
+                lambda: [read_row(StatedBelief, BELIEF_FIELDS, values) for values in states], items=len(states)
+            )
+
+        found = await read_settled(read)
         return sorted(found, key=lambda belief: belief.position)
 
     async def read_stored(self, external_id: str, *, after: str | None, limit: int) -> list[Stored[StatedBelief]]:

@@ -13,10 +13,10 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from agent_reminiscence.database.neo4j_manager import Row
+from agent_reminiscence.database.repositories.graph.neo4j_reads import UnreadableError
 from agent_reminiscence.database.repositories.graph.store import EntityOutline, GraphFilter, RelationshipOutline
 from agent_reminiscence.domain.belief import NamedEvent, StatedBelief
 from agent_reminiscence.domain.graph import Entity, Relationship
-from agent_reminiscence.exceptions import StoreError
 from agent_reminiscence.text.folding import name_key
 
 _FOREIGN = "Neo4j holds an altered or foreign {}; `agent-reminiscence verify --repair` repairs it"
@@ -151,11 +151,11 @@ def read_row[T: BaseModel](model: type[T], fields: Sequence[str], values: Sequen
     """Parse a state as `model`.
 
     Raises:
-        StoreError: Something other than this package has written it.
+        UnreadableError: Something other than this package has written it, or it was removed while it was read.
     """
     found = readable(model, fields, values)
     if found is None:
-        raise StoreError(_FOREIGN.format(model.__name__))
+        raise UnreadableError(_FOREIGN.format(model.__name__))
     return found
 
 
@@ -176,7 +176,7 @@ def outlines(
     """Parse the result of `outline`.
 
     Raises:
-        StoreError: Something other than this package has written it.
+        UnreadableError: Something other than this package has written it, or it was removed while it was read.
     """
     try:
         return (
@@ -188,7 +188,19 @@ def outlines(
         )
     except (TypeError, ValueError, AttributeError):
         # The validation error may quote a text.
-        raise StoreError(_FOREIGN.format("graph")) from None
+        raise UnreadableError(_FOREIGN.format("graph")) from None
+
+
+def found_names(rows: Iterable[Sequence[Any]]) -> list[tuple[UUID, str, int]]:
+    """Parse the result of `find_names`.
+
+    Raises:
+        UnreadableError: Something other than this package has written it, or it was removed while it was read.
+    """
+    try:
+        return [(UUID(entity_id), str(key), int(mentions)) for entity_id, key, mentions in rows]
+    except (TypeError, ValueError, AttributeError):
+        raise UnreadableError(_FOREIGN.format("graph")) from None
 
 
 def filter_params(where: GraphFilter) -> Row:

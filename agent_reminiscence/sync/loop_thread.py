@@ -18,6 +18,9 @@ from agent_reminiscence.exceptions import NotInitializedError, UsageError
 # progress has ten seconds to finish.
 _EXIT_SECONDS: Final = 15.0
 _STOP_SECONDS: Final = 1.0
+# How long a waiting thread sleeps at once. A signal that arrives just before it falls asleep, or in another thread,
+# does not wake it, nor does any on Windows.
+_SLEEP_SECONDS: Final = 0.2
 
 
 class LoopThread:
@@ -240,7 +243,9 @@ class _Call[T]:
 
     def wait(self) -> None:
         """Wait until it has ended; in any other thread."""
-        self._outcome.exception()
+        while not self._outcome.done():
+            with contextlib.suppress(TimeoutError):
+                self._outcome.exception(_SLEEP_SECONDS)
 
     def result(self) -> T:
         """What it returned; raises what it raised, with its traceback."""

@@ -51,7 +51,9 @@ class _WaitingEmbedder(HashEmbedder):
         if not self.waits.is_set():
             self.waits.set()
             try:
-                await asyncio.Event().wait()
+                # A test that fails must not wait forever.
+                async with asyncio.timeout(120):
+                    await asyncio.Event().wait()
             finally:
                 self.was_cancelled.set()
         return await super().embed(texts)
@@ -122,14 +124,24 @@ def test_threads_call_at_once(memory: AgentMem) -> None:
     assert memory.ledger.head("agent-1") == 40
 
 
-def test_ctrl_c_cancels_the_call_and_leaves_the_memory_usable(config: MakeConfig) -> None:
-    """The interrupted write is rolled back before the caller goes on."""
+def _interrupt_process() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _interrupt_this_thread() -> None:
+    # The interpreter then knows of the signal, and nothing wakes the main thread.
+    signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("send", [_interrupt_process, _interrupt_this_thread])
+def test_ctrl_c_cancels_the_call_and_leaves_the_memory_usable(config: MakeConfig, send: Callable[[], None]) -> None:
+    """The interrupted write is rolled back before the caller goes on, also if the signal reaches another thread."""
     embedder = _WaitingEmbedder()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt() -> None:
         embedder.waits.wait()
-        os.kill(os.getpid(), signal.SIGINT)
+        send()
 
     try:
         with AgentMem(config(), embedder=embedder) as memory:

@@ -297,7 +297,7 @@ def _why_unnamed(context: RunContext[UpdaterDeps], ref: int) -> str | None:
     """Why a request to forget cannot name a memory; None if it can."""
     try:
         _check_ref(context.deps, ref)
-        # One that can never be shown may still hold what the user wants forgotten; a request changes nothing by itself.
+        # A memory too long to be shown may hold what the user wants forgotten, and the request changes nothing yet.
         if not _is_too_long(context.deps.memories[ref - 1], _rows(context.deps, ref)):
             _check_shown(context, ref)
     except ModelRetry as error:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agent_reminiscence.config.constants import ENTITY_TYPES, RELATIONSHIP_TYPES
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.canonical import canonical_json, sha256
-from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
+from agent_reminiscence.domain.event import Event, is_user_kind
 
 Scope = Literal["memory", "conversation", "text", "tenant"]
 
@@ -157,7 +157,7 @@ def event_says(kind: str, payload: Any, text: str) -> bool:
     Args:
         payload: As JSON, with numbers as `str` in their own spelling.
     """
-    return json_says(_given(payload) if kind.startswith(RESERVED_PREFIX) else payload, text)
+    return json_says(payload if is_user_kind(kind) else _given(payload), text)
 
 
 def metadata_says(metadata: Any, text: str) -> bool:

@@ -51,6 +51,11 @@ class EventKind(StrEnum):
     ERASED = "memory.erased"
 
 
+def is_user_kind(kind: str) -> bool:
+    """Whether a kind is one of the users' own; the others are records of this package."""
+    return not kind.startswith(RESERVED_PREFIX)
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -93,7 +98,7 @@ class Event(NewEvent):
     @property
     def redactions(self) -> dict[str, int]:
         """Number of matches per redactor rule in what was to be written; empty if none matched."""
-        key = "redactions" if self.kind.startswith(RESERVED_PREFIX) else USER_REDACTIONS_KEY
+        key = USER_REDACTIONS_KEY if is_user_kind(self.kind) else "redactions"
         return dict(self.payload.get(key) or {})
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.repositories import Tables
 from agent_reminiscence.domain.belief import REFLECTED
-from agent_reminiscence.domain.event import Event, EventKind
+from agent_reminiscence.domain.event import Event, EventKind, is_user_kind
 from agent_reminiscence.projections.appended import apply_appended
 from agent_reminiscence.projections.archived import apply_archived
 from agent_reminiscence.projections.change import Change
@@ -29,7 +29,7 @@ from agent_reminiscence.projections.promoted import apply_promoted
 from agent_reminiscence.projections.reflected import apply_reflected
 from agent_reminiscence.projections.relationship_ended import apply_relationship_ended
 from agent_reminiscence.projections.updated import apply_updated
-from agent_reminiscence.projections.user_events import apply_user_event, is_user_kind
+from agent_reminiscence.projections.user_events import apply_user_event
 
 Handler = Callable[[SqlExecutor, Tables, Event], Awaitable[Change]]
 
@@ -60,4 +60,4 @@ def handler_of(kind: str) -> Handler | None:
     return HANDLERS.get(kind)
 
 
-__all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Change", "Handler", "handler_of", "is_user_kind"]
+__all__ = ["HANDLERS", "KINDS_WITHOUT_EFFECT", "Change", "Handler", "handler_of"]

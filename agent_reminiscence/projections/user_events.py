@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.repositories import Tables
-from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
+from agent_reminiscence.domain.event import Event
 from agent_reminiscence.domain.event_text import event_text
 from agent_reminiscence.domain.index import chunk_number
 from agent_reminiscence.projections.change import Change
@@ -15,11 +15,6 @@ from agent_reminiscence.text.folding import fold_name
 MAX_INDEXED_CHARACTERS = 10_000
 # Events do not say in which language they are written.
 _LANGUAGE = "en"
-
-
-def is_user_kind(kind: str) -> bool:
-    """Whether a kind is one of the users' own."""
-    return not kind.startswith(RESERVED_PREFIX)
 
 
 def indexed_event_text(event: Event) -> str:

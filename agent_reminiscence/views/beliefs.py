@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from agent_reminiscence.domain.belief import REFLECTED, Belief, NamedEvent, Reflection, StatedBelief
-from agent_reminiscence.domain.event import RESERVED_PREFIX, Event
+from agent_reminiscence.domain.event import Event, is_user_kind
 from agent_reminiscence.exceptions import InvalidInputError
 from agent_reminiscence.views.reflection import counts_as_belief, earlier, read_reflection
-from agent_reminiscence.views.visibility import EventStream, Turns, Visibility, emptied
+from agent_reminiscence.views.visibility import EventStream, Turns, Visibility, emptied, in_order
 from agent_reminiscence.views.wording import format_events
 
 
@@ -40,7 +40,7 @@ class BeliefGraph:
             InvalidInputError: The events come from more than one `external_id`.
         """
         news = self._stream.observe(events)
-        new = [event for event in news.events if not event.kind.startswith(RESERVED_PREFIX)]
+        new = [event for event in news.events if is_user_kind(event.kind)]
         self._events.update((event.event_id, event) for event in (*new, *news.emptied))
         if not news.erased:
             self._read(new)
@@ -48,8 +48,8 @@ class BeliefGraph:
         for event_id in news.erased & self._events.keys():
             self._events[event_id] = emptied(self._events[event_id])
         self._beliefs = Beliefs(self._visibility)
-        written = [event for event in self._events.values() if event.kind == REFLECTED and not event.is_erased]
-        self._read(sorted(written, key=lambda event: event.position))
+        written = (event for event in self._events.values() if event.kind == REFLECTED and not event.is_erased)
+        self._read(in_order(written))
 
     def _read(self, events: Iterable[Event]) -> None:
         """Add the beliefs that events hold."""
@@ -184,8 +184,7 @@ class Beliefs:
 
     def shown(self, events: Iterable[Event], *, reader: str | None = None) -> tuple[Event, ...]:
         """Those of some events that the reader sees, in order of position."""
-        seen = [event for event in events if reader is None or self._visibility.sees(reader, event)]
-        return tuple(sorted(seen, key=lambda event: event.position))
+        return in_order(event for event in events if reader is None or self._visibility.sees(reader, event))
 
     def _all(self, reader: str | None) -> Iterator[Belief]:
         for belief_id, held in self._held.items():

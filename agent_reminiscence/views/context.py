@@ -27,9 +27,9 @@ from agent_reminiscence.text.tokens import TokenCounter, count_tokens
 from agent_reminiscence.views.episodic import EpisodicMemory, checked_window
 from agent_reminiscence.views.index import MemoryIndex
 from agent_reminiscence.views.manifest import AgentManifest
-from agent_reminiscence.views.reflection import ReflectionMemory, in_order
+from agent_reminiscence.views.reflection import ReflectionMemory
 from agent_reminiscence.views.salience import SalienceMemory
-from agent_reminiscence.views.visibility import INJECTED, Visibility, VisibleEvents, last_of
+from agent_reminiscence.views.visibility import INJECTED, Visibility, VisibleEvents, in_order, last_of
 from agent_reminiscence.views.wording import format_events
 
 MAX_VISITOR_EVENTS: Final = 3

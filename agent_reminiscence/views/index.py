@@ -67,8 +67,8 @@ class IndexAdapter:
 
     async def search(self, query: str, k: int) -> Sequence[Event]:
         """The best `k` events for `query`, best first."""
-        found = self._index.search(query, k)
-        return await found if inspect.isawaitable(found) else found
+        found: Sequence[Event] = await _result(self._index.search(query, k))
+        return found
 
     @property
     def searches_among(self) -> bool:

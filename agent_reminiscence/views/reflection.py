@@ -14,7 +14,7 @@ a belief again, as if they had never been written. One that only replaces or con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 from uuid import UUID
@@ -32,6 +32,7 @@ from agent_reminiscence.views.visibility import (
     VisibleEvents,
     Written,
     emptied,
+    in_order,
     last_of,
 )
 from agent_reminiscence.views.wording import format_events
@@ -162,8 +163,7 @@ class ReflectionTracker:
         if news.erased:
             # What was seen before an erased reflection has not been reflected on.
             self._since.clear()
-            seen = sorted(self._known.values(), key=lambda event: event.position)
-            self._count([event for event in seen if not event.is_erased])
+            self._count(in_order(event for event in self._known.values() if not event.is_erased))
         else:
             self._count(news.events)
         return self.is_due
@@ -321,8 +321,3 @@ def _note(known: dict[UUID, Event], news: News) -> None:
     known.update((event.event_id, event) for event in (*news.events, *news.emptied))
     for event_id in news.erased & known.keys():
         known[event_id] = emptied(known[event_id])
-
-
-def in_order(events: Sequence[Event]) -> tuple[Event, ...]:
-    """Events in order of position."""
-    return tuple(sorted(events, key=lambda event: event.position))

@@ -257,7 +257,7 @@ class SalienceFollower:
         candidates = set(relevant)
         for group in self._by_importance.values():
             rest = (number for number in reversed(group) if number not in relevant and number not in passed)
-            candidates.update(number for number, _ in zip(rest, range(window), strict=False))
+            candidates.update(islice(rest, window))
         numbers = (number for number in reversed(range(len(self._events))) if number not in passed)
         kept = list(islice(numbers, min(newest, window)))
         candidates -= passed.union(kept)

@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Protocol
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agent_reminiscence.domain.belief import REFLECTED, grounds_of, read_ids
-from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
+from agent_reminiscence.domain.event import Event, EventKind, is_user_kind
 from agent_reminiscence.exceptions import InvalidInputError
 
 INJECTED: Final = "user.injected"
@@ -45,13 +46,13 @@ class Visibility(BaseModel):
     @field_validator("global_kinds")
     @classmethod
     def _are_no_records(cls, kinds: frozenset[str]) -> frozenset[str]:
-        if records := sorted(kind for kind in kinds if kind.startswith(RESERVED_PREFIX)):
+        if records := sorted(kind for kind in kinds if not is_user_kind(kind)):
             raise ValueError(f"no view shows the package's own records; leave out {', '.join(records)}")
         return kinds
 
     def sees(self, agent_name: str, event: Written) -> bool:
         """Whether the agent sees `event`. A name is compared as it is: `Mara` is not `mara`."""
-        if (event.kind or "").startswith(RESERVED_PREFIX):
+        if event.kind is not None and not is_user_kind(event.kind):
             return False
         return event.actor == agent_name or event.kind in self.global_kinds
 
@@ -119,7 +120,7 @@ class EventStream:
         Raises:
             InvalidInputError: The events come from more than one `external_id`; none is taken.
         """
-        batch = self._in_order(events)
+        batch = self._batch(events)
         new: list[Event] = []
         for event in batch:
             if event.position > self._position:
@@ -138,8 +139,9 @@ class EventStream:
             frozenset(found),
         )
 
-    def _in_order(self, events: Iterable[Event]) -> list[Event]:
-        batch = sorted(events, key=lambda event: event.position)
+    def _batch(self, events: Iterable[Event]) -> tuple[Event, ...]:
+        """Some events in order of position, all of one ledger."""
+        batch = in_order(events)
         external_id = self._external_id
         for event in batch:
             if external_id is None:
@@ -173,10 +175,15 @@ def emptied(event: Event) -> Event:
     return event.model_copy(update={"payload": {}, **nothing})
 
 
+def in_order(events: Iterable[Event]) -> tuple[Event, ...]:
+    """Events in order of position."""
+    return tuple(sorted(events, key=lambda event: event.position))
+
+
 def last_of(events: dict[UUID, Event], most: int, *, without: AbstractSet[UUID] = frozenset()) -> tuple[Event, ...]:
     """The last `most` of some events but those in `without`, in their order."""
     wanted = (event_id for event_id in reversed(events) if event_id not in without)
-    chosen = [events[event_id] for _, event_id in zip(range(most), wanted, strict=False)]
+    chosen = [events[event_id] for event_id in islice(wanted, most)]
     return tuple(reversed(chosen))
 
 

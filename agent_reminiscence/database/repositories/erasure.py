@@ -25,7 +25,7 @@ from agent_reminiscence.domain.erasure import (
     event_says,
     metadata_says,
 )
-from agent_reminiscence.domain.event import RESERVED_PREFIX, Event, EventKind
+from agent_reminiscence.domain.event import Event, EventKind, is_user_kind
 from agent_reminiscence.domain.index import POSTING_DTYPE, decode_postings
 
 # The columns that identify a row within its tenant, for tables with a JSON column.
@@ -63,7 +63,7 @@ class Selection:
         """Whether `event` must be emptied."""
         if event.kind in _KEPT_KINDS:
             return False
-        if event.kind.startswith(RESERVED_PREFIX) and event.payload.get("memory_id") in self.memory_ids:
+        if not is_user_kind(event.kind) and event.payload.get("memory_id") in self.memory_ids:
             return True
         return event.position in self.positions
 
@@ -146,7 +146,7 @@ class ErasureRepository:
                     continue
                 # What is said about a memory, perhaps in another's or a model's words, is not its own text.
                 is_of_memory = row["kind"] in _KINDS_OF_TEXT or row["is_labelled"]
-                if is_of_memory and row["kind"].startswith(RESERVED_PREFIX) and "memory_id" in payload:
+                if is_of_memory and not is_user_kind(row["kind"]) and "memory_id" in payload:
                     memory_ids.add(payload["memory_id"])
                 else:
                     positions.add(row["position"])

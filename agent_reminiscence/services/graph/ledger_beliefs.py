@@ -57,7 +57,7 @@ class LedgerBeliefs:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        agent, when, who = _agent("agent_name", agent_name), _turn(turn), _agent("reader", reader)
+        agent, when, who = validation.optional_identifier("agent_name", agent_name), _turn(turn), _reader(reader)
         return await self._ask(tenant, visibility, lambda all_: all_.current(agent, turn=when, reader=who))
 
     async def history(
@@ -79,7 +79,7 @@ class LedgerBeliefs:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        wanted, who = validation.belief_id(belief_id), _agent("reader", reader)
+        wanted, who = validation.belief_id(belief_id), _reader(reader)
         return await self._ask(tenant, visibility, lambda all_: all_.history(wanted, reader=who))
 
     async def evidence(
@@ -103,11 +103,10 @@ class LedgerBeliefs:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        wanted, who = validation.belief_id(belief_id), _agent("reader", reader)
+        wanted, who = validation.belief_id(belief_id), _reader(reader)
         sees = visibility or Visibility()
         belief = await self._ask(tenant, sees, lambda all_: all_.find(wanted, reader=who))
-        events = await self._read(tenant, set(belief.based_on))
-        return tuple(event for event in events if who is None or sees.sees(who, event))
+        return Beliefs(sees).shown(await self._read(tenant, set(belief.based_on)), reader=who)
 
     async def holders(
         self,
@@ -128,7 +127,7 @@ class LedgerBeliefs:
             StoreError: The store is unavailable.
         """
         tenant, words = validation.external_id(external_id), validation.query(text, "text")
-        when, who = _turn(turn), _agent("reader", reader)
+        when, who = _turn(turn), _reader(reader)
         return await self._ask(tenant, visibility, lambda all_: all_.holders(words, turn=when, reader=who))
 
     async def conflicts(
@@ -149,7 +148,7 @@ class LedgerBeliefs:
             StoreError: The store is unavailable.
         """
         tenant = validation.external_id(external_id)
-        when, who = _turn(turn), _agent("reader", reader)
+        when, who = _turn(turn), _reader(reader)
         return await self._ask(tenant, visibility, lambda all_: all_.conflicts(turn=when, reader=who))
 
     async def _ask[T](self, external_id: str, visibility: Visibility | None, ask: Callable[[Beliefs], T]) -> T:
@@ -170,8 +169,8 @@ class LedgerBeliefs:
         return await repeated(read, operation="read_events", external_id=external_id)
 
 
-def _agent(name: str, value: object) -> str | None:
-    return validation.optional_identifier(name, value)
+def _reader(value: object) -> str | None:
+    return validation.optional_identifier("reader", value)
 
 
 def _turn(value: object) -> int | None:

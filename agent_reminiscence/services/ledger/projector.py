@@ -9,9 +9,9 @@ from agent_reminiscence.database.connection import SqlExecutor
 from agent_reminiscence.database.repositories.event_ledger import TextTotals
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.canonical import beside
-from agent_reminiscence.domain.event import Event, EventKind, NewEvent
+from agent_reminiscence.domain.event import Event, EventKind, NewEvent, is_user_kind
 from agent_reminiscence.exceptions import IdempotencyConflictError
-from agent_reminiscence.projections import handler_of, is_user_kind
+from agent_reminiscence.projections import handler_of
 from agent_reminiscence.services.ledger.requests import WriteRequest
 
 RenewNorms = Callable[[SqlExecutor, str, Collection[UUID]], Awaitable[None]]

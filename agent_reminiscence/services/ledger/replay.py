@@ -20,7 +20,7 @@ from agent_reminiscence.database.repositories.event_ledger import (
 from agent_reminiscence.database.repositories.repositories import Repositories
 from agent_reminiscence.domain.audit import LedgerFault
 from agent_reminiscence.domain.erasure import ErasureReceipt, remains
-from agent_reminiscence.domain.event import PAYLOADS, RESERVED_PREFIX, Event, EventKind
+from agent_reminiscence.domain.event import PAYLOADS, Event, EventKind, is_user_kind
 from agent_reminiscence.exceptions import ReminiscenceError, StoreError
 from agent_reminiscence.projections import HANDLERS, KINDS_WITHOUT_EFFECT, handler_of
 
@@ -178,7 +178,7 @@ def check(replay: Replay, event: Event) -> None:
         replay.report(event.position, "its content does not match its digest")
     elif event.kind == EventKind.ERASED:
         _note_receipt(replay, event)
-    elif event.kind.startswith(RESERVED_PREFIX) and (
+    elif not is_user_kind(event.kind) and (
         (event.kind not in HANDLERS and event.kind not in KINDS_WITHOUT_EFFECT)
         or event.payload.get("form_version", FORM_VERSION) != FORM_VERSION
     ):

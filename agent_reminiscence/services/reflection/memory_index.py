@@ -17,12 +17,11 @@ from agent_reminiscence.database.repositories.chunk_vector import StoredVectors
 from agent_reminiscence.database.repositories.event_index import NewVector, Searched
 from agent_reminiscence.database.repositories.search import FoundTerm
 from agent_reminiscence.domain.canonical import sha256
-from agent_reminiscence.domain.event import Event
+from agent_reminiscence.domain.event import Event, is_user_kind
 from agent_reminiscence.domain.generation import Generation
 from agent_reminiscence.domain.index import FIRST, are_among, chunk_number, position_of
 from agent_reminiscence.embedders.wordllama import WORDLLAMA_MODEL
 from agent_reminiscence.exceptions import EmbeddingError, InvalidInputError, RedactionError
-from agent_reminiscence.projections import is_user_kind
 from agent_reminiscence.projections.user_events import indexed_event_text
 from agent_reminiscence.resilience.retries import repeated
 from agent_reminiscence.services import validation

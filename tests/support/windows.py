@@ -18,8 +18,8 @@ from agent_reminiscence.agents.plans import (
     StoredPassage,
     WindowReading,
 )
+from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
-from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.memory import StoredChunk
 from agent_reminiscence.services.tiers.windows import Window
 from agent_reminiscence.text.folding import name_key

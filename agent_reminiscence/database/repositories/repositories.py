@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from agent_reminiscence.database.repositories.active_memory import ActiveMemoryRepository
 from agent_reminiscence.database.repositories.chunk_norms import ChunkNormsRepository
+from agent_reminiscence.database.repositories.chunk_similarity import ChunkSimilarityRepository
 from agent_reminiscence.database.repositories.chunk_use import ChunkUseRepository
 from agent_reminiscence.database.repositories.chunk_vector import ChunkVectorRepository
 from agent_reminiscence.database.repositories.erasure import ErasureRepository
@@ -68,6 +69,7 @@ class Repositories:
     search: SearchRepository = field(default_factory=SearchRepository)
     filters: FilterRepository = field(default_factory=FilterRepository)
     history: HistoryRepository = field(default_factory=HistoryRepository)
+    similarity: ChunkSimilarityRepository = field(default_factory=ChunkSimilarityRepository)
     uses: ChunkUseRepository = field(default_factory=ChunkUseRepository)
     live_chunks: LiveChunksRepository = field(default_factory=LiveChunksRepository)
     vectors: ChunkVectorRepository = field(default_factory=ChunkVectorRepository)

@@ -44,6 +44,7 @@ class Drafting:
     def __init__(self, runtime: Runtime, embedding: EmbeddingService, names: KnownNames) -> None:
         self._store = runtime.store
         self._tables = runtime.repositories.tables
+        self._similarity = runtime.repositories.similarity
         self._graph = runtime.repositories.graph
         self._embedding = embedding
         self._names = names
@@ -125,7 +126,7 @@ class Drafting:
         self, db: SqlExecutor, memory: StoredMemory, chunks: Sequence[StoredChunk], generation: int
     ) -> Deferred[dict[UUID, int]]:
         """How often some chunks recur elsewhere; few at a time because of the statement timeout."""
-        return await self._tables.chunks.ask_how_many_similar(
+        return await self._similarity.ask_how_many_similar(
             db,
             memory.external_id,
             memory.memory_id,

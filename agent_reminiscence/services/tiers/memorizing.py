@@ -14,8 +14,8 @@ from agent_reminiscence.agents.model_call import AgentFailedError, Meter
 from agent_reminiscence.agents.plans import ConsolidationMaterial, Reader, WindowReading
 from agent_reminiscence.config import constants
 from agent_reminiscence.database.generations import current_generation
+from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
-from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.event import AskOutcome, Fallback, ModelUsage
 from agent_reminiscence.domain.graph import TOGETHER
 from agent_reminiscence.domain.memory import StoredMemory
@@ -112,7 +112,7 @@ class MemorizingService:
         self._store = runtime.store
         self._ledger = runtime.repositories.events
         self._memories = runtime.repositories.tables.active
-        self._chunks = runtime.repositories.tables.chunks
+        self._similarity = runtime.repositories.similarity
         self._graph = runtime.repositories.graph
         self._scrubber = runtime.scrubber
         self._budget = budget
@@ -319,7 +319,7 @@ class MemorizingService:
             near: list[NearChunk] = []
             # Each separately: less trusted text must not crowd out more trusted text.
             for sources in filter(None, (window.trusted, window.lesser)):
-                near += await self._chunks.find_near(
+                near += await self._similarity.find_near(
                     db,
                     memory.external_id,
                     list(dict.fromkeys(chunk.chunk_id for chunk in window.chunks)),

@@ -20,8 +20,8 @@ from agent_reminiscence.agents.plans import (
     StoredPassage,
 )
 from agent_reminiscence.config import constants
+from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, StatedRelationship
-from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.graph import ANY_TYPE
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.said import said_parts

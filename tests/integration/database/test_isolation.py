@@ -860,15 +860,20 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
             _attributes(w, w.victim.draft_memory_id) | {"replaced": [w.victim.draft_memory_id], "replaced_paths": None}
         ),
     },
-    "memory_chunk": {
-        "add_chunks": _new_chunks,
-        "add_facts": _new_facts,
-        "end_facts": _ended_chunks,
+    "chunk_similarity": {
+        "count_similar": lambda w: (
+            _memory(w) | {"chunk_ids": list(w.chunk_ids), "similarity": -1.0, "limit": 5, "compared": 100}
+        ),
         "find_near": lambda w: (
             _stream(w)
             | {"chunk_ids": list(w.chunk_ids), "sources": list(SOURCES), "similarity": -1.0}
             | {"limit": 100, "compared": 100, "total": 100}
         ),
+    },
+    "memory_chunk": {
+        "add_chunks": _new_chunks,
+        "add_facts": _new_facts,
+        "end_facts": _ended_chunks,
         "find_known_texts": lambda w: (
             _stream(w) | {"folded_hashes": [_KNOWN_TEXT.hex()], "moments": [LONG_AGO], "ignored": []}
         ),
@@ -896,9 +901,6 @@ _PARAMETERS: dict[str, dict[str, _Parameters]] = {
         "revive_duplicates": lambda w: _stream(w) | {"chunk_ids": [w.original_id]},
         "end_duplicates": lambda w: _ended_chunks(w) | {"duplicates_of": [w.original_id] * len(w.chunk_ids)},
         "rate_chunks": lambda w: _rated_chunks(w) | {"tier": "shortterm"},
-        "count_similar": lambda w: (
-            _memory(w) | {"chunk_ids": list(w.chunk_ids), "similarity": -1.0, "limit": 5, "compared": 100}
-        ),
         "find_twins": lambda w: (
             _stream(w) | {"memory_id": w.victim.draft_memory_id, "moment": _LATER, "after": 0, "limit": 100}
         ),

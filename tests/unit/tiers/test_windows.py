@@ -19,8 +19,8 @@ from agent_reminiscence.agents.plans import (
     WindowReading,
 )
 from agent_reminiscence.config.constants import Tier
+from agent_reminiscence.database.repositories.chunk_similarity import NearChunk
 from agent_reminiscence.database.repositories.graph.tables import KnownEntityName, KnownPeriod, StatedRelationship
-from agent_reminiscence.database.repositories.memory_chunk import NearChunk
 from agent_reminiscence.domain.memory import StoredChunk, StoredMemory
 from agent_reminiscence.domain.said import SaidFrom
 from agent_reminiscence.domain.trust import SOURCE_TRUST, SOURCES, Source, may_end
